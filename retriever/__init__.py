@@ -1,0 +1,63 @@
+"""Instruction-aware vector search: one corpus, many questions.
+
+Importing this package loads neither torch nor faiss; `load_encoder` and `open_index` do when called.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from retriever.core.protocols import Encoder
+    from retriever.services.workspace import Index
+
+__all__ = ["load_encoder", "open_index"]
+
+
+def load_encoder(
+    name_or_path: str = "default",
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    pooling: str | None = None,
+    steps: int | None = None,
+    look_ahead: int | None = None,
+    template: str | None = None,
+) -> "Encoder":
+    """Load an encoder.
+
+    Args:
+        name_or_path: a name of `retriever models list`, ``METHOD:BACKBONE`` (``gircse:/models/qwen``), or a
+            checkpoint folder.
+        device: ``auto`` (CUDA where there is one), ``cpu``, ``cuda``.
+        dtype: ``auto`` (bfloat16 where the hardware multiplies it), ``float32``, ``bfloat16``, ``float16``.
+        pooling: how hidden states become a vector; each method has its own names and default.
+        steps: K, soft tokens (GIRCSE) or generated tokens (InBedder).
+        look_ahead: L, look-ahead tokens (InstEmb).
+        template: ``input-first`` or ``instruct-query``; None takes the checkpoint's own.
+
+    Raises:
+        EncoderError: no such encoder, or its files are missing.
+        CheckpointError: its files differ from their recorded hashes.
+    """
+    from retriever.encoders.base import EncoderOptions
+    from retriever.encoders.catalog import load
+
+    chosen = {} if template is None else {"template": template}
+    options = EncoderOptions(pooling=pooling, steps=steps, look_ahead=look_ahead, **chosen)
+    return load(name_or_path, options, device=device, dtype=dtype)
+
+
+def open_index(path: str | Path, *, encoder: "Encoder | None" = None) -> "Index":
+    """Open an index, or make a new one there on the first `add`.
+
+    Args:
+        path: the index folder.
+        encoder: what to embed with; None takes the one the index was made with, loaded when first needed.
+
+    Raises:
+        IndexDamagedError: a stored file is damaged.
+        SchemaError: the index was made by a newer version.
+    """
+    from retriever.services.workspace import Index
+
+    return Index(Path(path), encoder=encoder)

@@ -1,0 +1,35 @@
+"""`retriever delete`: documents out of every view."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from retriever.cli import output
+from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
+from retriever.core.errors import InputError
+
+
+def delete(
+    ids: Annotated[list[str], typer.Argument(help="Ids of documents, or - for one id a line on stdin.")],
+    index: IndexOption = DEFAULT_INDEX,
+    json: JsonOption = False,
+) -> None:
+    """Delete documents by id; they vanish from every view at once, their space is freed by `compact`.
+
+    Example: retriever delete r-014 r-015
+    """
+    from retriever.services.workspace import Index
+
+    wanted = [line.strip() for line in sys.stdin if line.strip()] if ids == ["-"] else ids
+    with Index(index) as opened:
+        deleted = opened.delete(wanted)
+    missing = sorted(set(wanted) - set(deleted))
+    if not deleted:
+        raise InputError(f"No document has one of these ids; the first is {wanted[0] if wanted else ''!r}.")
+    if json:
+        output.document({"schema_version": 1, "deleted": deleted, "missing": missing})
+        return
+    output.result(f"{len(deleted)} deleted.")
+    if missing:
+        output.say(f"{len(missing)} ids were not found, such as {missing[0]!r}.")

@@ -1,0 +1,72 @@
+"""`retriever embed`: texts in, a NumPy array out."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from retriever.cli import output
+from retriever.cli.options import DeviceOption, JsonOption
+from retriever.core.errors import InputError
+
+
+def embed(
+    output_file: Annotated[Path, typer.Option("--output", "-o", help="Where to write the vectors (.npy).")],
+    file: Annotated[
+        str, typer.Argument(help="A corpus file, a .txt with one text a line, or - for lines on stdin.")
+    ] = "-",
+    instruction: Annotated[str, typer.Option(help="What to look at, in plain words.")] = "",
+    encoder: Annotated[str, typer.Option(help="A name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Embed texts without an index: one row per text, in the same order.
+
+    Example: retriever embed examples/reviews.jsonl --instruction "How does the customer feel?" -o vectors.npy
+    """
+    import numpy as np
+
+    from retriever import load_encoder
+
+    texts = _texts(file)
+    loaded = load_encoder(encoder, device=device)
+    embeddings = loaded.encode(texts, instruction=instruction, show_progress=True)
+    try:
+        with output_file.open("wb") as target:
+            np.save(target, embeddings)
+    except OSError as error:
+        raise InputError(
+            f"{output_file} cannot be written: {error.strerror}.", hint="Choose another --output."
+        ) from error
+    summary = {"texts": len(texts), "dim": loaded.dim, "output": str(output_file), "fingerprint": loaded.fingerprint}
+    if json:
+        output.document({"schema_version": 1, **summary})
+    else:
+        output.result(f"{len(texts)} vectors of {loaded.dim} numbers written to {output_file}.")
+
+
+def _texts(file: str) -> list[str]:
+    """Return the texts of a corpus file, or the lines of a text file or stdin.
+
+    Raises:
+        InputError: a row is bad (a row left out would shift all that follow), or there are no texts.
+    """
+    from retriever.core.types import BadRow
+    from retriever.corpus.readers import read_documents
+
+    if file == "-" or Path(file).suffix == ".txt":
+        try:
+            raw = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{file} cannot be read: {error}.", hint="Give a UTF-8 file.") from error
+        texts = [line for line in raw.splitlines() if line.strip()]
+    else:
+        texts = []
+        for row in read_documents([file]):
+            if isinstance(row, BadRow):
+                raise InputError(f"{row.file}, line {row.line}: {row.reason}", hint="Mend or remove the row.")
+            texts.append(row.text)
+    if not texts:
+        raise InputError(f"{file} holds no texts.")
+    return texts

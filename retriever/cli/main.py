@@ -1,0 +1,64 @@
+"""The `retriever` command: parses, calls one service, renders one result, and turns errors into exit codes.
+
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index damaged, 130 interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from retriever.cli import compact, delete, embed, index, models, output, search, status
+from retriever.core.errors import RetrieverError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="retriever",
+    help="Instruction-aware vector search: one corpus, many questions.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("index")(index.index)
+app.command("search")(search.search)
+app.command("embed")(embed.embed)
+app.command("status")(status.status)
+app.command("delete")(delete.delete)
+app.command("compact")(compact.compact)
+app.add_typer(models.app, name="models")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; RETRIEVER_DEBUG=1 lets exceptions through."""
+    try:
+        result = app(args=list(sys.argv[1:] if argv is None else argv), prog_name="retriever", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`| head`) has left; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (typer.Abort, KeyboardInterrupt):
+        output.say("Interrupted. What was stored stays; run the same command to go on.")
+        return INTERRUPTED
+    except typer.TyperException as error:
+        output.error(error.format_message() if hasattr(error, "format_message") else str(error))
+        return int(getattr(error, "exit_code", 2))
+    except RetrieverError as error:
+        if os.environ.get("RETRIEVER_DEBUG"):
+            raise
+        output.error(error.message, error.hint)
+        return error.exit_code
+    except Exception as error:
+        if os.environ.get("RETRIEVER_DEBUG"):
+            raise
+        output.error(f"Unexpected {type(error).__name__}: {error}", "RETRIEVER_DEBUG=1 shows where; please report it.")
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""What commands print: results to stdout, talk to stderr, colour only where a person watches."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+_EVERY_SECONDS = {True: 0.2, False: 15.0}  # between progress lines: on a terminal, elsewhere
+
+
+def result(text: str = "") -> None:
+    """Print a line of the result."""
+    typer.echo(text)
+
+
+def document(value: Mapping[str, Any]) -> None:
+    """Print the one JSON document of a ``--json`` run."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def say(text: str) -> None:
+    """Tell the user something beside the result."""
+    typer.echo(text, err=True)
+
+
+def error(message: str, hint: str = "") -> None:
+    """Tell the user what went wrong and what to do next."""
+    typer.echo(f"{style('Error:', 'red', sys.stderr)} {message}", err=True)
+    if hint:
+        typer.echo(hint, err=True)
+
+
+def style(text: str, colour: str, stream: Any = None) -> str:  # noqa: ANN401 - any text stream
+    """Return the text coloured if the stream (stdout by default) is a terminal and NO_COLOR is unset."""
+    watched = (stream or sys.stdout).isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return typer.style(text, fg=colour) if watched else text
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows in aligned columns."""
+    cells = [[str(cell) for cell in row] for row in [header, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        result("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+class ProgressLine:
+    """One line on stderr that says how far a run is, rewritten in place on a terminal.
+
+    Args:
+        total: rows expected, where that is known.
+    """
+
+    def __init__(self, total: int | None = None) -> None:
+        self._total = total
+        self._terminal = sys.stderr.isatty()
+        self._next = time.monotonic() + _EVERY_SECONDS[self._terminal]
+        self._shown = False
+
+    def show(self, read: int, tokens: int, seconds: float) -> None:
+        """Show the state if the last time is long enough ago."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _EVERY_SECONDS[self._terminal]
+        rate = tokens / seconds if seconds else 0.0
+        left = ""
+        if self._total and read:
+            left = f", {format_seconds(seconds / read * max(0, self._total - read))} left"
+        of = f" of {self._total}" if self._total else ""
+        text = f"{read}{of} rows, {tokens} tokens, {rate:.0f} tokens/s{left}"
+        typer.echo(f"\r\x1b[K{text}" if self._terminal else text, nl=not self._terminal, err=True)
+        self._shown = True
+
+    def close(self) -> None:
+        """End the line."""
+        if self._terminal and self._shown:
+            typer.echo("\r\x1b[K", nl=False, err=True)
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration as a person says it: 42 s, 3 min 05 s, 2 h 10 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,1 @@
+"""What every layer may use: types, errors, prompts, arithmetic. Standard library and NumPy only."""

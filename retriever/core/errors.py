@@ -1,0 +1,64 @@
+"""Every error a user can meet: what happened, what to do next, and the exit code it ends a command with."""
+
+
+class RetrieverError(Exception):
+    """Base of all errors raised on purpose.
+
+    Args:
+        message: what happened, naming the file, line or id concerned.
+        hint: the next step, one sentence.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class UsageError(RetrieverError):
+    """An option or argument makes no sense (exit code 2)."""
+
+    exit_code = 2
+
+
+class FilterError(UsageError):
+    """A ``--where`` expression cannot be parsed or names an unknown field."""
+
+
+class InputError(RetrieverError):
+    """An input file cannot be read at all; single bad rows go to quarantine instead."""
+
+
+class EncoderError(RetrieverError):
+    """An encoder is unknown, cannot be loaded, or was asked for something it cannot do."""
+
+
+class CheckpointError(EncoderError):
+    """A checkpoint or a converted model differs from what its manifest says."""
+
+
+class EncoderMismatchError(EncoderError):
+    """An index was made by another encoder than the one at hand."""
+
+
+class IndexNotFoundError(RetrieverError):
+    """There is no index at the given path."""
+
+
+class IndexLockedError(RetrieverError):
+    """Another process is writing to the index."""
+
+
+class SchemaError(RetrieverError):
+    """The index was written by a newer version of retriever."""
+
+
+class IndexDamagedError(RetrieverError):
+    """A stored file differs from its checksum or cannot be read (exit code 4)."""
+
+    exit_code = 4

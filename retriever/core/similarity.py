@@ -1,0 +1,55 @@
+"""Arithmetic on embeddings and rankings, in NumPy alone: the plain form every faster one is held to."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from retriever.core.types import Embeddings, Ids, Neighbours
+
+
+def normalise(vectors: ArrayLike) -> Embeddings:
+    """Return the (n, dim) rows as float32 of length 1; a zero row stays zero."""
+    rows = np.asarray(vectors, dtype=np.float32)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(norms > 0, norms, 1), dtype=np.float32)
+
+
+def top_k(scores: NDArray[np.float32], ids: Ids, k: int) -> Neighbours:
+    """Return the k best columns of (queries, n) scores: higher first, ties by ascending id, padded with -1."""
+    order = np.lexsort((np.broadcast_to(ids, scores.shape), -scores), axis=1)[:, :k]
+    best = Neighbours(ids=np.take(ids, order), scores=np.take_along_axis(scores, order, axis=1))
+    return pad(best, k)
+
+
+def pad(found: Neighbours, k: int) -> Neighbours:
+    """Return the result widened to k columns with id -1 and score -inf."""
+    short = k - found.ids.shape[1]
+    if short <= 0:
+        return found
+    return Neighbours(
+        ids=np.pad(found.ids, ((0, 0), (0, short)), constant_values=-1),
+        scores=np.pad(found.scores, ((0, 0), (0, short)), constant_values=-np.inf),
+    )
+
+
+def merge(parts: Sequence[Neighbours], k: int) -> Neighbours:
+    """Return the k best of several results over disjoint ids, for the same queries."""
+    ids = np.concatenate([part.ids for part in parts], axis=1)
+    scores = np.concatenate([part.scores for part in parts], axis=1)
+    last = np.iinfo(np.int64).max  # padding sorts behind every real id
+    order = np.lexsort((np.where(ids < 0, last, ids), -scores), axis=1)[:, :k]
+    return pad(Neighbours(np.take_along_axis(ids, order, axis=1), np.take_along_axis(scores, order, axis=1)), k)
+
+
+def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], *, constant: int = 60) -> Mapping[int, float]:
+    """Return the fused score of every id: the sum over rankings of 1 / (constant + rank), rank from 1.
+
+    Source: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion outperforms Condorcet and individual
+    Rank Learning Methods", SIGIR 2009.
+    """
+    fused: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, identifier in enumerate(ranking, start=1):
+            fused[identifier] = fused.get(identifier, 0.0) + 1.0 / (constant + rank)
+    return fused

@@ -1,0 +1,71 @@
+"""The values that travel between the layers: frozen, named, without behaviour that needs a model or a database."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+
+Embeddings: TypeAlias = NDArray[np.float32]
+"""Shape (n, dim), each row l2-normalised."""
+
+Ids: TypeAlias = NDArray[np.int64]
+"""Content ids, the integers that stand for distinct texts inside one index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a corpus.
+
+    Attributes:
+        id: unique within the corpus.
+        text: what is embedded and searched; a title, where there is one, is its first line.
+        metadata: everything else the row held, as JSON values.
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Embeddings and, for every text, the words the model answered with (best first)."""
+
+    embeddings: Embeddings
+    words: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Result of a vector search.
+
+    Attributes:
+        ids: (queries, k) int64, best first; -1 where fewer than k vectors were found.
+        scores: (queries, k) float32 cosines; -inf beside an id of -1.
+    """
+
+    ids: Ids
+    scores: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row of an input that could not become a document; the run goes on without it.
+
+    Attributes:
+        file: the file as the user named it.
+        line: the row's line in the file, from 1; in Parquet its row number.
+        id: the row's id where one could be read.
+        reason: what is wrong and what to do, for the user to read.
+        raw: the beginning of the row as it stands in the file.
+    """
+
+    file: str
+    line: int
+    id: str | None
+    reason: str
+    raw: str

@@ -1,0 +1,1 @@
+"""Readers: files in the formats people have become documents, and bad rows become reports."""

@@ -1,0 +1,75 @@
+"""Parquet, a few hundred rows at a time."""
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retriever.core.errors import InputError
+from retriever.corpus.rows import TITLE_FIELD, FieldNames, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH = 256
+
+
+def read_parquet(path: Path, file: str, fields: FieldNames) -> Iterator[Row]:
+    """Yield every row; null and NaN mean that a field is absent, dates become ISO strings.
+
+    Columns of bytes are left out, but for those of id, title and text, which are read as UTF-8.
+
+    Raises:
+        InputError: the file is no Parquet, is damaged, or has no text column.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as source:
+            wanted = _wanted(source.schema_arrow, file, fields)
+            line = 0
+            for batch in source.iter_batches(_BATCH, columns=wanted.names):
+                for values in batch.cast(wanted, safe=False).to_pylist():
+                    line += 1
+                    row = {name: _plain(value) for name, value in values.items()}
+                    yield Row(line, row, row, sparse=True)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{file} cannot be read as Parquet: {error}.", hint="Copy or write it again.") from error
+
+
+def _wanted(schema: "pa.Schema", file: str, fields: FieldNames) -> "pa.Schema":
+    """Return the columns to read, with types that Python has."""
+    import pyarrow as pa
+
+    fields.check_columns(file, schema.names)
+    as_text = {fields.find_id(schema.names), fields.find_text(schema.names), TITLE_FIELD}
+    columns = []
+    for column in schema:
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            if column.name in as_text:
+                columns.append(column.with_type(pa.large_string()))
+        elif pa.types.is_timestamp(column.type):
+            columns.append(column.with_type(pa.timestamp("us", column.type.tz)))
+        else:
+            columns.append(column)
+    return pa.schema(columns)
+
+
+def _plain(value: object) -> object:
+    """Return the value as JSON has it, as far as JSON can."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value

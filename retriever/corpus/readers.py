@@ -1,0 +1,131 @@
+"""Reads a corpus: files of several formats become one stream of documents and bad rows, in constant memory per row."""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from retriever.core.errors import InputError
+from retriever.core.types import BadRow, Document
+from retriever.corpus.convert import Converter
+from retriever.corpus.jsonl import read_jsonl
+from retriever.corpus.parquet import read_parquet
+from retriever.corpus.rows import FieldNames, Limits, Row
+from retriever.corpus.tables import read_table
+
+STDIN = "-"
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_LINES = (".jsonl", ".ndjson", *_DELIMITERS)
+_FORMATS = "Readable are .jsonl, .ndjson, .csv and .tsv (also with .gz), .parquet, and - for JSON Lines on stdin."
+
+
+def read_documents(
+    paths: Sequence[str | Path],
+    *,
+    id_field: str | None = None,
+    text_field: str | None = None,
+    limits: Limits | None = None,
+) -> Iterator[Document | BadRow]:
+    """Read files one after the other as one corpus; ids are distinct within it.
+
+    The id is the field ``_id``, ``id``, ``docid`` or ``doc_id``, the text ``text``, ``contents``, ``body``,
+    ``review`` or ``content``, unless named here. A ``title`` becomes the text's first line and stays in the metadata,
+    as all other fields do. Numeric ids become strings. A row whose id was met before is bad; the first one stands.
+
+    In a file whose first row has no id field, a row's id is derived from its text and metadata: the same whenever the
+    file is read again, whatever was added or moved around it; equal rows count up (``...-2``). An edited row is thus
+    a new document, and only a synchronising run removes the old one.
+
+    Args:
+        paths: files, or ``-`` for JSON Lines on standard input.
+        id_field: the field that holds the id; a row without it is bad.
+        text_field: the field that holds the text.
+        limits: what a row may hold.
+
+    Returns:
+        An iterator over documents and bad rows, in the order of the files. It remembers the ids it met.
+
+    Raises:
+        InputError: a file is missing, unreadable, of unknown format, or has no rows or no text column: raised by this
+            call, before anything is read in full. Damage further down, such as a truncated .gz, is raised by the
+            iterator when it gets there.
+    """
+    fields = FieldNames(id_field, text_field)
+    bounds = limits or Limits()
+    files = [_File(str(path), fields, bounds) for path in paths]
+    if not files:
+        raise InputError("No file was given.", hint=_FORMATS)
+    for file in files:
+        file.check()
+    return _documents(files, Converter(fields, bounds))
+
+
+def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:
+    for file in files:
+        converter.begin_file(file.name)
+        for row in file.rows():
+            yield converter.convert(row)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    name: str
+    fields: FieldNames
+    limits: Limits
+
+    def check(self) -> None:
+        """Raise `InputError` if the file as a whole cannot be read; standard input is looked at when its turn comes."""
+        if self.name == STDIN:
+            return
+        path = Path(self.name)
+        if path.is_dir():
+            raise InputError(f"{path} is a folder.", hint=f"Name its files, e.g. {path}/*.jsonl.")
+        if self._suffix() not in (*_LINES, ".parquet") or (self._is_zipped() and self._suffix() == ".parquet"):
+            raise InputError(f"{path} has a format that is not known.", hint=_FORMATS)
+        if path.is_file() or not path.exists():  # reading a pipe twice would lose its beginning
+            with closing(self.rows()) as rows:
+                next(rows)
+
+    def rows(self) -> Generator[Row, None, None]:
+        """Yield the file's rows; at least one, or `InputError`."""
+        empty = True
+        try:
+            for row in self._parsed():
+                empty = False
+                yield row
+        except EOFError as error:
+            raise InputError(f"{self.name} is cut off in the middle.", hint="Copy or download it again.") from error
+        except FileNotFoundError as error:
+            raise InputError(
+                f"There is no file {self.name}.", hint="Check the name and the folder you are in."
+            ) from error
+        except (zlib.error, OSError) as error:
+            raise InputError(f"{self.name} cannot be read: {error}.", hint="Check the file.") from error
+        if empty:
+            raise InputError(f"{self.name} has no rows.", hint="Was it written completely?")
+
+    def _parsed(self) -> Iterator[Row]:
+        suffix = self._suffix()
+        if suffix == ".parquet":
+            yield from read_parquet(Path(self.name), self.name, self.fields)
+            return
+        with ExitStack() as stack:
+            stream = sys.stdin.buffer if self.name == STDIN else stack.enter_context(self._open())
+            if suffix in _DELIMITERS:
+                yield from read_table(stream, self.name, _DELIMITERS[suffix], self.fields, self.limits)
+            else:
+                yield from read_jsonl(stream, self.name, self.limits)
+
+    def _open(self) -> BinaryIO:
+        return cast("BinaryIO", gzip.open(self.name)) if self._is_zipped() else Path(self.name).open("rb")
+
+    def _suffix(self) -> str:
+        path = Path(self.name)
+        return (path.with_suffix("") if self._is_zipped() else path).suffix.lower()
+
+    def _is_zipped(self) -> bool:
+        return self.name.lower().endswith(".gz")

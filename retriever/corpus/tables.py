@@ -1,0 +1,131 @@
+"""CSV and TSV with a header, read a row at a time; cells that are plainly numbers or booleans become those."""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from retriever.core.errors import InputError
+from retriever.corpus.lines import Line, not_utf8, read_lines
+from retriever.corpus.rows import TITLE_FIELD, FieldNames, Limits, Row
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?")
+
+
+def read_table(stream: BinaryIO, file: str, delimiter: str, fields: FieldNames, limits: Limits) -> Iterator[Row]:
+    """Yield a row for every record below the header; an empty cell is null, a column without a name is left out.
+
+    Raises:
+        InputError: the header lacks the text column, is not UTF-8 or has a column twice; or quoting goes wrong so
+            that the rows behind it cannot be told apart.
+    """
+    feed = _Feed(file, read_lines(stream, file, limit=limits.line_bytes), limits.line_bytes)
+    csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))  # of the process; the feed bounds a row
+    reader = csv.reader(feed, delimiter=delimiter, strict=True)
+    columns = _header(reader, feed, fields)
+    as_text = {fields.find_id(columns), fields.find_text(columns), TITLE_FIELD}
+    while True:
+        feed.begin_row()
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield Row(feed.first_line, feed.raw, problem=feed.explain(error))
+            continue
+        if cells is None:
+            return
+        if feed.bad_encoding:
+            yield Row(feed.first_line, feed.raw, problem=feed.bad_encoding)
+        elif any(cell.strip() for cell in cells):
+            yield _row(feed, columns, cells, as_text)
+
+
+def _row(feed: "_Feed", columns: Sequence[str], cells: Sequence[str], as_text: set[str | None]) -> Row:
+    if len(cells) != len(columns):
+        problem = (
+            f"the row has {len(cells)} cells, the header {len(columns)}; put cells that hold the delimiter in quotes"
+        )
+        return Row(feed.first_line, feed.raw, problem=problem)
+    values = {
+        column: (cell or None) if column in as_text else _typed(cell)
+        for column, cell in zip(columns, cells, strict=True)
+        if column
+    }
+    return Row(feed.first_line, feed.raw, values, sparse=True)
+
+
+def _header(reader: Iterator[list[str]], feed: "_Feed", fields: FieldNames) -> list[str]:
+    try:
+        columns = [column.strip() for column in next(filter(None, reader), [])]
+    except csv.Error as error:
+        raise InputError(f"{feed.file}, line 1: {feed.explain(error)}.", hint="Save it as plain CSV again.") from error
+    if feed.bad_encoding:
+        raise InputError(f"{feed.file}, line 1: {feed.bad_encoding}.")
+    if len(columns) == 1 and re.search(r"[;\t|]", columns[0]):
+        raise InputError(
+            f"{feed.file}: the header {columns[0]!r} is not separated as the file's name says.",
+            hint="Save it with commas (.csv) or tabs (.tsv).",
+        )
+    if columns:
+        fields.check_columns(feed.file, columns)
+    return columns
+
+
+class _Feed:
+    """Gives the csv module its lines and remembers those of the row at hand."""
+
+    def __init__(self, file: str, lines: Iterator[Line], limit: int) -> None:
+        self.file = file
+        self._lines = lines
+        self._limit = limit
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        self.first_line = 0
+        self.bad_encoding = ""
+        self._raw = bytearray()
+
+    @property
+    def raw(self) -> bytes:
+        return bytes(self._raw)
+
+    def __iter__(self) -> "_Feed":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.first_line = self.first_line or line.number
+        self._raw += line.data
+        if line.too_long or len(self._raw) > self._limit:
+            raise self._unreadable(f"is longer than {self._limit:,} bytes")
+        try:
+            return line.data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self.bad_encoding = not_utf8(error)
+            return line.data.decode("utf-8", "replace")
+
+    def explain(self, error: csv.Error) -> str:
+        """Return what is wrong with the row, or raise `InputError` where the rows behind it are lost too."""
+        if "unexpected end of data" in str(error):
+            raise self._unreadable("has a quote that is never closed") from error
+        if "new-line character" in str(error):
+            raise self._unreadable("has line ends of old Mac programs") from error
+        return f"not CSV: {error}"
+
+    def _unreadable(self, problem: str) -> InputError:
+        return InputError(
+            f"{self.file}: the row that begins in line {self.first_line} {problem}.",
+            hint="Correct it: the rows behind it cannot be told apart.",
+        )
+
+
+def _typed(cell: str) -> str | int | float | bool | None:
+    """Return the number or boolean a cell plainly is; "00123" and "1e5" stay strings, an empty cell is None."""
+    text = cell.strip()
+    if not text:
+        return None
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return {"true": True, "false": False}.get(text.lower(), cell)

@@ -1,0 +1,39 @@
+"""Which texts travel together: batches of similar length under one token budget."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+
+def token_budget(device: str, *, reads_on: bool) -> int:
+    """Return how many padded tokens a batch may hold.
+
+    Args:
+        device: torch's device type.
+        reads_on: whether short blocks are read behind the prompts, which wants many rows at a time.
+    """
+    if device == "cuda":
+        return 65_536
+    return 4096 if reads_on else 1536
+
+
+def plan_batches(lengths: Sequence[int], budget: int, *, max_rows: int | None = None) -> Iterator[list[int]]:
+    """Yield positions of texts of similar length, longest first, each batch within the budget.
+
+    Args:
+        lengths: tokens of each text.
+        budget: rows times longest row of a batch stays within it; a longer single text travels alone.
+        max_rows: most rows of a batch.
+    """
+    order = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
+    start = 0
+    while start < len(order):
+        rows = max(1, budget // max(1, lengths[order[start]]))
+        rows = min(rows, max_rows or rows)
+        yield order[start : start + rows]
+        start += rows
+
+
+def distinct(texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    """Return the distinct texts in order of appearance, and for every text its position among them."""
+    seen: dict[str, int] = {}
+    positions = [seen.setdefault(text, len(seen)) for text in texts]
+    return list(seen), positions

@@ -1,0 +1,115 @@
+"""Names of encoders: those of the table below, ``METHOD:BACKBONE``, or a checkpoint folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retriever.core.errors import EncoderError
+from retriever.core.registry import nearest, resolve
+
+if TYPE_CHECKING:
+    from retriever.encoders.backbone import Backbone
+    from retriever.encoders.base import EncoderOptions, PromptEncoder
+    from retriever.encoders.sentence_encoder import SentenceEncoder
+
+METHODS = {
+    "plain": "retriever.encoders.plain:PlainEncoder",
+    "inbedder": "retriever.encoders.inbedder:InBedderEncoder",
+    "instemb": "retriever.encoders.instemb:InstEmbEncoder",
+    "gircse": "retriever.encoders.gircse:GircseEncoder",
+}
+SENTENCE_METHOD = "st"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """A named encoder.
+
+    Attributes:
+        spec: ``METHOD:BACKBONE``, the resolved name an index stores.
+        summary: one line for `retriever models list`.
+    """
+
+    spec: str
+    summary: str
+
+
+CATALOG = {
+    "default": CatalogEntry("inbedder:smollm2-135m", "InBedder 1st-gen on SmolLM2-135M-Instruct; not fine-tuned"),
+    "inbedder": CatalogEntry("inbedder:smollm2-135m", "InBedder's encoding methods, chosen by pooling"),
+    "instemb": CatalogEntry("instemb:smollm2-135m", "InstEmb with untrained look-ahead tokens"),
+    "gircse": CatalogEntry("gircse:smollm2-135m", "GIRCSE soft tokens; not fine-tuned"),
+    "plain": CatalogEntry("plain:smollm2-135m", "the bare backbone: last token or mean"),
+    "minilm": CatalogEntry("st:all-minilm-l6-v2", "all-MiniLM-L6-v2, the generic peer; ignores what it is asked"),
+}
+
+
+def resolve_name(name: str) -> str:
+    """Return the name an index stores: ``METHOD:BACKBONE``, or a checkpoint's absolute path.
+
+    Raises:
+        EncoderError: nothing of that name is known; the nearest name is suggested.
+    """
+    if entry := CATALOG.get(name):
+        return entry.spec
+    method, colon, backbone = name.partition(":")
+    if colon and backbone and (method in METHODS or method == SENTENCE_METHOD):
+        return name
+    folder = Path(name).expanduser()
+    if (folder / "retriever.json").is_file():
+        return str(folder.resolve())
+    if folder.is_dir():
+        raise EncoderError(
+            f"{folder} is not a retriever checkpoint.",
+            hint=f"For a bare model say METHOD:{name}, with one of {', '.join([*METHODS, SENTENCE_METHOD])}.",
+        )
+    raise EncoderError(
+        f"Unknown encoder {name!r}.",
+        hint=f"{nearest(name, CATALOG)} Otherwise METHOD:BACKBONE or a checkpoint folder; see `retriever models list`.",
+    )
+
+
+def load(
+    name: str, options: "EncoderOptions", *, device: str = "auto", dtype: str = "auto"
+) -> "PromptEncoder | SentenceEncoder":
+    """Load an encoder by any of its names.
+
+    Raises:
+        EncoderError: it is unknown, or its packages or files are missing.
+        CheckpointError: a file differs from its recorded hash.
+    """
+    spec = resolve_name(name)
+    encoder = _load(spec, options, device=device, dtype=dtype)
+    encoder.spec = spec
+    return encoder
+
+
+def _load(spec: str, options: "EncoderOptions", *, device: str, dtype: str) -> "PromptEncoder | SentenceEncoder":
+    method, colon, backbone = spec.partition(":")
+    if not colon or method not in {*METHODS, SENTENCE_METHOD}:
+        from retriever.encoders.checkpoint import load_checkpoint
+
+        return load_checkpoint(Path(spec), options, device=device, dtype=dtype)
+    if method == SENTENCE_METHOD:
+        from retriever.encoders.sentence_encoder import SentenceEncoder
+
+        return SentenceEncoder(backbone, device=device, dtype=dtype)
+    from retriever.encoders.backbone import load_backbone
+
+    return build(method, load_backbone(backbone, device=device, dtype=dtype), options)
+
+
+def build(method: str, backbone: "Backbone", options: "EncoderOptions") -> "PromptEncoder":
+    """Return an encoder of a method on a loaded backbone."""
+    if method == "inbedder" and backbone.masked:
+        return resolve("retriever.encoders.masked:MaskedInBedderEncoder")(backbone, options)  # type: ignore[no-any-return]
+    if method == "inbedder" and options.pooling == "re-enc":
+        from retriever.encoders.sentence_encoder import SentenceEncoder
+
+        second = SentenceEncoder("all-minilm-l6-v2")
+        return resolve("retriever.encoders.reencoding:ReEncodingEncoder")(backbone, options, second=second)  # type: ignore[no-any-return]
+    if backbone.masked:
+        raise EncoderError(
+            f"{method} needs a causal model; {backbone.source.name} is a masked one.", hint="Use inbedder."
+        )
+    return resolve(METHODS[method])(backbone, options)  # type: ignore[no-any-return]

@@ -1,0 +1,126 @@
+"""Encoder checkpoints on disk: a folder of safetensors and JSON whose every byte is under a manifest.
+
+retriever.json             method, backbone, options, format version
+adapter_config.json        PEFT's description of the adapter, where there is one
+adapter_model.safetensors  its weights
+look_ahead.safetensors     look-ahead embeddings (L, d), InstEmb only
+README.md                  the model card
+manifest.json              SHA-256 of each of the above
+"""
+
+import json
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from peft import PeftModel
+from safetensors.torch import load_file, save_file
+
+from retriever.core.errors import CheckpointError
+from retriever.core.fingerprint import file_hash, json_hash
+from retriever.core.paths import new_folder
+from retriever.encoders.backbone import Backbone, load_backbone
+from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.catalog import build
+from retriever.encoders.instemb import InstEmbEncoder
+from retriever.encoders.sources import MANIFEST, check_manifest, write_manifest
+
+FORMAT = 1
+CONFIG = "retriever.json"
+ADAPTER = "adapter_model.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
+LOOK_AHEAD_FILE = "look_ahead.safetensors"
+
+
+def save_checkpoint(encoder: PromptEncoder, folder: Path, *, card: str, adapter: PeftModel | None = None) -> None:
+    """Write an encoder as a checkpoint folder; it appears whole or not at all.
+
+    Args:
+        encoder: what to save.
+        folder: must not exist yet.
+        card: text of the model card.
+        adapter: the PEFT model whose active adapter belongs to the encoder.
+
+    Raises:
+        CheckpointError: the folder exists, or the model's backbone is not on disk under a name.
+    """
+    if folder.exists():
+        raise CheckpointError(f"{folder} exists already.", hint="Choose another folder.")
+    config = {
+        "format": FORMAT,
+        "method": encoder.method,
+        "backbone": {"name": encoder.backbone.source.name, "digest": encoder.backbone.source.digest},
+        "options": asdict(replace(encoder.options, template=encoder.template.name)),
+    }
+    with new_folder(folder) as draft:
+        (draft / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
+        (draft / "README.md").write_text(card)
+        if adapter is not None:
+            adapter.save_pretrained(str(draft), safe_serialization=True)
+            if not (draft / ADAPTER).exists():  # PEFT puts any other adapter into a folder of its own
+                raise CheckpointError("The adapter is not called 'default'.", hint="Give it PEFT's default name.")
+            (draft / "README.md").write_text(card)  # PEFT leaves a card of its own
+        if isinstance(encoder, InstEmbEncoder):
+            save_file(
+                {"look_ahead": encoder.look_ahead_embeddings.detach().cpu().contiguous()}, draft / LOOK_AHEAD_FILE
+            )
+        write_manifest(draft)
+
+
+def load_checkpoint(
+    folder: Path, options: EncoderOptions, *, device: str = "auto", dtype: str = "auto"
+) -> PromptEncoder:
+    """Load a checkpoint folder.
+
+    Args:
+        folder: what `save_checkpoint` wrote.
+        options: fields that differ from `EncoderOptions`' defaults override the stored ones.
+        device: where to run.
+        dtype: in which number format.
+
+    Raises:
+        CheckpointError: a file changed, is missing, or was written for another backbone or a newer version.
+    """
+    check_manifest(folder, hint="Restore the folder from where it came; a changed model is not used.")
+    config = json.loads((folder / CONFIG).read_text())
+    if config["format"] > FORMAT:
+        raise CheckpointError(
+            f"{folder} has checkpoint format {config['format']}.", hint="Upgrade retriever to read it."
+        )
+    backbone = load_backbone(config["backbone"]["name"], device=device, dtype=dtype)
+    if backbone.source.digest != config["backbone"]["digest"]:
+        raise CheckpointError(
+            f"{folder} was trained on another version of {config['backbone']['name']}.",
+            hint=f"Install the backbone with digest {config['backbone']['digest'][:12]}.",
+        )
+    backbone = _with_adapter(backbone, folder)
+    stored = EncoderOptions(**config["options"])
+    chosen = _overridden(stored, options)
+    if config["method"] == InstEmbEncoder.method:
+        return InstEmbEncoder(backbone, chosen, load_file(folder / LOOK_AHEAD_FILE)["look_ahead"])
+    return build(config["method"], backbone, chosen)
+
+
+def _with_adapter(backbone: Backbone, folder: Path) -> Backbone:
+    """Merge the folder's adapter into the model, and its hash into the backbone's digest."""
+    if not (folder / ADAPTER).exists():
+        return backbone
+    model = PeftModel.from_pretrained(backbone.model, str(folder), is_trainable=False)
+    merged: Any = model.merge_and_unload(safe_merge=True)
+    # The description counts too: its lora_alpha scales what the weights add.
+    adapter = json_hash({name: file_hash(folder / name) for name in (ADAPTER, ADAPTER_CONFIG)})
+    digest = f"{backbone.source.digest}+{adapter}"
+    return Backbone(replace(backbone.source, digest=digest), merged, backbone.tokenizer)
+
+
+def _overridden(stored: EncoderOptions, asked: EncoderOptions) -> EncoderOptions:
+    default = EncoderOptions()
+    changes = {
+        field.name: getattr(asked, field.name)
+        for field in fields(EncoderOptions)
+        if getattr(asked, field.name) != getattr(default, field.name)
+    }
+    return replace(stored, **changes)
+
+
+__all__ = ["MANIFEST", "load_checkpoint", "save_checkpoint"]

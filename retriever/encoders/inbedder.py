@@ -1,0 +1,123 @@
+"""InBedder: the embedding is in the hidden states of the answer the model is about to give (papers: InBedder)."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from retriever.core.errors import UsageError
+from retriever.core.stopwords import STOPWORDS
+from retriever.encoders.backbone import Backbone
+from retriever.encoders.base import EncoderOptions, Prompted, PromptEncoder, Reading
+from retriever.encoders.pooling import masked_mean
+
+GENERATED_TOKENS = 3
+STOCK_PHRASE = "based on the"
+FILTERED = "+filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """Greedily generated answers.
+
+    Attributes:
+        ids: (B, G) the tokens; those after the end of text are of no account.
+        states: (B, G + 1, d) h_N, then the state of every generated token.
+        real: (B, G + 1) true where a state belongs to the prompt or to a token before the end of text.
+    """
+
+    ids: Tensor
+    states: Tensor
+    real: Tensor
+
+
+class InBedderEncoder(PromptEncoder):
+    """The encoding methods of InBedder's section 3 but ``re-enc``, named as in the paper.
+
+    ``1st-gen`` pools h_N alone and needs one prefill; ``avg-gen`` the mean of h_N and the generated tokens' states;
+    ``last-gen`` the last of them; ``avg-ppt`` the prompt before h_N; ``avg-all`` everything. With ``+filter``,
+    states that predict a token of the instruction, a stopword or a stock phrase are dropped first.
+
+    Args:
+        backbone: a causal model.
+        options: ``steps`` is the most tokens to generate, 3 by default (40 suits untuned chat models).
+    """
+
+    method = "inbedder"
+    poolings = ("1st-gen", "avg-gen", "last-gen", "avg-ppt", "avg-all", "avg-gen+filter", "last-gen+filter")
+
+    def __init__(self, backbone: Backbone, options: EncoderOptions) -> None:
+        super().__init__(backbone, options)
+        self.reads_on = self.pooling not in ("1st-gen", "avg-ppt")
+        if self.reads_on:
+            self.steps = GENERATED_TOKENS if options.steps is None else options.steps
+            if self.steps < 1:
+                raise UsageError(f"steps is {self.steps}; {self.pooling} generates at least 1 token.")
+
+    def tail(self, *, answers: bool) -> Tensor | None:
+        """Return a line break (1, d) when words are wanted: chat models put their answer on a line of its own."""
+        reads = answers and not self.reads_on
+        return self.backbone.embed_ids(self.backbone.tokenizer.piece("\n")) if reads else None
+
+    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+        """Pool the batch; the words are the first generated token's distribution, at h_N and on a new line."""
+        said = self.next_token(prompted.last, *prompted.tail.unbind(dim=1)) if answers else None
+        if self.pooling == "1st-gen":
+            return Reading(prompted.last, said)
+        if self.pooling == "avg-ppt":
+            return Reading(masked_mean(prompted.states[:, :-1], prompted.mask[:, :-1]), said)
+        generated = generate(self.backbone, prompted, cast("int", self.steps))
+        if self.pooling == "avg-all":
+            states = torch.cat([prompted.states[:, :-1], generated.states], dim=1)
+            return Reading(masked_mean(states, torch.cat([prompted.mask[:, :-1], generated.real], dim=1)), said)
+        kept = self._filtered(generated, prompted.instruction) if self.pooling.endswith(FILTERED) else generated.real
+        if self.pooling.startswith("avg-gen"):
+            return Reading(masked_mean(generated.states, kept), said)
+        return Reading(_last_true(generated.states, kept), said)
+
+    def _filtered(self, generated: Generated, instruction: str) -> Tensor:
+        """Return (B, G + 1) which states stay: those whose predicted token says something; h_N if none does."""
+        piece = self.backbone.tokenizer.piece
+        banned = {
+            token
+            for text in (instruction, " " + instruction, STOCK_PHRASE, STOCK_PHRASE.capitalize())
+            for token in piece(text)
+        }
+        banned |= {
+            token
+            for word in STOPWORDS
+            for text in (word, " " + word, " " + word.capitalize())
+            for token in piece(text)[:1]
+        }
+        blocked = torch.isin(generated.ids, torch.tensor(sorted(banned), device=generated.ids.device))  # (B, G)
+        # State i predicts token i; the state after the last token predicts nothing that was kept.
+        says = torch.cat([~blocked, torch.zeros_like(blocked[:, :1])], dim=1)
+        predicted = torch.cat([generated.real[:, 1:], torch.zeros_like(blocked[:, :1])], dim=1)
+        kept = generated.real & says & predicted
+        only_prompt = torch.zeros_like(kept)
+        only_prompt[:, 0] = True
+        return torch.where(kept.any(dim=1, keepdim=True), kept, only_prompt)
+
+
+def generate(backbone: Backbone, prompted: Prompted, length: int) -> Generated:
+    """Return up to ``length`` greedily chosen tokens of every row, and their states."""
+    states, ids = [prompted.last], []
+    going = torch.ones(len(prompted.texts), dtype=torch.bool, device=prompted.last.device)
+    real = [going]
+    for _ in range(length):
+        token = backbone.logits(states[-1]).argmax(dim=-1)  # (B,)
+        going = going & ~torch.isin(token, backbone.end_ids)
+        ids.append(token)
+        real.append(going)
+        states.append(prompted.run.extend(backbone.embed(token.unsqueeze(1)))[:, -1])
+        if not going.any():
+            break
+    return Generated(torch.stack(ids, dim=1), torch.stack(states, dim=1), torch.stack(real, dim=1))
+
+
+def _last_true(states: Tensor, mask: Tensor) -> Tensor:
+    """Return the last state (B, d) of each row of states (B, N, d) where mask (B, N) is true."""
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    last = torch.where(mask, positions, -1).amax(dim=1)
+    return states[torch.arange(states.shape[0], device=states.device), last]

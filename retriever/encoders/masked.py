@@ -1,0 +1,61 @@
+"""InBedder over masked language models (RoBERTa family): mask tokens stand where the answer would be."""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from retriever.encoders.base import Prompted, PromptEncoder, Reading
+from retriever.encoders.pooling import masked_mean
+from retriever.encoders.prefix import PromptPieces, PromptStates
+
+MASK_TOKENS = 3
+
+
+class MaskedInBedderEncoder(PromptEncoder):
+    """Appends three mask tokens to the prompt and averages their states, or only the prompt's (``avg-ppt``)."""
+
+    method = "inbedder"
+    poolings = ("masks", "avg-ppt")
+    shares_text = False  # attention looks both ways: a text's states depend on the instruction
+
+    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+        """Pool the batch; the words are those the model puts in the masks' place."""
+        if self.pooling == "masks":
+            vectors = prompted.tail.float().mean(dim=1)
+        else:
+            vectors = masked_mean(prompted.states, prompted.mask)
+        return Reading(vectors, self.next_token(*prompted.tail.unbind(dim=1)) if answers else None)
+
+    def read_batch(
+        self, texts: Sequence[Sequence[int]], pieces: PromptPieces, tail: Tensor | None
+    ) -> Iterator[PromptStates]:
+        """Yield the batch, padded on the right as absolute positions ask for."""
+        tokenizer = self.backbone.tokenizer
+        masks = [tokenizer.mask_id] * MASK_TOKENS
+        after = [*masks, *tokenizer.end]
+        room = self._positions() - len(pieces.before) - len(pieces.shared) - len(after)
+        self.truncated += sum(room < len(ids) < tokenizer.max_text_tokens for ids in texts)
+        rows = [[*pieces.before, *ids[: max(0, room)], *pieces.shared] for ids in texts]
+        width = max(map(len, rows))
+        ids = torch.zeros(len(rows), width + len(after), dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, : len(row) + len(after)] = torch.tensor([*row, *after])
+        lengths = torch.tensor([len(row) for row in rows], device=self.backbone.device)
+        columns = torch.arange(ids.shape[1], device=self.backbone.device)
+        real = columns < lengths[:, None] + len(after)
+        states = self.backbone.forward(
+            self.backbone.embed(ids.to(self.backbone.device)), mask=real.long(), positions=None
+        )
+        at = lengths[:, None] + torch.arange(MASK_TOKENS, device=states.device)  # (B, 3)
+        mask_states = states.gather(1, at.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 3, d)
+        content = (columns[:width] < lengths[:, None]) & (columns[:width] >= pieces.start_tokens)
+        yield PromptStates(run=None, states=states[:, :width], tail=mask_states, content=content)
+
+    def _positions(self) -> int:
+        """Return how many tokens the model has positions for; RoBERTa numbers them from behind its padding id."""
+        table = getattr(getattr(self.backbone.model.base_model, "embeddings", None), "position_embeddings", None)
+        if table is None:
+            return sys.maxsize
+        return int(table.num_embeddings) - (0 if table.padding_idx is None else table.padding_idx + 1)

@@ -1,0 +1,130 @@
+"""The services' dealings with an encoder: which view its vectors belong to, and how an index remembers it.
+
+`Encoder` (core.protocols) asks for three methods. What else an encoder offers is used where it is there: pooling,
+steps, look_ahead and dtype name the view; `encode_many_with_words` gives several instructions and words in one pass;
+`count_tokens` and `long_texts` size the work; `reconfigured` changes K for a query.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from retriever.core.errors import EncoderError, EncoderMismatchError
+from retriever.core.protocols import Encoder
+from retriever.core.types import JSON, Encoded
+from retriever.store.views import ViewKey
+
+WORDS = 5
+_CHARACTERS_PER_TOKEN = 4
+
+
+def view_key(encoder: Encoder, instruction: str) -> ViewKey:
+    """Return the identity of the encoder's view under an instruction; empty or default is the base view."""
+    asked = instruction.strip()
+    default = getattr(getattr(encoder, "options", None), "default_instruction", "")
+    return ViewKey(
+        fingerprint=encoder.fingerprint,
+        instruction="" if asked == default else asked,
+        pooling=getattr(encoder, "pooling", ""),
+        steps=getattr(encoder, "steps", None),
+        look_ahead=getattr(encoder, "look_ahead", None),
+        dtype=getattr(encoder, "dtype", "float32"),
+        dim=encoder.dim,
+    )
+
+
+def encode_views(
+    encoder: Encoder, texts: Sequence[str], instructions: Sequence[str], on_tokens: Callable[[int], None] | None = None
+) -> list[Encoded]:
+    """Return embeddings and words under every instruction, from one pass where the encoder can."""
+    many = getattr(encoder, "encode_many_with_words", None)
+    if many is not None:
+        return cast("list[Encoded]", many(texts, instructions, top=WORDS, on_tokens=on_tokens))
+    return [encoder.encode_with_words(texts, instruction=one, top=WORDS) for one in instructions]
+
+
+def count_tokens(encoder: Encoder, texts: Sequence[str]) -> list[int]:
+    """Return the tokens of every text, estimated from its length where the encoder cannot tell."""
+    counter = getattr(encoder, "count_tokens", None)
+    if counter is not None:
+        return cast("list[int]", counter(texts))
+    return [1 + len(text) // _CHARACTERS_PER_TOKEN for text in texts]
+
+
+def token_limit(encoder: Encoder) -> int | None:
+    """Return how many tokens of a text the encoder reads, or None for all."""
+    return getattr(encoder, "max_text_tokens", None)
+
+
+def with_steps(encoder: Encoder, steps: int | None) -> Encoder:
+    """Return the encoder with K steps for a query.
+
+    Raises:
+        EncoderError: the encoder has no such knob.
+    """
+    if steps is None:
+        return encoder
+    if getattr(encoder, "steps", None) is None:
+        raise EncoderError("This index's encoder has no steps.", hint="--steps is for GIRCSE encoders.")
+    return cast("Encoder", cast("Any", encoder).reconfigured(steps=steps))
+
+
+def describe(encoder: Encoder) -> dict[str, JSON]:
+    """Return what an index stores of its encoder: enough to load it again and to recognise it."""
+    return {
+        "name": getattr(encoder, "spec", ""),
+        "fingerprint": encoder.fingerprint,
+        "pooling": getattr(encoder, "pooling", None),
+        "steps": getattr(encoder, "steps", None),
+        "look_ahead": getattr(encoder, "look_ahead", None),
+        "template": getattr(getattr(encoder, "template", None), "name", None),
+    }
+
+
+def card(encoder: Encoder) -> dict[str, JSON]:
+    """Return what `retriever models show` tells of an encoder."""
+    trained = getattr(encoder, "trained", None)
+    look_ahead = {} if trained is None else {"look-ahead tokens": "trained" if trained else "untrained"}
+    limit = token_limit(encoder)
+    return {
+        **describe(encoder),
+        "dim": encoder.dim,
+        "dtype": getattr(encoder, "dtype", "float32"),
+        "text tokens read": limit,
+        "default instruction": getattr(getattr(encoder, "options", None), "default_instruction", None),
+        **look_ahead,
+    }
+
+
+def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> Encoder:
+    """Load the encoder an index was made with.
+
+    Raises:
+        EncoderError: it was made by an object that has no name to load it by.
+        EncoderMismatchError: what that name loads today is another encoder.
+    """
+    from retriever import load_encoder
+
+    name = str(description["name"])
+    if not name:
+        raise EncoderError(
+            "This index was made with an encoder that has no name.", hint="Pass it: open_index(path, encoder=...)."
+        )
+    asked: dict[str, Any] = {key: description[key] for key in ("pooling", "steps", "look_ahead", "template")}
+    encoder = load_encoder(name, device=device, **asked)
+    check_fingerprint(encoder, description)
+    return encoder
+
+
+def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None:
+    """Refuse an encoder other than the one the index was made with.
+
+    Raises:
+        EncoderMismatchError: the fingerprints differ.
+    """
+    if encoder.fingerprint != description["fingerprint"]:
+        raise EncoderMismatchError(
+            f"The index was made by {description['name'] or 'an unnamed encoder'} "
+            f"(fingerprint {str(description['fingerprint'])[:12]}), not by "
+            f"{getattr(encoder, 'spec', '') or 'this one'} ({encoder.fingerprint[:12]}).",
+            hint="Open it with its own encoder, or index the corpus again under another --index.",
+        )

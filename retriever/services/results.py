@@ -1,0 +1,177 @@
+"""What the services answer with: frozen values that know how to become the documented JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from retriever.core.types import JSON, Document
+
+SCHEMA_VERSION = 1
+
+Mode = Literal["auto", "dense", "lexical", "hybrid"]
+Path = Literal["base", "complete", "lazy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One document found.
+
+    Attributes:
+        document: what was found.
+        score: cosine with the query under the instruction; None where it was found by words alone.
+        fused: what the order follows: the cosine, the lexical score, or their fused ranks.
+        words: what the model answered to the instruction for this document.
+    """
+
+    document: Document
+    score: float | None
+    fused: float
+    words: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The answer to one query.
+
+    Attributes:
+        query: the text asked for.
+        instruction: what it was asked under, as given.
+        view: id of the view that gave the scores; None for a lexical search.
+        path: base (the default instruction's view), complete (the instruction's own view) or lazy (candidates read
+            anew under the instruction).
+        mode: dense, lexical or hybrid.
+        hits: best first.
+        took_ms: wall-clock time.
+    """
+
+    query: str
+    instruction: str
+    view: int | None
+    path: Path
+    mode: Mode
+    hits: list[Hit]
+    took_ms: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "query": self.query,
+            "instruction": self.instruction,
+            "view": self.view,
+            "path": self.path,
+            "mode": self.mode,
+            "hits": [
+                {
+                    "rank": rank,
+                    "id": hit.document.id,
+                    "score": None if hit.score is None else round(hit.score, 6),
+                    "fused": round(hit.fused, 6),
+                    "text": hit.document.text,
+                    "metadata": dict(hit.document.metadata),
+                    "words": list(hit.words),
+                }
+                for rank, hit in enumerate(self.hits, start=1)
+            ],
+            "took_ms": round(self.took_ms, 1),
+        }
+
+
+@dataclass(slots=True)
+class IndexingReport:
+    """What an indexing run did, counted as it goes.
+
+    Attributes:
+        read: rows stored or put aside, whole shards only.
+        in_hand: rows reached, the shard under way counted by its share of texts embedded.
+        added: documents that were new.
+        updated: documents whose text or metadata changed.
+        unchanged: documents that were there already.
+        deleted: documents removed by ``--sync``.
+        skipped: rows put in quarantine.
+        truncated: texts cut to the token limit.
+        embedded: vectors computed, per view id.
+        tokens: text tokens read for them.
+        seconds: wall-clock time.
+        views: ids of the views that were filled.
+        notes: what the user should know besides.
+    """
+
+    read: int = 0
+    in_hand: int = 0
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    skipped: int = 0
+    truncated: int = 0
+    embedded: dict[int, int] = field(default_factory=dict)
+    tokens: int = 0
+    seconds: float = 0.0
+    views: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        embedded = {str(view): count for view, count in self.embedded.items()}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **asdict(self),
+            "embedded": embedded,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """One view of the index.
+
+    Attributes:
+        view: its id.
+        instruction: what it answers; empty for the base view.
+        pooling: how vectors were pooled.
+        steps: K of its documents, where the method has it.
+        look_ahead: L of its documents, where the method has it.
+        dtype: number format the model ran in.
+        dim: length of a vector.
+        vectors: stored vectors.
+        coverage: share of the distinct texts that have one.
+        generation: id of the FAISS generation in use, if any.
+        factory: FAISS factory string of that generation.
+        recall: its recall@10 against exact search, measured when it was built.
+        tail: vectors newer than the generation, searched exactly.
+        last_used: UTC time.
+    """
+
+    view: int
+    instruction: str
+    pooling: str
+    steps: int | None
+    look_ahead: int | None
+    dtype: str
+    dim: int
+    vectors: int
+    coverage: float
+    generation: int | None
+    factory: str | None
+    recall: float | None
+    tail: int
+    last_used: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """What an index holds."""
+
+    path: str
+    encoder: Mapping[str, JSON]
+    documents: int
+    texts: int
+    size_bytes: int
+    views: list[ViewStatus]
+    runs: list[dict[str, Any]]
+    quarantined: list[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}

@@ -1,0 +1,254 @@
+"""Answering queries: dense, lexical or both, on a complete view, the base view, or lazily under a new instruction.
+
+A ranking is a list of content ids, best first. Documents enter at the very end: equal texts share a content, and a
+filter may allow only some of them.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
+from retriever.core.similarity import reciprocal_rank_fusion
+from retriever.core.types import Embeddings, Encoded, Ids
+from retriever.services.encoding import count_tokens, encode_views, view_key, with_steps
+from retriever.services.results import Hit, Mode, Path, SearchResult
+from retriever.services.view_search import ViewSearcher
+from retriever.store.database import Store
+from retriever.store.filters import Filter
+from retriever.store.views import View
+
+AUTO_MODE: Mode = "hybrid"  # what served best on labelled queries: benchmarks/results/search_modes.json
+CANDIDATES = 100  # depth of the rankings that are fused
+TOKEN_BUDGET = 10_000  # text tokens read anew for one search under a new instruction
+
+
+EncoderSource = Callable[[], Encoder]
+ViewSource = Callable[[View], ViewSearcher]
+VectorSink = Callable[[View, Sequence[int], Encoded], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What to search for.
+
+    Attributes:
+        queries: one or more texts.
+        instruction: what to look for; empty for the default.
+        k: hits per query.
+        where: a parsed filter.
+        mode: dense, lexical, hybrid, or auto.
+        steps: K for the queries, where the encoder has it.
+        like: the id of a document the hits should resemble; it is left out of them.
+    """
+
+    queries: Sequence[str]
+    instruction: str = ""
+    k: int = 10
+    where: Filter | None = None
+    mode: Mode = "auto"
+    steps: int | None = None
+    like: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise UsageError(f"k is {self.k}.", hint="Ask for at least 1 hit.")
+        if any(not query.strip() for query in self.queries):
+            raise UsageError("A query is empty.", hint="Say what to look for.")
+        if self.mode not in ("auto", "dense", "lexical", "hybrid"):
+            raise UsageError(f"Unknown mode {self.mode!r}.", hint="Known: auto, dense, lexical, hybrid.")
+
+    @property
+    def depth(self) -> int:
+        """How deep the rankings have to go."""
+        return max(CANDIDATES, self.k + 1) if self.mode == "hybrid" else self.k + (self.like is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Contents best first, with the number their order follows."""
+
+    ids: list[int]
+    scores: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """One ranking per query, and the cosines of its contents where they are known."""
+
+    view: View | None
+    path: Path
+    rankings: list[Ranking]
+    cosines: Sequence[Mapping[int, float]]
+
+
+def nearest(searcher: ViewSearcher, queries: Embeddings, depth: int, allowed: Ids | None) -> list[Ranking]:
+    """Return the ``depth`` best contents of every query, and all others that tie with the last of them."""
+    width = depth + 1
+    found = searcher.search(queries, width, allowed=allowed)
+    while np.any((found.ids[:, -1] >= 0) & (found.scores[:, -1] == found.scores[:, depth - 1])):
+        width *= 2
+        found = searcher.search(queries, width, allowed=allowed)
+    good = (found.ids >= 0) & (found.scores >= found.scores[:, depth - 1 : depth])
+    return [
+        Ranking(ids[keep].tolist(), scores[keep].tolist())
+        for ids, scores, keep in zip(found.ids, found.scores, good, strict=True)
+    ]
+
+
+def fuse(*rankings: Ranking) -> Ranking:
+    """Return the rank fusion of several rankings; empty ones have no say."""
+    fused = reciprocal_rank_fusion([ranking.ids for ranking in rankings])
+    ids = sorted(fused, key=lambda content_id: (-fused[content_id], content_id))
+    return Ranking(ids, [fused[content_id] for content_id in ids])
+
+
+class Searcher:
+    """Searches one index.
+
+    Args:
+        store: its database.
+        encoder: gives the encoder, loaded when first needed.
+        views: gives the searcher of a view.
+        keep: stores vectors that a lazy search computed.
+    """
+
+    def __init__(self, store: Store, encoder: EncoderSource, views: ViewSource, keep: VectorSink) -> None:
+        self._store = store
+        self._encoder = encoder
+        self._views = views
+        self._keep = keep
+
+    def search(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
+        """Yield one result per query; under a new instruction first the base view's, then the final ones."""
+        started = time.perf_counter()
+        if request.mode == "auto":
+            request = replace(request, mode="dense" if request.like is not None else AUTO_MODE)
+        allowed = None if request.where is None else self._store.documents.matching(request.where)
+        if request.mode == "lexical":
+            rankings = [self._lexical(request, query, request.depth) for query in request.queries]
+            yield self._results(request, _Answers(None, "base", rankings, [{}] * len(rankings)), started)
+            return
+        encoder = self._encoder()
+        base_key, key = view_key(encoder, ""), view_key(encoder, request.instruction)
+        view = self._store.views.find(key)
+        if view is not None and (key == base_key or self._views(view).complete):
+            yield self._complete(request, view, allowed, started)
+            return
+        base = self._store.views.find(base_key)
+        if base is None:
+            yield [
+                SearchResult(query, request.instruction, None, "base", request.mode, [], 0.0)
+                for query in request.queries
+            ]
+            return
+        yield from self._lazy(request, base, allowed, started)
+
+    def _complete(self, request: SearchRequest, view: View, allowed: Ids | None, started: float) -> list[SearchResult]:
+        encoder = with_steps(self._encoder(), request.steps)
+        queries = encoder.encode(request.queries, instruction=view.key.instruction)
+        path: Path = "complete" if view.key.instruction else "base"
+        return self._results(request, self._dense(request, view, queries, allowed, path), started)
+
+    def _dense(
+        self, request: SearchRequest, view: View, queries: Embeddings, allowed: Ids | None, path: Path
+    ) -> "_Answers":
+        """Search a view and, in hybrid mode, fuse with the lexical ranking."""
+        depth = request.depth
+        dense = nearest(self._views(view), queries, depth, allowed)
+        if request.mode == "dense":
+            cosines = [dict(zip(one.ids, one.scores, strict=True)) for one in dense]
+            return _Answers(view, path, dense, cosines)
+        rankings, cosines = [], []
+        for query, vector, one in zip(request.queries, queries, dense, strict=True):
+            fused = fuse(one, self._lexical(request, query, depth))
+            rankings.append(fused)
+            cosines.append(self._cosines(view, vector, fused.ids[:depth]))
+        return _Answers(view, path, rankings, cosines)
+
+    def _lexical(self, request: SearchRequest, query: str, depth: int) -> Ranking:
+        hits = self._store.documents.lexical(query, depth, request.where)
+        return Ranking([hit.content_id for hit in hits], [hit.score for hit in hits])
+
+    def _lazy(
+        self, request: SearchRequest, base: View, allowed: Ids | None, started: float
+    ) -> Iterator[list[SearchResult]]:
+        """Yield the base view's answers, then those after reading candidates anew under the instruction."""
+        encoder = with_steps(self._encoder(), request.steps)
+        plain, asked = encoder.encode_many(request.queries, [base.key.instruction, request.instruction])
+        first = self._dense(request, base, plain, allowed, "base")
+        yield self._results(request, first, started)
+        with self._store.transaction():
+            view = self._store.views.ensure(view_key(self._encoder(), request.instruction))
+        depth = max(CANDIDATES, request.depth)
+        by_plain = nearest(self._views(base), plain, depth, allowed)
+        by_asked = nearest(self._views(base), asked, depth, allowed)
+        lexical = [
+            Ranking([], []) if request.mode == "dense" else self._lexical(request, query, depth)
+            for query in request.queries
+        ]
+        candidates = [fuse(*three).ids for three in zip(by_plain, by_asked, lexical, strict=True)]
+        self._fill(view, candidates)
+        rankings, cosines = [], []
+        for vector, ids, plainly, words in zip(asked, candidates, by_plain, lexical, strict=True):
+            scores = self._cosines(view, vector, ids)
+            instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
+            rankings.append(fuse(plainly, Ranking(instructed, []), words))
+            cosines.append(scores)
+        yield self._results(request, _Answers(view, "lazy", rankings, cosines), started)
+
+    def _fill(self, view: View, candidates: Sequence[Sequence[int]]) -> None:
+        """Embed the foremost candidates that the view lacks, as many as the token budget holds, and keep them."""
+        # Round-robin over the queries, so that each gets its best candidates read.
+        width = max(map(len, candidates), default=0)
+        order = dict.fromkeys(ids[i] for i in range(width) for ids in candidates if i < len(ids))
+        missing = self._store.vectors.missing(view.view_id, list(order))
+        texts = self._store.documents.texts(missing)
+        wanted = [content_id for content_id in missing if content_id in texts]
+        tokens = np.cumsum(count_tokens(self._encoder(), [texts[content_id] for content_id in wanted]))
+        wanted = [content_id for content_id, total in zip(wanted, tokens, strict=True) if total <= TOKEN_BUDGET]
+        if not wanted:
+            return
+        encoded = encode_views(self._encoder(), [texts[one] for one in wanted], [view.key.instruction])[0]
+        self._keep(view, wanted, encoded)
+
+    def _cosines(self, view: View, vector: NDArray[np.float32], ids: Sequence[int]) -> dict[int, float]:
+        """Return the cosine of a query vector (dim,) with those of the contents that have a vector in the view."""
+        stored = self._store.vectors.get(view.view_id, list(ids))
+        scores = stored.embeddings @ vector
+        return dict(zip(stored.content_ids.tolist(), scores.tolist(), strict=True))
+
+    def _results(self, request: SearchRequest, answers: "_Answers", started: float) -> list[SearchResult]:
+        """Turn contents into documents: every ranking's first k, ties by document id."""
+        contents = {content_id for ranking in answers.rankings for content_id in self._foremost(request, ranking)}
+        documents = self._store.documents.expand(sorted(contents), request.where)
+        words: Mapping[int, Sequence[str]] = {}
+        if answers.view is not None:
+            words = self._store.vectors.words(answers.view.view_id, sorted(contents))
+        took = (time.perf_counter() - started) * 1000
+        results = []
+        for query, ranking, cosines in zip(request.queries, answers.rankings, answers.cosines, strict=True):
+            hits = [
+                Hit(document, cosines.get(content_id), score, words.get(content_id, ()))
+                for content_id, score in zip(self._foremost(request, ranking), ranking.scores, strict=False)
+                for document in documents.get(content_id, ())
+                if document.id != request.like
+            ]
+            hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
+            view_id = answers.view.view_id if answers.view else None
+            results.append(
+                SearchResult(query, request.instruction, view_id, answers.path, request.mode, hits[: request.k], took)
+            )
+        return results
+
+    @staticmethod
+    def _foremost(request: SearchRequest, ranking: Ranking) -> list[int]:
+        """Return the contents that can be among the first k documents: a little more, and what ties with the last."""
+        last = request.k + (request.like is not None)
+        while 0 < last < len(ranking.ids) and ranking.scores[last] == ranking.scores[last - 1]:
+            last += 1
+        return ranking.ids[:last]

@@ -1,0 +1,283 @@
+"""An index as one object: the composition root that ties encoder, database and FAISS together."""
+
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from retriever.core.errors import InputError, UsageError
+from retriever.core.protocols import Encoder
+from retriever.core.types import JSON, BadRow, Document, Encoded
+from retriever.services import encoding
+from retriever.services.generations import IndexType, build_generation, needs_generation
+from retriever.services.indexing import Indexer, IndexingOptions, Progress
+from retriever.services.results import IndexingReport, IndexStatus, Mode, SearchResult, ViewStatus
+from retriever.services.searching import Searcher, SearchRequest
+from retriever.services.view_search import ViewSearcher
+from retriever.store.database import Store
+from retriever.store.filters import parse_filter
+from retriever.store.lock import WriterLock
+from retriever.store.views import View
+
+DATABASE = "corpus.sqlite3"
+LOCK = "writer.lock"
+ENCODER = "encoder"
+
+
+class Index:
+    """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
+
+    Args:
+        path: the index folder; made by the first `add`.
+        encoder: what to embed with; None takes the one the index was made with, ``default`` for a new one.
+        device: where a loaded encoder runs.
+    """
+
+    def __init__(self, path: Path, *, encoder: Encoder | None = None, device: str = "auto") -> None:
+        self.path = path
+        self._given = encoder
+        self._encoder: Encoder | None = None
+        self._device = device
+        self._store: Store | None = None
+        self._searchers: dict[int, ViewSearcher] = {}
+        if self._database.exists():
+            self._open(create=False)
+
+    @property
+    def _database(self) -> Path:
+        return self.path / DATABASE
+
+    @property
+    def store(self) -> Store:
+        """The index's database.
+
+        Raises:
+            IndexNotFoundError: nothing was indexed here yet.
+        """
+        return self._store or self._open(create=False)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The index's encoder, loaded on first use.
+
+        Raises:
+            EncoderMismatchError: it is not the one the index was made with.
+        """
+        if self._encoder is None:
+            description = self.store.settings.get(ENCODER)
+            if not isinstance(description, dict):
+                raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
+            if self._given is None:
+                self._encoder = encoding.load_described(description, device=self._device)
+            else:
+                encoding.check_fingerprint(self._given, description)
+                self._encoder = self._given
+        return self._encoder
+
+    def add(
+        self,
+        documents: Iterable[Document | BadRow],
+        *,
+        instructions: Sequence[str] = (),
+        options: IndexingOptions | None = None,
+        index_type: IndexType | None = None,
+        progress: Progress | None = None,
+    ) -> IndexingReport:
+        """Insert or update documents by id, embedding new and changed texts under every instruction at once.
+
+        Whatever interrupts the run, whole shards of a thousand stay, and the same call goes on from there.
+
+        Args:
+            documents: documents, and bad rows to put in quarantine.
+            instructions: views to complete besides the base view.
+            options: what to do with long texts, and whether to delete what is gone.
+            index_type: the FAISS index to build.
+            progress: called with the growing report.
+
+        Raises:
+            IndexLockedError: another process writes to this index.
+            EncoderMismatchError: the index was made with another encoder.
+        """
+        with self._writing("index") as run_id:
+            indexer = Indexer(self.store, self.encoder, instructions, options=options, progress=progress)
+            report = indexer.run(documents, run_id)
+            for view in indexer.views:
+                if needs_generation(self.store, view):
+                    build_generation(self.store, view, self.path, index_type or IndexType())
+            self.store.runs.progress(run_id, report.to_json())
+        return report
+
+    def search(
+        self,
+        query: str,
+        *,
+        instruction: str = "",
+        k: int = 10,
+        where: str | None = None,
+        mode: Mode = "auto",
+        steps: int | None = None,
+    ) -> SearchResult:
+        """Return the k documents that answer a query best under an instruction.
+
+        Args:
+            query: what to look for.
+            instruction: what to look at; empty for the default.
+            k: hits wanted; fewer only if fewer match.
+            where: a filter over metadata, such as ``stars <= 2 and category = 'toy'``.
+            mode: dense, lexical, hybrid, or auto.
+            steps: K for the query, where the encoder is GIRCSE.
+
+        Raises:
+            UsageError: k is below 1, the query is empty, or the instruction too long.
+            FilterError: the filter cannot be parsed or names an unknown field.
+        """
+        request = SearchRequest([query], instruction, k, parse_filter(where) if where else None, mode, steps)
+        return self.search_many(request)[0]
+
+    def search_like(
+        self, document_id: str, *, instruction: str = "", k: int = 10, where: str | None = None
+    ) -> SearchResult:
+        """Return the k documents that resemble a document under an instruction, itself left out.
+
+        Raises:
+            InputError: there is no such document.
+        """
+        found = self.store.documents.get([document_id])
+        if document_id not in found:
+            raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
+        condition = parse_filter(where) if where else None
+        request = SearchRequest([found[document_id].text], instruction, k, condition, "dense", like=document_id)
+        return self.search_many(request)[0]
+
+    def search_many(self, request: SearchRequest) -> list[SearchResult]:
+        """Return one result per query of the request."""
+        *_, last = self.search_progressively(request)
+        return last
+
+    def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
+        """Yield answers as they get better: under a new instruction the base view's at once, then the final ones."""
+        return Searcher(self.store, lambda: self.encoder, self.searcher, self._keep).search(request)
+
+    def searcher(self, view: View) -> ViewSearcher:
+        """Return the searcher of a view, with its FAISS index opened once."""
+        if view.view_id not in self._searchers:
+            self._searchers[view.view_id] = ViewSearcher(self.store, view, self.path)
+        return self._searchers[view.view_id]
+
+    def delete(self, ids: Iterable[str]) -> list[str]:
+        """Delete documents from every view at once; return the ids that were there."""
+        with self._writing("delete"), self.store.transaction():
+            return self.store.documents.delete(ids)
+
+    def compact(self, index_type: IndexType | None = None) -> list[int]:
+        """Drop what deleted documents left behind, rebuild every view's FAISS index; return the new generations."""
+        with self._writing("compact"):
+            with self.store.transaction():
+                self.store.documents.collect_garbage()
+            chosen = index_type or IndexType()
+            built = [build_generation(self.store, view, self.path, chosen) for view in self.store.views.all()]
+            self.store.vacuum()
+        return [generation.generation_id for generation in built if generation]
+
+    def views(self) -> list[ViewStatus]:
+        """Return the state of every view."""
+        texts = len(self.store.documents.live_contents())
+        return [self._view_status(view, texts) for view in self.store.views.all()]
+
+    def status(self) -> IndexStatus:
+        """Return what the index holds, and how its last runs went."""
+        runs = self.store.runs.last(5)
+        bad = [asdict(row) for run in runs[:1] for row in self.store.runs.quarantined(run.run_id)]
+        encoder = self.store.settings.get(ENCODER)
+        return IndexStatus(
+            path=str(self.path),
+            encoder=encoder if isinstance(encoder, dict) else {},
+            documents=len(self.store.documents),
+            texts=len(self.store.documents.live_contents()),
+            size_bytes=sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
+            views=self.views(),
+            runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in runs],
+            quarantined=bad,
+        )
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._store is not None:
+            self._store.close()
+        self._store = None
+        self._searchers.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self, *, create: bool) -> Store:
+        self._store = Store.open(self._database, create=create)
+        return self._store
+
+    @contextmanager
+    def _writing(self, command: str) -> Iterator[int]:
+        """Hold the writer's lock over a recorded run; a new index gets its database and encoder first."""
+        with WriterLock(self.path / LOCK):
+            if self._store is None:
+                self._open(create=command == "index")
+            if command == "index" and self.store.settings.get(ENCODER) is None:
+                self._adopt()
+            run_id = self.store.runs.start(command, versions())
+            try:
+                yield run_id
+            except BaseException as error:
+                stopped = isinstance(error, KeyboardInterrupt)
+                self.store.runs.finish(run_id, "interrupted" if stopped else "failed")
+                raise
+            self.store.runs.finish(run_id, "partial" if self.store.runs.quarantined(run_id) else "finished")
+
+    def _adopt(self) -> None:
+        """Make the encoder at hand the index's own."""
+        if self._given is None:
+            from retriever import load_encoder
+
+            self._given = load_encoder(device=self._device)
+        self.store.settings.set(ENCODER, encoding.describe(self._given))
+
+    def _keep(self, view: View, content_ids: Sequence[int], encoded: Encoded) -> None:
+        with self.store.transaction():
+            self.store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
+
+    def _view_status(self, view: View, texts: int) -> ViewStatus:
+        generation = self.store.generations.active(view.view_id)
+        vectors = self.store.vectors
+        key = view.key
+        return ViewStatus(
+            view=view.view_id,
+            instruction=key.instruction,
+            pooling=key.pooling,
+            steps=key.steps,
+            look_ahead=key.look_ahead,
+            dtype=key.dtype,
+            dim=key.dim,
+            vectors=vectors.count(view.view_id),
+            coverage=round(vectors.count_live(view.view_id) / texts, 4) if texts else 1.0,
+            generation=generation.generation_id if generation else None,
+            factory=generation.factory if generation else None,
+            recall=generation.recall if generation else None,
+            tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
+            last_used=view.last_used,
+        )
+
+
+def versions() -> dict[str, JSON]:
+    """Return what a run was made with."""
+    packages: dict[str, Any] = {name: version(name) for name in ("retriever", "numpy")}
+    loaded = [name for name in ("torch", "transformers", "faiss") if name in sys.modules]
+    packages |= {name: getattr(sys.modules[name], "__version__", "") for name in loaded}
+    return {"python": platform.python_version(), **packages}

@@ -1,0 +1,1 @@
+"""The index's database: SQLite holds everything that cannot be computed again."""

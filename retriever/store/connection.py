@@ -1,0 +1,208 @@
+"""SQLite connections, transactions and sqlite3's errors told in our words. Knows no table but `revision`."""
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import IndexDamagedError, IndexLockedError, RetrieverError
+
+BUSY_SECONDS = 10.0
+"""How long a statement waits for another process's transaction before it gives up."""
+
+Rows = list[tuple[Any, ...]]
+
+
+class _Owned:
+    """A thread's connection, closed when the thread's last reference to it goes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+
+class Connections:
+    """One SQLite connection per thread to one database file.
+
+    Threads therefore never see each other's uncommitted changes, and readers run in parallel. A connection is closed
+    when its thread ends; `close` ends them all. Every statement goes through this class, which turns sqlite3's errors
+    into `RetrieverError`.
+
+    Args:
+        path: the database file; it must exist.
+        read_only: refuse every write.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self._read_only = read_only
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._made: weakref.WeakSet[_Owned] = weakref.WeakSet()
+        self._closed = False
+
+    def close(self) -> None:
+        """Close the connections of all threads; calling it twice is harmless."""
+        with self._lock:
+            self._closed = True
+            for owned in list(self._made):
+                owned.connection.close()
+
+    @property
+    def raw(self) -> sqlite3.Connection:
+        """This thread's connection, opened at first use."""
+        owned: _Owned | None = getattr(self._local, "owned", None)
+        if owned is None or self._closed:
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("this store is closed")
+                with _translated(self.path):
+                    owned = self._local.owned = _Owned(self._connect())
+                self._made.add(owned)
+        return owned.connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = connect(self.path, "ro" if self._read_only else "rw")
+        try:
+            if not self._read_only:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.create_function("contains_folded", 2, _contains_folded, deterministic=True)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        """Return all rows of one statement."""
+        connection = self.raw
+        with _translated(self.path), closing(connection.execute(sql, parameters)) as cursor:
+            return cursor.fetchall()
+
+    def row(self, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:
+        """Return the first row of one statement, or None."""
+        return next(iter(self.rows(sql, parameters)), None)
+
+    def number(self, sql: str, parameters: Sequence[object] = ()) -> int:
+        """Return the single integer a statement yields; no row and NULL count as 0."""
+        row = self.row(sql, parameters)
+        return 0 if row is None else int(row[0] or 0)
+
+    def write(self, sql: str, parameters: Sequence[object] = ()) -> int:
+        """Run one changing statement and return the number of rows it changed."""
+        connection = self.raw
+        with _translated(self.path), closing(connection.execute(sql, parameters)) as cursor:
+            return cursor.rowcount
+
+    def write_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
+        """Run one changing statement per row and return the number of rows changed in all."""
+        connection = self.raw
+        with _translated(self.path), closing(connection.executemany(sql, rows)) as cursor:
+            return cursor.rowcount
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit everything the block writes on this thread, or nothing of it.
+
+        Raises:
+            RuntimeError: this thread is in a transaction already.
+        """
+        connection = self.raw
+        if connection.in_transaction:
+            raise RuntimeError("transactions do not nest")
+        self.write("BEGIN IMMEDIATE")
+        try:
+            self._local.changed = False
+            yield
+            if self._local.changed:
+                self.write("UPDATE revision SET number = number + 1")
+            self.write("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # SQLite rolls back by itself when, say, the disk is full
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def writing(self, *, data: bool = True) -> Iterator[None]:
+        """Run the block in the transaction this thread is in, or else in one of its own.
+
+        Args:
+            data: whether the block changes what a search can find; mere bookkeeping leaves the revision alone.
+        """
+        if self.raw.in_transaction:
+            self._local.changed |= data
+            yield
+        else:
+            with self.transaction():
+                self._local.changed = data
+                yield
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open the file in one of SQLite's modes, ``ro`` or ``rw``, with transactions left to the caller."""
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    if mode == "ro" and not (os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists()):
+        uri += "&immutable=1"  # SQLite would need to make its shared-memory file in a folder that forbids it
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+
+
+def explain(error: sqlite3.Error, path: Path) -> Exception:
+    """Return what the user should read in place of an error of SQLite's; a programming mistake comes back as it is."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        return error
+    code = extended & 0xFF
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return IndexDamagedError(
+            f"{path} is damaged or no SQLite database: {error}.",
+            hint="Restore it from a copy, or index the corpus again into another folder.",
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return RetrieverError(
+            f"The disk is full: {path} cannot grow.",
+            hint="Nothing already stored is lost; free some space and run the same command again.",
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return IndexLockedError(
+            f"Another process has been writing to {path} for more than {BUSY_SECONDS:.0f} seconds.",
+            hint="Run the command again when it has finished.",
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return RetrieverError(
+            f"{path} cannot be opened or written: {error}.",
+            hint="Check the permissions of the file and of its folder.",
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return RetrieverError(
+            f"Reading or writing {path} failed: {error}.", hint="Check the disk; what was committed before is kept."
+        )
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return RetrieverError(
+            f"{path} refused a row: {error}.", hint="It refers to a document or view that is gone; run it again."
+        )
+    return RetrieverError(f"{path}: {error}.", hint="`retriever verify` tells whether the index is whole.")
+
+
+def utc_now() -> str:
+    """Return the time now, ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _contains_folded(text: object, part: str) -> bool:
+    return isinstance(text, str) and part.casefold() in text.casefold()

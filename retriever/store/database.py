@@ -1,0 +1,165 @@
+"""The store: one SQLite file that holds everything an index cannot compute again."""
+
+import os
+import sqlite3
+from contextlib import AbstractContextManager, closing, suppress
+from pathlib import Path
+from types import TracebackType
+
+from sqlite_utils import Database
+
+from retriever.core.errors import IndexDamagedError, IndexNotFoundError, SchemaError
+from retriever.store.connection import Connections, connect, explain
+from retriever.store.documents import Documents
+from retriever.store.generations import Generations
+from retriever.store.migrations import MIGRATIONS, newer_steps
+from retriever.store.runs import Runs
+from retriever.store.settings import Settings
+from retriever.store.vectors import Vectors
+from retriever.store.views import Views
+
+DATABASE_NAME = "corpus.sqlite3"
+"""The file's name inside an index's folder."""
+
+
+class Store:
+    """An index's database; a context manager.
+
+    Several threads may use one store: each gets a connection of its own, reads run in parallel and see committed data
+    only, and a transaction belongs to the thread that began it. Every writing method joins the caller's `transaction`
+    or is one by itself; after an error inside a transaction, let it end.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+        self.path = connections.path
+        self.documents = Documents(connections)
+        self.vectors = Vectors(connections)
+        self.views = Views(connections)
+        self.generations = Generations(connections)
+        self.runs = Runs(connections)
+        self.settings = Settings(connections)
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = False, read_only: bool = False) -> "Store":
+        """Open the database file, bringing an older schema up to date.
+
+        Args:
+            path: the database file itself, usually ``<index folder>/corpus.sqlite3``.
+            create: make the file (readable by its owner only) and its folder when missing.
+            read_only: refuse writes; the schema must be up to date.
+
+        Raises:
+            IndexNotFoundError: there is no index here.
+            SchemaError: a newer retriever wrote it, or an older one and ``read_only`` forbids the update. The file is
+                untouched.
+            IndexDamagedError: the file is no SQLite database or is malformed.
+        """
+        if create:
+            _make_private(path)
+        elif not path.is_file():
+            raise IndexNotFoundError(f"There is no index at {path}.", hint="Make one with `retriever index`.")
+        pending = _pending(path, empty_is_new=create)
+        if pending and read_only:
+            raise SchemaError(
+                f"{path} was written by an older version of retriever.", hint="Any command that writes updates it."
+            )
+        store = cls(Connections(path, read_only=read_only))
+        if pending:
+            try:
+                with store.transaction():
+                    MIGRATIONS.apply(_library(store._db.raw))
+            except BaseException:
+                store.close()
+                raise
+        return store
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        self._db.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit everything the block writes, or nothing of it; transactions do not nest."""
+        return self._db.transaction()
+
+    def data_version(self) -> int:
+        """Return a number that grows with every committed change of documents, vectors, views or generations.
+
+        It is the same for every thread and process, so it can key caches. Bookkeeping (runs, settings, last use) does
+        not move it.
+        """
+        return self._db.number("SELECT number FROM revision")
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database file and empty it, as far as running readers allow."""
+        self._db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def vacuum(self) -> None:
+        """Give the space of removed rows and words back to the disk; needs about the file's size free meanwhile."""
+        self._db.write("INSERT INTO contents_words (contents_words) VALUES ('optimize')")
+        self._db.write("VACUUM")
+        self.checkpoint()
+
+    def problems(self) -> list[str]:
+        """Check the whole file and return what is wrong with it; slow on a large index.
+
+        Looks at pages, foreign keys and the word index, which `Documents.rebuild_words` can mend. The store must be
+        writable.
+        """
+        found = [str(row[0]) for row in self._db.rows("PRAGMA integrity_check") if row[0] != "ok"]
+        orphans = self._db.rows("PRAGMA foreign_key_check")
+        found += [f"a row of {row[0]} refers to a missing row of {row[2]}" for row in orphans]
+        try:
+            self._db.write("INSERT INTO contents_words (contents_words, rank) VALUES ('integrity-check', 1)")
+        except IndexDamagedError:
+            found.append("the word index differs from the texts")
+        return found
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk, the write-ahead log included."""
+        total = 0
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                total += self.path.with_name(self.path.name + suffix).stat().st_size
+        return total
+
+
+def _make_private(path: Path) -> None:
+    """Create an empty file for its owner's eyes only; SQLite gives its own files beside it the same mode."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _pending(path: Path, *, empty_is_new: bool) -> bool:
+    """Return whether migrations are pending, having looked without touching the file."""
+    try:
+        with closing(connect(path, "ro")) as connection:
+            tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+            library = _library(connection)
+            applied, pending, newer = MIGRATIONS.applied(library), MIGRATIONS.pending(library), newer_steps(library)
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    if newer:
+        raise SchemaError(
+            f"{path} was written by a newer version of retriever (it has {', '.join(sorted(newer))}).",
+            hint="Update retriever: pip install -U retriever.",
+        )
+    if not applied and (tables or not empty_is_new):
+        raise IndexNotFoundError(
+            f"{path} is not a retriever index.", hint="Name another folder, or make one with `retriever index`."
+        )
+    return bool(pending)
+
+
+def _library(connection: sqlite3.Connection) -> Database:
+    return Database(connection, recursive_triggers=False, execute_plugins=False)

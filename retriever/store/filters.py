@@ -1,0 +1,245 @@
+"""The ``--where`` language: ``stars <= 2 and (category = 'toy' or tags has 'gift') and not brand in ('A', 'B')``.
+
+    comparison   field = value   (also != < <= > >=), field in (value, ...), field has value, field contains 'part'
+    combined     not x, x and y, x or y, (x); `not` binds tightest, then `and`
+    value        12, -0.5, 'text', "text", true, false, null; a quote inside a string is doubled
+    field        stars, labels.stars, or anything between backticks; the last part is enough where it is unique
+
+`has` looks for an item of a list; `contains` for a part of a text, whatever the case. Dates are strings, so ISO dates
+compare as they should. Comparisons are typed and a missing field makes one false, even ``x != 1``; therefore
+``not x = 1`` is true of a document without ``x``.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from retriever.core.errors import FilterError
+from retriever.core.registry import nearest
+from retriever.store.filter_tree import Comparison, Compiled, Group, Node, Not, Value, compile_node
+
+MAX_LENGTH = 2000
+MAX_DEPTH = 32
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
+      | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+      | (?P<word>[^\W\d][\w-]*(?:\.[\w-]+)*)
+      | (?P<quoted>`[^`]+`)
+      | (?P<operator><=|>=|!=|<>|==|=|<|>)
+      | (?P<punctuation>[(),])
+      | (?P<end>$)
+    )""",
+    re.VERBOSE,
+)
+_CONSTANTS: Mapping[str, Value] = {"true": True, "false": False, "null": None}
+_WORD_OPERATORS = ("in", "has", "contains")
+_KEYWORDS = {*_CONSTANTS, *_WORD_OPERATORS, "and", "or", "not"}
+_SPELLINGS = {"==": "=", "<>": "!="}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A parsed filter, not yet bound to an index's fields."""
+
+    expression: str
+    root: Node
+
+    def compile(self, fields: Mapping[str, str]) -> Compiled:
+        """Return the condition over ``documents.metadata``.
+
+        Args:
+            fields: the index's field names and their JSON paths.
+
+        Raises:
+            FilterError: a field is unknown, or its last part belongs to several.
+        """
+        return compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
+
+    def _resolve(self, node: Comparison, fields: Mapping[str, str]) -> str:
+        if node.field in fields:
+            return node.field
+        plain = {name: name.replace('"', "") for name in fields}
+        found = [name for name in fields if plain[name] == node.field]
+        found = found or [name for name in fields if plain[name].endswith(f".{node.field}")]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise _error(
+                f"The field {node.field!r} is ambiguous.",
+                self.expression,
+                node.position,
+                f"Write one of: {', '.join(f'`{name}`' for name in sorted(found))}.",
+            )
+        hint = nearest(node.field, fields) if fields else "The documents have no metadata."
+        raise _error(f"No document has a field {node.field!r}.", self.expression, node.position, hint)
+
+
+def parse_filter(expression: str) -> Filter:
+    """Parse a filter; which fields exist is not checked yet.
+
+    Raises:
+        FilterError: the expression is malformed; the message points at the place.
+    """
+    if len(expression) > MAX_LENGTH:
+        raise FilterError(
+            f"The filter has {len(expression)} characters; at most {MAX_LENGTH} are read.", hint="Shorten it."
+        )
+    return Filter(expression, _Parser(expression).parse())
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    position: int
+
+    def is_keyword(self, *words: str) -> bool:
+        return self.kind == "word" and self.text.lower() in words
+
+
+class _Parser:
+    """Recursive descent, one method per level of binding."""
+
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._tokens = self._tokenise()
+        self._index = 0
+        self._depth = 0
+
+    def parse(self) -> Node:
+        node = self._alternatives()
+        if self._next.kind != "end":
+            raise self._unexpected("`and`, `or` or the end (text and dates go in quotes)")
+        return node
+
+    def _tokenise(self) -> list[_Token]:
+        tokens: list[_Token] = []
+        position = 0
+        while not tokens or tokens[-1].kind != "end":
+            match = _TOKEN.match(self._expression, position)
+            if match is None or match.lastgroup is None:
+                rest = self._expression[position:]
+                position += len(rest) - len(rest.lstrip())
+                unclosed = self._expression[position] in "'\"`"
+                raise self._error(
+                    "A quote is not closed (inside a text it is doubled)." if unclosed else "This is not understood.",
+                    position,
+                )
+            tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
+            position = match.end()
+        return tokens
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._index]
+
+    def _take(self) -> _Token:
+        self._index += 1
+        return self._tokens[self._index - 1]
+
+    def _takes(self, punctuation: str) -> bool:
+        found = self._next.kind == "punctuation" and self._next.text == punctuation
+        self._index += found
+        return found
+
+    def _alternatives(self) -> Node:
+        nodes = [self._conjunction()]
+        while self._next.is_keyword("or"):
+            self._take()
+            nodes.append(self._conjunction())
+        return nodes[0] if len(nodes) == 1 else Group("OR", tuple(nodes))
+
+    def _conjunction(self) -> Node:
+        nodes = [self._factor()]
+        while self._next.is_keyword("and"):
+            self._take()
+            nodes.append(self._factor())
+        return nodes[0] if len(nodes) == 1 else Group("AND", tuple(nodes))
+
+    def _factor(self) -> Node:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"The filter nests deeper than {MAX_DEPTH} levels.", self._next.position)
+        node: Node
+        if self._next.is_keyword("not"):
+            self._take()
+            node = Not(self._factor())
+        elif self._takes("("):
+            node = self._alternatives()
+            if not self._takes(")"):
+                raise self._unexpected("`)`")
+        else:
+            node = self._comparison()
+        self._depth -= 1
+        return node
+
+    def _comparison(self) -> Comparison:
+        field = self._next
+        if field.kind not in ("word", "quoted") or field.is_keyword(*_KEYWORDS):
+            raise self._unexpected("a field name (one that is also a keyword goes in backticks)")
+        self._take()
+        operator = self._next
+        if operator.kind != "operator" and not operator.is_keyword(*_WORD_OPERATORS):
+            raise self._unexpected("one of = != < <= > >= in has contains")
+        self._take()
+        name = _SPELLINGS.get(operator.text, operator.text.lower())
+        values = self._list() if name == "in" else (self._operand(name),)
+        return Comparison(field.text.strip("`"), name, values, field.position)
+
+    def _list(self) -> tuple[Value, ...]:
+        if not self._takes("("):
+            raise self._unexpected("`(` and a list of values")
+        values = [self._value()]
+        while self._takes(","):
+            values.append(self._value())
+        if not self._takes(")"):
+            raise self._unexpected("`,` or `)`")
+        return tuple(values)
+
+    def _operand(self, operator: str) -> Value:
+        position = self._next.position
+        value = self._value()
+        if operator == "contains" and not isinstance(value, str):
+            raise self._error("`contains` wants a text in quotes.", position)
+        if operator in ("<", "<=", ">", ">=") and (value is None or isinstance(value, bool)):
+            raise self._error("true, false and null have no order: use = or !=.", position)
+        return value
+
+    def _value(self) -> Value:
+        token = self._next
+        if token.kind == "string":
+            quote = token.text[0]
+            self._take()
+            return token.text[1:-1].replace(quote * 2, quote)
+        if token.kind == "number":
+            self._take()
+            return self._number(token)
+        if token.is_keyword(*_CONSTANTS):
+            self._take()
+            return _CONSTANTS[token.text.lower()]
+        raise self._unexpected("a value (text and dates go in quotes: date >= '2025-01-31')")
+
+    def _number(self, token: _Token) -> int | float:
+        if re.fullmatch(r"[+-]?\d{1,18}", token.text):
+            return int(token.text)
+        number = float(token.text)
+        if not math.isfinite(number):
+            raise self._error("This number is too large.", token.position)
+        return number
+
+    def _unexpected(self, wanted: str) -> FilterError:
+        found = "the filter ends" if self._next.kind == "end" else f"there is {self._next.text!r}"
+        return self._error(f"Expected {wanted}, but {found} here.", self._next.position)
+
+    def _error(self, problem: str, position: int) -> FilterError:
+        return _error(problem, self._expression, position, "")
+
+
+def _error(problem: str, expression: str, position: int, hint: str) -> FilterError:
+    """Return an error that shows the expression around a position and points at it."""
+    start = max(0, position - 60)
+    shown = re.sub(r"\s", " ", expression[start : position + 40])
+    return FilterError(f"{problem}\n  {shown}\n  {' ' * (position - start)}^", hint=f"\n{hint}" if hint else "")

@@ -1,0 +1,130 @@
+"""The tables, as an append-only list of steps. A released step is never edited: a change is a new function below it."""
+
+from sqlite_utils import Database, Migrations
+
+MIGRATIONS = Migrations("retriever")
+
+
+@MIGRATIONS()
+def m001_corpus(db: Database) -> None:
+    """Documents over distinct contents, and the words of the contents."""
+    db.executescript(
+        """
+        -- AUTOINCREMENT: FAISS files hold content ids, so an id must never come to mean another text.
+        CREATE TABLE contents (
+            content_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            hash BLOB NOT NULL UNIQUE,
+            text TEXT NOT NULL
+        ) STRICT;
+        CREATE TABLE documents (
+            id TEXT NOT NULL PRIMARY KEY,
+            content_id INTEGER NOT NULL REFERENCES contents (content_id),
+            metadata TEXT NOT NULL
+        ) STRICT;
+        CREATE INDEX documents_by_content ON documents (content_id);
+        CREATE TABLE fields (name TEXT NOT NULL PRIMARY KEY, path TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+        CREATE VIRTUAL TABLE contents_words USING fts5 (
+            text, content = 'contents', content_rowid = 'content_id', tokenize = 'porter unicode61'
+        );
+        CREATE TRIGGER contents_added AFTER INSERT ON contents BEGIN
+            INSERT INTO contents_words (rowid, text) VALUES (new.content_id, new.text);
+        END;
+        CREATE TRIGGER contents_removed AFTER DELETE ON contents BEGIN
+            INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', old.content_id, old.text);
+        END;
+        CREATE TRIGGER contents_changed AFTER UPDATE OF text ON contents BEGIN
+            INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', old.content_id, old.text);
+            INSERT INTO contents_words (rowid, text) VALUES (new.content_id, new.text);
+        END;
+
+        -- Counts the committed changes of data, for caches in any process.
+        CREATE TABLE revision (number INTEGER NOT NULL) STRICT;
+        INSERT INTO revision VALUES (0);
+        """
+    )
+
+
+@MIGRATIONS()
+def m002_vectors(db: Database) -> None:
+    """Views, their vectors and the FAISS files built from them."""
+    db.executescript(
+        """
+        CREATE TABLE views (
+            view_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            fingerprint TEXT NOT NULL,
+            instruction TEXT NOT NULL,
+            pooling TEXT NOT NULL,
+            steps INTEGER,
+            look_ahead INTEGER,
+            dtype TEXT NOT NULL,
+            dim INTEGER NOT NULL,
+            created TEXT NOT NULL,
+            last_used TEXT NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX views_by_key ON views (
+            fingerprint, instruction, pooling, COALESCE(steps, -1), COALESCE(look_ahead, -1), dtype, dim
+        );
+        -- AUTOINCREMENT: a generation covers the vectors up to a watermark, so a later vector must get a larger id
+        -- even when the last ones were removed.
+        CREATE TABLE vectors (
+            vector_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
+            content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+            vector BLOB NOT NULL,
+            words TEXT,
+            UNIQUE (view_id, content_id)
+        ) STRICT;
+        CREATE INDEX vectors_by_view ON vectors (view_id);
+        CREATE INDEX vectors_by_content ON vectors (content_id);
+        -- No foreign key: a row outlives its view until somebody has removed its file.
+        CREATE TABLE generations (
+            generation_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            view_id INTEGER NOT NULL,
+            path TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            factory TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            watermark INTEGER NOT NULL,
+            recall REAL,
+            details TEXT NOT NULL,
+            created TEXT NOT NULL,
+            active INTEGER NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX generations_active ON generations (view_id) WHERE active;
+        """
+    )
+
+
+@MIGRATIONS()
+def m003_runs(db: Database) -> None:
+    """What commands did, which rows they left out, and the index's settings."""
+    db.executescript(
+        """
+        CREATE TABLE runs (
+            run_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            command TEXT NOT NULL,
+            started TEXT NOT NULL,
+            finished TEXT,
+            status TEXT NOT NULL,
+            statistics TEXT NOT NULL,
+            versions TEXT NOT NULL
+        ) STRICT;
+        CREATE TABLE quarantine (
+            run_id INTEGER NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+            file TEXT NOT NULL,
+            line INTEGER NOT NULL,
+            document_id TEXT,
+            reason TEXT NOT NULL,
+            raw TEXT NOT NULL
+        ) STRICT;
+        CREATE INDEX quarantine_by_run ON quarantine (run_id);
+        CREATE TABLE settings (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT;
+        """
+    )
+
+
+def newer_steps(db: Database) -> set[str]:
+    """Return the steps recorded in a database that this version does not know."""
+    ours = {step.name for step in MIGRATIONS.pending(Database(memory=True))}
+    return {step.name for step in MIGRATIONS.applied(db)} - ours

@@ -1,0 +1,221 @@
+"""Vectors of contents under views: written once as fp16, read back as float32 rows of length 1."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.errors import EncoderError, IndexDamagedError, RetrieverError
+from retriever.core.similarity import normalise
+from retriever.core.types import Embeddings, Ids
+from retriever.store.connection import Connections, Rows
+from retriever.store.documents import as_ids, content_batches
+
+_STORED = np.dtype("<f2")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVectors:
+    """Vectors of some contents, aligned.
+
+    Attributes:
+        content_ids: (n,) contents that have a vector.
+        embeddings: (n, dim).
+        words: the model's answers for each content; empty where none were stored.
+    """
+
+    content_ids: Ids
+    embeddings: Embeddings
+    words: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorBatch:
+    """A run of one view's vectors in the order they were stored: (n,) ids and contents, (n, dim) rows."""
+
+    vector_ids: Ids
+    content_ids: Ids
+    embeddings: Embeddings
+
+    @property
+    def last(self) -> int:
+        """The largest vector id of the batch: where the next scan goes on, or the watermark it covers."""
+        return int(self.vector_ids[-1])
+
+
+class Vectors:
+    """The index's vectors."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def put(
+        self,
+        view_id: int,
+        content_ids: Sequence[int] | Ids,
+        embeddings: Embeddings,
+        words: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        """Store one vector per content; a content that has one already keeps it.
+
+        Args:
+            view_id: the view they belong to.
+            content_ids: n stored contents.
+            embeddings: (n, dim of the view).
+            words: the model's answers, one list per content.
+
+        Raises:
+            EncoderError: the shape is wrong, or a row holds NaN or infinity or is zero. Nothing is stored then.
+        """
+        ids = np.asarray(content_ids, dtype=np.int64)
+        dim = self._dim(view_id)
+        if embeddings.shape != (len(ids), dim) or (words is not None and len(words) != len(ids)):
+            raise EncoderError(
+                f"The view holds vectors of {dim} numbers, but {len(ids)} contents came with an array of shape "
+                f"{embeddings.shape} and {'no' if words is None else len(words)} lists of words.",
+                hint="Was the encoder changed? Another encoder needs another view.",
+            )
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(embeddings, dtype=_STORED)
+        self._refuse_unusable(ids, stored)
+        answers = [None] * len(ids) if words is None else [json.dumps(list(each), ensure_ascii=False) for each in words]
+        with self._db.writing():
+            self._db.write_many(
+                "INSERT INTO vectors (view_id, content_id, vector, words) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (view_id, content_id) DO NOTHING",
+                [
+                    (view_id, content_id, row.tobytes(), answer)
+                    for content_id, row, answer in zip(ids.tolist(), stored, answers, strict=True)
+                ],
+            )
+
+    def _refuse_unusable(self, ids: Ids, stored: NDArray[np.float16]) -> None:
+        usable = np.isfinite(stored).all(axis=1) & (stored != 0).any(axis=1)
+        if usable.all():
+            return
+        content_id = int(ids[~usable][0])
+        row = self._db.row("SELECT substr(text, 1, 60) FROM contents WHERE content_id = ?", (content_id,))
+        raise EncoderError(
+            f"The encoder returned NaN, infinity or only zeros for {np.count_nonzero(~usable)} of {len(ids)} texts; "
+            f"the first is content {content_id}, which begins {row[0] if row else ''!r}.",
+            hint="Try --dtype fp32; if that does not help, the model's weights are damaged.",
+        )
+
+    def missing(self, view_id: int, content_ids: Sequence[int] | Ids) -> list[int]:
+        """Return those of the contents that have no vector in the view, in the order given, each once."""
+        lacking: list[int] = []
+        for wanted in content_batches(content_ids):
+            rows = self._db.rows(
+                "SELECT value FROM json_each(?) WHERE NOT EXISTS "
+                "(SELECT 1 FROM vectors WHERE view_id = ? AND content_id = value) ORDER BY key",
+                (wanted, view_id),
+            )
+            lacking += [row[0] for row in rows]
+        return lacking
+
+    def pending(self, view_id: int) -> Ids:
+        """Return the contents that have a document but no vector in the view, ascending."""
+        return as_ids(
+            self._db.rows(
+                "SELECT DISTINCT content_id FROM documents WHERE NOT EXISTS (SELECT 1 FROM vectors "
+                "WHERE view_id = ? AND vectors.content_id = documents.content_id) ORDER BY content_id",
+                (view_id,),
+            )
+        )
+
+    def get(self, view_id: int, content_ids: Sequence[int] | Ids) -> StoredVectors:
+        """Return the vectors that exist among the contents asked for, in that order, each once."""
+        rows: Rows = []
+        for wanted in content_batches(content_ids):
+            rows += self._db.rows(
+                "SELECT content_id, vector, words FROM json_each(?) AS wanted "
+                "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value ORDER BY wanted.key",
+                (wanted, view_id),
+            )
+        embeddings = self._decode(view_id, [row[1] for row in rows])
+        return StoredVectors(as_ids(rows), embeddings, [json.loads(row[2] or "[]") for row in rows])
+
+    def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
+        """Return the model's answers for those of the contents that have a vector."""
+        found: dict[int, list[str]] = {}
+        for wanted in content_batches(content_ids):
+            rows = self._db.rows(
+                "SELECT content_id, words FROM json_each(?) AS wanted "
+                "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value",
+                (wanted, view_id),
+            )
+            found.update((row[0], json.loads(row[1] or "[]")) for row in rows)
+        return found
+
+    def scan(self, view_id: int, *, after: int = 0, batch: int = 4096) -> Iterator[VectorBatch]:
+        """Yield the view's vectors with an id above ``after``, in the order they were stored.
+
+        Vectors of texts without a document are among them. Vectors may be added meanwhile; the scan meets them.
+        """
+        while rows := self._db.rows(
+            "SELECT vector_id, content_id, vector FROM vectors WHERE view_id = ? AND vector_id > ? "
+            "ORDER BY vector_id LIMIT ?",
+            (view_id, after, batch),
+        ):
+            found = VectorBatch(
+                as_ids(rows), as_ids([row[1:] for row in rows]), self._decode(view_id, [row[2] for row in rows])
+            )
+            after = found.last
+            yield found
+
+    def content_ids(self, view_id: int, *, through: int) -> Ids:
+        """Return the contents whose vector id is at most ``through``, ascending."""
+        return as_ids(
+            self._db.rows(
+                "SELECT content_id FROM vectors WHERE view_id = ? AND vector_id <= ? ORDER BY content_id",
+                (view_id, through),
+            )
+        )
+
+    def scan_contents(self, view_id: int, *, through: int, batch: int = 4096) -> Iterator[Embeddings]:
+        """Yield the embeddings of the contents of `content_ids`, in that order, in arrays of up to ``batch`` rows."""
+        after = -1
+        while rows := self._db.rows(
+            "SELECT content_id, vector FROM vectors WHERE view_id = ? AND vector_id <= ? AND content_id > ? "
+            "ORDER BY content_id LIMIT ?",
+            (view_id, through, after, batch),
+        ):
+            after = rows[-1][0]
+            yield self._decode(view_id, [row[1] for row in rows])
+
+    def count_after(self, view_id: int, vector_id: int) -> int:
+        """Return how many vectors of the view were stored after the given one."""
+        return self._db.number("SELECT COUNT(*) FROM vectors WHERE view_id = ? AND vector_id > ?", (view_id, vector_id))
+
+    def count(self, view_id: int) -> int:
+        """Return the number of vectors in the view."""
+        return self._db.number("SELECT COUNT(*) FROM vectors WHERE view_id = ?", (view_id,))
+
+    def count_live(self, view_id: int) -> int:
+        """Return the number of vectors in the view whose text has a document."""
+        return self._db.number(
+            "SELECT COUNT(*) FROM vectors WHERE view_id = ? AND EXISTS "
+            "(SELECT 1 FROM documents WHERE documents.content_id = vectors.content_id)",
+            (view_id,),
+        )
+
+    def last_id(self, view_id: int) -> int:
+        """Return the view's largest vector id, 0 if it has none."""
+        return self._db.number("SELECT MAX(vector_id) FROM vectors WHERE view_id = ?", (view_id,))
+
+    def _dim(self, view_id: int) -> int:
+        dim = self._db.number("SELECT dim FROM views WHERE view_id = ?", (view_id,))
+        if not dim:
+            raise RetrieverError(f"The index has no view {view_id}.", hint="`retriever views` lists them.")
+        return dim
+
+    def _decode(self, view_id: int, blobs: Sequence[bytes]) -> Embeddings:
+        dim = self._dim(view_id)
+        if any(len(blob) != dim * _STORED.itemsize for blob in blobs):
+            raise IndexDamagedError(
+                f"{self._db.path} holds a vector of the wrong length in view {view_id}.",
+                hint="Drop the view and build it again with `retriever reembed`.",
+            )
+        return normalise(np.frombuffer(b"".join(blobs), dtype=_STORED).reshape(len(blobs), dim))

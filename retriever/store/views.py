@@ -1,0 +1,100 @@
+"""Views: one embedding of the corpus each, told apart by encoder, instruction and all else that moves a vector."""
+
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from retriever.core.errors import RetrieverError
+from retriever.store.connection import Connections, utc_now
+
+_COLUMNS = "fingerprint, instruction, pooling, steps, look_ahead, dtype, dim"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewKey:
+    """What makes a view: vectors of two keys are never compared.
+
+    Attributes:
+        fingerprint: the encoder's.
+        instruction: stripped; empty for the base view under the encoder's default instruction.
+        pooling: the encoder's pooling.
+        steps: soft tokens generated per document, for encoders that generate.
+        look_ahead: learned look-ahead tokens, for encoders that have them.
+        dtype: the precision the encoder computed in.
+        dim: length of a vector.
+    """
+
+    fingerprint: str
+    instruction: str
+    pooling: str
+    steps: int | None
+    look_ahead: int | None
+    dtype: str
+    dim: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "instruction", self.instruction.strip())
+        if self.dim < 1:
+            raise RetrieverError(f"A view needs a dimension of at least 1, not {self.dim}.")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A stored view; times are ISO 8601 in UTC."""
+
+    view_id: int
+    key: ViewKey
+    created: str
+    last_used: str
+
+
+class Views:
+    """The index's views."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def ensure(self, key: ViewKey) -> View:
+        """Return the view of this key, made now if there is none."""
+        found = self.find(key)
+        if found is None:
+            with self._db.writing():
+                now = utc_now()
+                self._db.write(
+                    f"INSERT INTO views ({_COLUMNS}, created, last_used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT DO NOTHING",
+                    (*astuple(key), now, now),
+                )
+            found = self.find(key)
+        if found is None:
+            raise RetrieverError(f"The view {key.instruction!r} was dropped while it was made.", hint="Run it again.")
+        return found
+
+    def find(self, key: ViewKey) -> View | None:
+        """Return the view of this key, or None."""
+        row = self._db.row(
+            f"SELECT view_id, created, last_used, {_COLUMNS} FROM views WHERE fingerprint = ? AND instruction = ? "
+            "AND pooling = ? AND steps IS ? AND look_ahead IS ? AND dtype = ? AND dim = ?",
+            astuple(key),
+        )
+        return None if row is None else _view(row)
+
+    def all(self) -> list[View]:
+        """Return every view, oldest first."""
+        rows = self._db.rows(f"SELECT view_id, created, last_used, {_COLUMNS} FROM views ORDER BY view_id")
+        return [_view(row) for row in rows]
+
+    def touch(self, view_id: int) -> None:
+        """Note that the view was used now."""
+        with self._db.writing(data=False):
+            self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
+
+    def drop(self, view_id: int) -> None:
+        """Remove the view and its vectors; its generations become obsolete, for their files to be removed."""
+        with self._db.writing():
+            self._db.write("UPDATE generations SET active = 0 WHERE view_id = ?", (view_id,))
+            self._db.write("DELETE FROM views WHERE view_id = ?", (view_id,))
+
+
+def _view(row: tuple[Any, ...]) -> View:
+    view_id, created, last_used, *key = row
+    return View(view_id, ViewKey(*key), created, last_used)

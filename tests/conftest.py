@@ -1,0 +1,40 @@
+import os
+
+# Before any Hugging Face import: a test that reaches for the network fails at once instead of waiting for it.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Give the folder of a tiny model by name, built on first use."""
+    import tiny_models
+
+    root, built = tmp_path_factory.mktemp("tiny-models"), {}
+
+    def folder(name):
+        if name not in built:
+            if name == "sentence":
+                built[name] = tiny_models.build_sentence_transformer(root / name, folder("bert"))
+            else:
+                built[name] = tiny_models.BUILDERS[name](root / name)
+        return built[name]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def backbone(tiny):
+    """Give a loaded tiny backbone by name and number format; tests must not change it."""
+    from retriever.encoders.backbone import load_backbone
+
+    loaded = {}
+
+    def get(name, dtype="float32"):
+        if (name, dtype) not in loaded:
+            loaded[name, dtype] = load_backbone(str(tiny(name)), device="cpu", dtype=dtype)
+        return loaded[name, dtype]
+
+    return get

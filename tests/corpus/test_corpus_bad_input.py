@@ -1,0 +1,188 @@
+import gzip
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from retriever.core.errors import InputError
+from retriever.core.types import BadRow, Document
+from retriever.corpus.readers import read_documents
+
+GOOD = b'{"id": "good", "text": "fine"}'
+NESTED = b'{"id": 1, "text": "a", "x": ' + b"[" * 32 + b"]" * 32 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{'id': 1}", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        (b'{"id": 1} x', "not JSON: Extra data at column 11"),
+        (b"[1]", "not a JSON object but a list; write one object a line"),
+        (b"true", "not a JSON object but a boolean; write one object a line"),
+        (b"3", "not a JSON object but a number; write one object a line"),
+        (
+            b'{"id": 1, "txt": "a"}',
+            "no text: no usual text field; the row has 'id', 'txt'; name the field with --text-field",
+        ),
+        (b'{"id": 1, "text": 5}', "the text in 'text' is a number, not a string"),
+        (b'{"id": 1, "text": null}', "the text in 'text' is null, not a string"),
+        (b'{"id": 1, "text": ["a"]}', "the text in 'text' is a list, not a string"),
+        (b'{"id": 1, "text": " \\n"}', "the text in 'text' is empty"),
+        (b'{"id": "", "text": "a"}', "the id in 'id' is empty"),
+        (b'{"id": true, "text": "a"}', "the id in 'id' is a boolean, not a string or number"),
+        (b'{"id": {"x": 1}, "text": "a"}', "the id in 'id' is an object, not a string or number"),
+        (b'{"id": 1, "text": "a\\u0000b"}', "'text' holds a NUL character; remove it"),
+        (b'{"id": 1, "text": "a", "m": {"k\\u0000": 1}}', "'m.k\\x00' holds a NUL character; remove it"),
+        (
+            b'{"id": 1, "text": "\\ud800"}',
+            "'text' holds half a surrogate pair, which is not text; write it anew",
+        ),
+        (
+            b'{"id": 1, "text": "a", "tags": ["\\udfff"]}',
+            "'tags.0' holds half a surrogate pair, which is not text; write it anew",
+        ),
+        (b'{"id": 1, "text": "a", "x": NaN}', "not JSON: NaN is no JSON number; use null"),
+        (b'{"id": 1, "text": "a", "x": -Infinity}', "not JSON: -Infinity is no JSON number; use null"),
+        (b'{"id": 1, "text": "a", "x": 1e999}', "the number in 'x' is too large or not finite"),
+        (b"[" * 100_000, "the JSON nests too deeply"),
+        (
+            b'{"id": 1, "text": "caf\xe9"}',
+            "not UTF-8: byte 0xe9 at position 23; "
+            "convert the file to UTF-8, e.g. with `iconv -f WINDOWS-1252 -t UTF-8`",
+        ),
+    ],
+)
+def test_a_bad_line_is_reported_and_the_rest_is_read(tmp_path, line, reason):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD + b"\n" + line + b"\n" + GOOD.replace(b"good", b"also"))
+    first, bad, last = read_documents([path])
+    assert [first.id, last.id] == ["good", "also"]
+    assert isinstance(bad, BadRow)
+    assert (bad.file, bad.line, bad.reason) == (str(path), 2, reason)
+
+
+def test_nesting_is_allowed_up_to_the_limit(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(NESTED + b"\n" + NESTED.replace(b"[", b"", 1).replace(b"]", b"", 1))
+    bad, good = read_documents([path])
+    assert bad.reason.startswith("it nests too deeply at 'x.0.0.0")
+    assert good.id == "1"
+
+
+def test_a_huge_text_is_refused_and_only_its_beginning_kept(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": "x", "text": "a" * 10_000_000}))
+    (bad,) = read_documents([path])
+    assert (bad.id, len(bad.raw)) == ("x", 2000)
+    assert bad.reason == "the text has 10,000,000 characters, more than 1,000,000; split it into documents"
+
+
+def test_the_largest_text_is_read(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": "x", "text": "a" * 1_000_000}))
+    assert len(next(read_documents([path])).text) == 1_000_000
+
+
+def test_a_missing_named_id_is_never_derived(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}')
+    (bad,) = read_documents([path], id_field="sku")
+    assert bad.reason == "no id: the field 'sku' is missing; the row has 'text'"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (b"1,a,b", "the row has 3 cells, the header 2; put cells that hold the delimiter in quotes"),
+        (b"1", "the row has 1 cells, the header 2; put cells that hold the delimiter in quotes"),
+        (b'1,"a"b', "not CSV: ',' expected after '\"'"),
+        (
+            b"1,caf\xe9",
+            "not UTF-8: byte 0xe9 at position 6; convert the file to UTF-8, e.g. with `iconv -f WINDOWS-1252 -t UTF-8`",
+        ),
+        (b"1,a\0", "'text' holds a NUL character; remove it"),
+        (b",a", "the id in 'id' is null, not a string or number"),
+    ],
+)
+def test_a_bad_csv_row_is_reported_and_the_rest_is_read(tmp_path, row, reason):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id,text\n0,x\n" + row + b"\n2,y\n")
+    first, bad, last = read_documents([path])
+    assert (first, last) == (Document("0", "x"), Document("2", "y"))
+    assert (bad.line, bad.reason) == (3, reason)
+    assert bad.raw == row.replace(b"\0", b"\\x00").decode("utf-8", "backslashreplace")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt", b"hello", "a.txt has a format that is not known. Readable are .jsonl, .ndjson"),
+        ("a.parquet.gz", b"hello", "a.parquet.gz has a format that is not known."),
+        ("a.jsonl", b"", "a.jsonl has no rows. Was it written completely?"),
+        ("a.jsonl", b"\n \n", "a.jsonl has no rows."),
+        ("a.csv", b"", "a.csv has no rows."),
+        ("a.csv", b"id,text\n", "a.csv has no rows."),
+        ("a.jsonl", "x".encode("utf-16"), "a.jsonl is UTF-16. Convert it, e.g. with `iconv -f UTF-16 -t UTF-8`."),
+        ("a.csv", b"id,words\n1,a\n", "a.csv has no text column. Name one with --text-field: 'id', 'words'."),
+        ("a.csv", b"id,text,x,x\n", "a.csv: the column 'x' appears more than once. Rename one of them."),
+        ("a.csv", b"id;text\n1;a\n", "a.csv: the header 'id;text' is not separated as the file's name says."),
+        ("a.csv", b"id,t\xe9xt\n", "a.csv, line 1: not UTF-8: byte 0xe9 at position 5; convert the file to UTF-8"),
+        ("a.csv", b'id,text\n1,"a\n2,b\n', "a.csv: the row that begins in line 2 has a quote that is never closed."),
+        ("a.csv", b"id,text\r1,a\r", "a.csv: the row that begins in line 1 has line ends of old Mac programs."),
+        ("a.jsonl.gz", b"plain", "a.jsonl.gz cannot be read: Not a gzipped file (b'pl'). Check the file."),
+        ("a.jsonl.gz", gzip.compress(GOOD)[:-4], "a.jsonl.gz is cut off in the middle. Copy or download it again."),
+        ("a.parquet", b"PAR1", "a.parquet cannot be read as Parquet: "),
+    ],
+)
+def test_a_bad_file_stops_at_once(tmp_path, name, data, message):
+    good = tmp_path / "good.jsonl"
+    good.write_bytes(GOOD)
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_documents([good, path])
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(InputError, match=r"There is no file .*nope\.jsonl\. Check the name"):
+        read_documents([tmp_path / "nope.jsonl"])
+    with pytest.raises(InputError, match=r"is a folder\. Name its files, e\.g\. .*/\*\.jsonl\."):
+        read_documents([tmp_path])
+    with pytest.raises(InputError, match="No file was given"):
+        read_documents([])
+
+
+def test_named_columns_must_exist(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"a": ["x"], "text": ["y"]}), path)
+    with pytest.raises(InputError, match=r"has no column 'sku'\. --id-field takes one of: 'a', 'text'\."):
+        read_documents([path], id_field="sku")
+    with pytest.raises(InputError, match=r"has no column 'words'\. Name one with --text-field: 'a', 'text'\."):
+        read_documents([path], text_field="words")
+
+
+def test_damage_further_down_ends_the_iteration(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    rows = "".join(f"{i},text number {i * i}\n" for i in range(20_000))
+    path.write_bytes(gzip.compress(f"id,text\n{rows}".encode())[:-2000])
+    documents = read_documents([path])
+    assert next(documents) == Document("0", "text number 0")
+    with pytest.raises(InputError, match="cut off in the middle"):
+        list(documents)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_any_bytes_give_documents_reports_or_an_input_error(tmp_path_factory, lines):
+    folder = tmp_path_factory.mktemp("fuzz")
+    for name, head in (("a.jsonl", b""), ("a.csv", b"id,text\n")):
+        path = folder / name
+        path.write_bytes(head + b"\n".join(lines))
+        try:
+            assert all(isinstance(each, Document | BadRow) for each in read_documents([path]))
+        except InputError as error:
+            assert name in str(error)

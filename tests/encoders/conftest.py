@@ -1,0 +1,23 @@
+from functools import cache
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def slow(tiny):
+    """Give the slow reference over a tiny model by name."""
+    from slow_reference import Slow
+
+    return cache(lambda name: Slow(name, tiny(name)))
+
+
+@pytest.fixture(scope="session")
+def make(backbone):
+    """Give an encoder over a tiny model: method, model name, number format, options."""
+    from retriever.encoders.base import EncoderOptions
+    from retriever.encoders.catalog import build
+
+    def make(method, name, dtype="float32", **options):
+        return build(method, backbone(name, dtype), EncoderOptions(**options))
+
+    return make

@@ -1,0 +1,263 @@
+import os
+import random
+import sqlite3
+import stat
+import threading
+
+import pytest
+
+from retriever.core.errors import (
+    IndexDamagedError,
+    IndexLockedError,
+    IndexNotFoundError,
+    RetrieverError,
+    SchemaError,
+)
+from retriever.core.types import Document
+from retriever.store import connection
+from retriever.store.database import Store
+from retriever.store.views import ViewKey
+
+DOCUMENT = Document("a", "text")
+
+
+def pragma(store, name):
+    return store._db.row(f"PRAGMA {name}")[0]
+
+
+def test_pragmas_are_what_the_design_claims(store):
+    assert pragma(store, "journal_mode") == "wal"
+    assert pragma(store, "synchronous") == 2
+    assert pragma(store, "foreign_keys") == 1
+    assert pragma(store, "busy_timeout") == 10_000
+
+
+def test_files_are_for_the_owner_only(store, path):
+    store.documents.upsert([DOCUMENT])
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert modes == {f"corpus.sqlite3{suffix}": 0o600 for suffix in ("", "-wal", "-shm")}
+
+
+def test_a_missing_index_is_not_made_by_opening_it(path):
+    with pytest.raises(IndexNotFoundError, match=r"There is no index at .*corpus\.sqlite3\. Make one"):
+        Store.open(path)
+    assert not path.parent.exists()
+
+
+def test_content_survives_reopening(path):
+    with Store.open(path, create=True) as store:
+        store.documents.upsert([DOCUMENT])
+    with Store.open(path, create=True) as store:
+        assert store.documents.get(["a"]) == {"a": DOCUMENT}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_bytes_are_a_damaged_index(path, seed):
+    path.parent.mkdir()
+    path.write_bytes(random.Random(seed).randbytes(8192))
+    with pytest.raises(IndexDamagedError, match=r"corpus\.sqlite3 is damaged or no SQLite database"):
+        Store.open(path)
+
+
+def test_a_malformed_page_is_a_damaged_index(path):
+    with Store.open(path, create=True) as store:
+        store.documents.upsert([Document(f"d{n}", f"text {n}") for n in range(2000)])
+    data = bytearray(path.read_bytes())
+    for page in range(len(data) // 4096 // 2, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 100] = b"\xff" * 100
+    path.write_bytes(data)
+    with Store.open(path) as store, pytest.raises(IndexDamagedError):
+        store.documents.get([f"d{n}" for n in range(2000)])
+
+
+def test_another_programs_database_is_left_alone(path):
+    path.parent.mkdir()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE notes (x)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(IndexNotFoundError, match="is not a retriever index"):
+        Store.open(path, create=True)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_schema_is_refused_and_untouched(path):
+    Store.open(path, create=True).close()
+    with sqlite3.connect(path) as other:
+        other.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('retriever', 'm999_future', '')"
+        )
+    other.close()
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(SchemaError, match=r"newer version of retriever \(it has m999_future\)"):
+            Store.open(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_an_older_schema_is_updated_but_not_by_a_reader(path):
+    Store.open(path, create=True).close()
+    with sqlite3.connect(path) as other:
+        other.executescript(
+            "DROP TABLE runs; DROP TABLE quarantine; DROP TABLE settings; "
+            "DELETE FROM _sqlite_migrations WHERE name = 'm003_runs'"
+        )
+    other.close()
+    with pytest.raises(SchemaError, match="written by an older version"):
+        Store.open(path, read_only=True)
+    with Store.open(path) as store:
+        assert store.runs.start("index") == 1
+
+
+def test_an_interrupted_creation_can_be_repeated(path):
+    path.parent.mkdir()
+    path.touch()
+    with pytest.raises(IndexNotFoundError, match="is not a retriever index"):
+        Store.open(path)
+    with Store.open(path, create=True) as store:
+        assert len(store.documents) == 0
+
+
+def test_a_transaction_is_all_or_nothing(store):
+    with pytest.raises(KeyError), store.transaction():
+        store.documents.upsert([DOCUMENT])
+        store.settings.set("encoder", "x")
+        raise KeyError
+    assert len(store.documents) == 0
+    assert store.settings.get("encoder") is None
+    assert store.documents.fields() == {}
+    with store.transaction():
+        store.documents.upsert([DOCUMENT])
+    assert len(store.documents) == 1
+
+
+def test_transactions_do_not_nest(store):
+    with pytest.raises(RuntimeError, match="do not nest"), store.transaction(), store.transaction():
+        pass
+
+
+def test_other_threads_see_committed_data_only(store):
+    def count():
+        seen.append(len(store.documents))
+
+    seen = []
+    with store.transaction():
+        store.documents.upsert([DOCUMENT])
+        thread = threading.Thread(target=count)
+        thread.start()
+        thread.join()
+    count()
+    assert seen == [0, 1]
+
+
+def test_a_threads_connection_ends_with_it(store):
+    used = []
+    thread = threading.Thread(target=lambda: used.append(store._db.raw))
+    thread.start()
+    thread.join()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        used[0].execute("SELECT 1")
+    assert len(store._db._made) == 1
+
+
+def test_a_closed_store_stays_closed(path):
+    store = Store.open(path, create=True)
+    store.close()
+    store.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        len(store.documents)
+
+
+def test_the_data_version_follows_data_in_every_process_and_ignores_bookkeeping(store, path, view_id):
+    version = store.data_version()
+    store.runs.start("index")
+    store.settings.set("a", 1)
+    store.views.touch(view_id)
+    assert store.data_version() == version
+    with Store.open(path) as other:
+        other.documents.upsert([DOCUMENT])
+        assert other.data_version() == store.data_version() == version + 1
+    with store.transaction():
+        store.documents.delete(["a"])
+        store.documents.collect_garbage()
+    assert store.data_version() == version + 2
+
+
+def test_a_second_writer_is_told_that_it_waits_in_vain(path, store, monkeypatch):
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.05)
+    with Store.open(path) as other, store.transaction(), pytest.raises(IndexLockedError, match="has been writing to"):
+        other.documents.upsert([DOCUMENT])
+
+
+def test_a_reader_cannot_write(path, store):
+    store.documents.upsert([DOCUMENT])
+    with Store.open(path, read_only=True) as reader:
+        assert list(reader.documents.ids()) == ["a"]
+        with pytest.raises(RetrieverError, match=r"cannot be opened or written: .*readonly"):
+            reader.documents.delete(["a"])
+
+
+def test_a_folder_that_cannot_be_written_can_be_read(path, monkeypatch):
+    with Store.open(path, create=True) as store:
+        store.documents.upsert([DOCUMENT])
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Store.open(path, read_only=True) as reader:
+        assert list(reader.documents.ids()) == ["a"]
+        assert [file.name for file in path.parent.iterdir()] == ["corpus.sqlite3"]
+
+
+def test_a_full_disk_loses_only_the_transaction_at_hand(store):
+    store.documents.upsert([DOCUMENT])
+    store.checkpoint()
+    store._db.rows(f"PRAGMA max_page_count = {pragma(store, 'page_count') + 2}")
+    with pytest.raises(RetrieverError, match=r"disk is full.*Nothing already stored is lost"), store.transaction():
+        store.documents.upsert([Document(f"d{n}", f"{n} " * 1000) for n in range(100)])
+    assert list(store.documents.ids()) == ["a"]
+    assert store.problems() == []
+
+
+def test_checkpoint_empties_the_log_and_size_counts_it(store, path):
+    store.documents.upsert([Document(f"d{n}", f"text {n}") for n in range(1000)])
+    log = path.with_name("corpus.sqlite3-wal")
+    assert store.size_bytes == path.stat().st_size + log.stat().st_size
+    store.checkpoint()
+    assert log.stat().st_size == 0
+    assert store.size_bytes == path.stat().st_size
+
+
+def test_vacuum_gives_space_back(store):
+    store.documents.upsert([Document(f"d{n}", f"{n} " * 500) for n in range(500)])
+    store.checkpoint()
+    before = store.size_bytes
+    store.documents.delete(list(store.documents.ids()))
+    store.documents.collect_garbage()
+    store.vacuum()
+    assert store.size_bytes < before / 4
+
+
+def test_problems_are_found_and_the_word_index_can_be_rebuilt(store):
+    store.documents.upsert([DOCUMENT])
+    assert store.problems() == []
+    store._db.write("INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', 1, 'text')")
+    assert store.problems() == ["the word index differs from the texts"]
+    store.documents.rebuild_words()
+    assert store.problems() == []
+    assert [hit.content_id for hit in store.documents.lexical("text", 1)] == [1]
+
+
+def test_settings_hold_json(store):
+    store.settings.set("encoder", {"name": "x", "steps": [1, 2.5, None]})
+    store.settings.set("encoder", {"name": "y"})
+    assert store.settings.get("encoder") == {"name": "y"}
+    assert store.settings.get("other", 3) == 3
+
+
+def test_a_missing_view_is_named(store):
+    with pytest.raises(RetrieverError, match="The index has no view 9"):
+        store.vectors.get(9, [1])
+
+
+def test_two_processes_may_create_the_same_index(path):
+    with Store.open(path, create=True) as one, Store.open(path, create=True) as two:
+        key = ViewKey("f", "", "mean", None, None, "fp32", 2)
+        assert one.views.ensure(key) == two.views.ensure(key)
