@@ -219,6 +219,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = json.dumps(report, indent=2)
     print(text)
     if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(text + "\n")
 
 
