@@ -1,6 +1,6 @@
 """Index a whole corpus from the shell, killed with SIGKILL on the way, and check that nothing was embedded twice.
 
-    python benchmarks/index_reviews.py CORPUS.jsonl --instruction TEXT --output benchmarks/results/index_reviews.json
+python benchmarks/index_reviews.py CORPUS.jsonl --instruction TEXT --output benchmarks/results/index_reviews.json
 """
 
 import argparse

@@ -90,7 +90,9 @@ class FaissIndex:
         if wanted == 0 or len(queries) == 0:
             return pad(Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)), k)
         found = self._nearest(queries, wanted, min(wanted + 1, available), None if available == self.size else rows)
-        return pad(Neighbours(self._ids[found.ids], found.scores), k)
+        missing = found.ids < 0  # of a search that visits everything, none
+        ids = np.where(missing, -1, self._ids[found.ids])
+        return pad(Neighbours(ids, np.where(missing, np.float32(-np.inf), found.scores)), k)
 
     def _mask(self, allowed: Ids) -> NDArray[np.bool_]:
         """Return which rows hold an allowed id, (n,) bool."""

@@ -20,7 +20,6 @@ _SMALL = 10_000  # so few allowed rows are all compared, even where a quicker se
 _GATHER_BYTES = 1 << 28  # codes copied together for one filtered batch
 _GATHER_QUERIES = 4  # measured: from here on, copying codes together beats testing a bit per code and query
 _DECODED_ROWS = 1 << 16
-_UNBLOCKED = 16  # queries at a time: from 20 on FAISS uses BLAS, which lets equal vectors differ in the last bit
 
 
 class AllowedRows:
@@ -68,7 +67,8 @@ class Flat:
     """Codes in one array, all of them compared: ``Flat``, ``SQfp16``, ``SQ8``.
 
     A scalar quantizer adds up in the same order on every way through it (plain, selected, gathered, in an inverted
-    list), so equal vectors have equal scores.
+    list), so equal vectors have equal scores. ``Flat`` gives large batches to BLAS, where they can differ in the last
+    bit.
     """
 
     most_probes = 0
@@ -196,19 +196,18 @@ class Decoded:
         return _run(self._index, queries, k) if allowed is None else self.search_all(queries, k, allowed)
 
     def search_all(self, queries: Embeddings, k: int, allowed: AllowedRows | None) -> Neighbours:
-        """Decode the allowed rows, some 65,000 at a time, and compare in float32."""
+        """Decode the allowed rows, some 65,000 at a time, and compare in float32.
+
+        A selector, though of all, keeps FAISS from BLAS, whose blocks let equal vectors differ in the last bit.
+        """
         rows = np.arange(self._index.ntotal) if allowed is None else allowed.numbers
         best = Neighbours(np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, dtype=np.float32))
         for start in range(0, len(rows), _DECODED_ROWS):
             part = rows[start : start + _DECODED_ROWS]
             vectors = faiss.IndexFlatIP(self._index.d)
             vectors.add(self._index.reconstruct_batch(part))
-            blocks = [
-                _run(vectors, queries[at : at + _UNBLOCKED], min(k, len(part)))
-                for at in range(0, len(queries), _UNBLOCKED)
-            ]
-            ids = part[np.concatenate([block.ids for block in blocks])]
-            best = merge([best, Neighbours(ids, np.concatenate([block.scores for block in blocks]))], k)
+            found = _run(vectors, queries, min(k, len(part)), faiss.SearchParameters(sel=faiss.IDSelectorAll()))
+            best = merge([best, Neighbours(part[found.ids], found.scores)], k)
         return best
 
 

@@ -59,10 +59,9 @@ class ViewSearcher:
         return self._current().complete
 
     @property
-    def size(self) -> int:
-        """Vectors in the view, deleted ones included."""
-        parts = self._parts(self._current())
-        return sum(part.size for part in parts)
+    def index(self) -> FaissIndex | None:
+        """The generation in use, or None before there is one."""
+        return self._current().index
 
     def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
         """Return the k nearest live contents of each query; see `VectorIndex.search`."""
