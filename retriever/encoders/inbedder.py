@@ -1,6 +1,7 @@
 """InBedder: the embedding is in the hidden states of the answer the model is about to give (papers: InBedder)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import torch
@@ -76,6 +77,12 @@ class InBedderEncoder(PromptEncoder):
             return Reading(masked_mean(generated.states, kept), said)
         return Reading(_last_true(generated.states, kept), said)
 
+    @cached_property
+    def _stopword_ids(self) -> set[int]:
+        """The tokens that stopwords begin with."""
+        forms = [form for word in STOPWORDS for form in (word, " " + word, " " + word.capitalize())]
+        return {ids[0] for ids in self.backbone.tokenizer.texts(forms).ids}
+
     def _filtered(self, generated: Generated, instruction: str) -> Tensor:
         """Return (B, G + 1) which states stay: those whose predicted token says something; h_N if none does."""
         piece = self.backbone.tokenizer.piece
@@ -84,12 +91,7 @@ class InBedderEncoder(PromptEncoder):
             for text in (instruction, " " + instruction, STOCK_PHRASE, STOCK_PHRASE.capitalize())
             for token in piece(text)
         }
-        banned |= {
-            token
-            for word in STOPWORDS
-            for text in (word, " " + word, " " + word.capitalize())
-            for token in piece(text)[:1]
-        }
+        banned |= self._stopword_ids
         blocked = torch.isin(generated.ids, torch.tensor(sorted(banned), device=generated.ids.device))  # (B, G)
         # State i predicts token i; the state after the last token predicts nothing that was kept.
         says = torch.cat([~blocked, torch.zeros_like(blocked[:, :1])], dim=1)

@@ -10,6 +10,7 @@ from retriever.core.stopwords import STOPWORDS
 
 CANDIDATES = 64  # tokens looked at per text; enough for a handful of words after merging
 _TINY = 1e-9
+_NOISE = 1e-5  # a weight that rounding alone can give
 _SPACES = "\u0120\u2581"  # how byte-level BPE and SentencePiece write a space
 _WORD = re.compile(r"[^\W\d_][\w'-]{2,}")
 
@@ -48,7 +49,7 @@ class WordReader:
         weights: dict[str, float] = {}
         for token, value in zip(ids, values, strict=True):
             word = self.vocabulary[token]
-            if word is not None and value > 0:
+            if word is not None and value > _NOISE:
                 weights[word] = weights.get(word, 0.0) + value
         return sorted(weights, key=lambda word: (-weights[word], word))
 

@@ -65,7 +65,7 @@ def test_text_is_cut_at_512_tokens_and_counted_while_the_rest_survives(slow, mak
     assert encoder.truncated == 1
     assert vectors[0] == pytest.approx(slow(name).plain(longer, "mood", "last"), abs=1e-5)
     other = encoder.encode([longer], instruction="kind of product")
-    assert abs(other[0] - vectors[0]).max() > 1e-2
+    assert abs(other[0] - vectors[0]).max() > 1e-3
 
 
 def test_limit_is_the_tokenizers_to_set(tiny, backbone):

@@ -1,0 +1,37 @@
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = "torch", "transformers", "faiss", "sentence_transformers", "peft", "pyarrow"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import retriever; retriever.load_encoder; retriever.open_index",
+        "import retriever.core.similarity, retriever.core.prompts, retriever.core.protocols, retriever.core.paths",
+        "from retriever.encoders.catalog import CATALOG, resolve_name; resolve_name('default')",
+    ],
+    ids=["retriever", "core", "catalog"],
+)
+def test_importing_loads_neither_torch_nor_faiss(code):
+    report = f"{code}\nimport sys\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert done.stderr == ""
+
+
+def test_core_loads_nothing_but_numpy_and_the_standard_library():
+    modules = "config errors fingerprint paths prompts protocols registry similarity stopwords types".split()
+    code = (
+        "import importlib, importlib.util, sys\n"
+        f"for name in {modules!r}:\n"
+        "    if importlib.util.find_spec('retriever.core.' + name):\n"
+        "        importlib.import_module('retriever.core.' + name)\n"
+        "mine = {name.partition('.')[0] for name in sys.modules if getattr(sys.modules[name], '__file__', None)\n"
+        "        and 'site-packages' in sys.modules[name].__file__}\n"
+        "print(sorted(name for name in mine if not name.startswith(('numpy', '_', 'sitecustom'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

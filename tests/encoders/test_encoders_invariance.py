@@ -1,0 +1,231 @@
+import numpy as np
+import pytest
+import torch
+
+from retriever.core.errors import EncoderError, UsageError
+from retriever.encoders.base import EncoderOptions, PromptEncoder, Reading
+from retriever.encoders.run import PromptRun
+
+TEXTS = [
+    "the toy broke",
+    "kettle boils water fast, and it is heavy",
+    "x",
+    "",
+    "a knife that is sharp and heavy, and a lamp with a red cable " * 3,
+    "love the lamp",
+    "terrible mood of the dog",
+]
+INSTRUCTION = "what kind of product"
+INSTRUCTIONS = ["mood", INSTRUCTION, "which material is the handle of, in a few words", "mood"]
+
+ONE_PASS = [
+    ("plain", "llama", {}),
+    ("plain", "mistral", {"pooling": "mean"}),
+    ("inbedder", "llama", {}),
+    ("inbedder", "mistral", {"pooling": "avg-ppt"}),
+    ("instemb", "llama", {}),
+    ("instemb", "mistral", {"pooling": "special-mean", "look_ahead": 4}),
+    ("instemb", "mistral", {"look_ahead": 0}),
+    ("inbedder", "roberta", {}),
+    ("inbedder", "bert", {"pooling": "avg-ppt"}),
+]
+SOFT = [("gircse", "llama", {}), ("gircse", "mistral", {"steps": 3})]
+GENERATING = [
+    ("inbedder", "llama", {"pooling": "avg-gen"}),
+    ("inbedder", "mistral", {"pooling": "last-gen"}),
+    ("inbedder", "mistral", {"pooling": "avg-all"}),
+    ("inbedder", "llama", {"pooling": "avg-gen+filter"}),
+]
+EVERY = [*ONE_PASS, *SOFT, *GENERATING]
+
+
+def label(value):
+    return "-".join(map(str, value.values())) if isinstance(value, dict) else None
+
+
+every_encoder = pytest.mark.parametrize(("method", "name", "options"), EVERY, ids=label)
+
+
+def close(vectors, expected):
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def nearly(vectors, expected):
+    assert (vectors * expected).sum(axis=1).min() >= 0.999
+
+
+@every_encoder
+def test_a_vector_does_not_change_with_neighbours_batch_size_order_or_duplicates(make, method, name, options):
+    encoder = make(method, name, **options)
+    together = encoder.encode(TEXTS, instruction=INSTRUCTION)
+    assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    assert abs(together[0] - together[1]).max() > 1e-3
+    for text, vector in zip(TEXTS, together, strict=True):
+        close(encoder.encode([text], instruction=INSTRUCTION)[0], vector)
+    for batch_size in (1, 2, 3):
+        close(encoder.encode(TEXTS, instruction=INSTRUCTION, batch_size=batch_size), together)
+    order = [3, 0, 6, 2, 5, 1, 4]
+    close(encoder.encode([TEXTS[i] for i in order], instruction=INSTRUCTION), together[order])
+    repeated = [4, 1, 1, 3, 4, 4]
+    vectors = encoder.encode([TEXTS[i] for i in repeated], instruction=INSTRUCTION)
+    close(vectors, together[repeated])
+    assert (vectors[1] == vectors[2]).all()
+
+
+@pytest.mark.parametrize(("method", "name", "options"), [*ONE_PASS, *SOFT], ids=label)
+def test_the_same_in_bfloat16_up_to_a_cosine_of_0_999(make, method, name, options):
+    encoder = make(method, name, "bfloat16", **options)
+    together = encoder.encode(TEXTS, instruction=INSTRUCTION)
+    assert together.dtype == np.float32
+    assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    nearly(np.concatenate([encoder.encode([text], instruction=INSTRUCTION) for text in TEXTS]), together)
+    nearly(encoder.encode(TEXTS, instruction=INSTRUCTION, batch_size=2), together)
+    nearly(encoder.encode(TEXTS[::-1], instruction=INSTRUCTION)[::-1], together)
+    for many, one in zip(encoder.encode_many(TEXTS, INSTRUCTIONS), INSTRUCTIONS, strict=True):
+        nearly(many, encoder.encode(TEXTS, instruction=one))
+    nearly(together, make(method, name, **options).encode(TEXTS, instruction=INSTRUCTION))
+
+
+@pytest.mark.parametrize("template", ["input-first", "instruct-query"])
+@every_encoder
+def test_several_instructions_in_one_pass_equal_separate_runs(make, method, name, options, template):
+    encoder = make(method, name, template=template, **options)
+    separate = {one: encoder.encode(TEXTS, instruction=one) for one in INSTRUCTIONS}
+    assert abs(separate["mood"] - separate[INSTRUCTION]).max() > 1e-3
+    for batch_size in (None, 3):
+        together = encoder.encode_many(TEXTS, INSTRUCTIONS, batch_size=batch_size)
+        assert len(together) == len(INSTRUCTIONS)
+        for vectors, one in zip(together, INSTRUCTIONS, strict=True):
+            close(vectors, separate[one])
+    backwards = encoder.encode_many(TEXTS, INSTRUCTIONS[::-1])
+    close(backwards[0], separate["mood"])
+    close(backwards[1], separate[INSTRUCTIONS[2]])
+
+
+@pytest.mark.parametrize("instructions", [["mood"], ["mood", "mood"], ["", "mood"], []])
+@pytest.mark.parametrize(("method", "name"), [("gircse", "llama"), ("instemb", "mistral"), ("inbedder", "bert")])
+def test_one_equal_and_empty_instructions(make, method, name, instructions):
+    encoder = make(method, name)
+    together = encoder.encode_many(TEXTS, instructions)
+    assert len(together) == len(instructions)
+    for vectors, one in zip(together, instructions, strict=True):
+        close(vectors, encoder.encode(TEXTS, instruction=one))
+
+
+def test_a_text_first_pass_reads_every_text_once(make, monkeypatch):
+    blocks = []
+    extend = PromptRun.extend
+    monkeypatch.setattr(
+        PromptRun, "extend", lambda run, block: (blocks.append(block.shape[0] * block.shape[1]), extend(run, block))[1]
+    )
+    long = ["the toy broke and the kettle boils water " * 10 + str(i) for i in range(3)]
+    read = {}
+    for template in ("input-first", "instruct-query"):
+        encoder = make("gircse", "llama", steps=2, template=template)
+        for instructions in (["mood"], ["mood", "kind", "material"]):
+            blocks.clear()
+            encoder.encode_many(long, instructions)
+            read[template, len(instructions)] = sum(blocks)
+    assert read["input-first", 3] < 1.4 * read["input-first", 1]
+    assert read["instruct-query", 3] > 2.9 * read["instruct-query", 1]
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_left_padding_leaves_states_as_they_are_without(backbone, slow, name):
+    rows = [[5, 6, 7], list(range(10, 40)), [9]]
+    with torch.inference_mode():
+        states = PromptRun(backbone(name), rows, cached=False).start()
+        for row, read in zip(rows, states, strict=True):
+            np.testing.assert_allclose(read[-len(row) :], slow(name).read_ids(row)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_blocks_read_in_turn_and_after_a_rewind_equal_one_read(backbone, slow, name):
+    model = backbone(name)
+    rows, more, other = [[5, 6, 7, 8], list(range(10, 40))], [50, 51, 52], [60, 61]
+    with torch.inference_mode():
+        run = PromptRun(model, rows, cached=True)
+        run.start()
+        length = run.length
+        for block in (more, other, more):
+            read = run.extend(model.embed_ids(block).expand(2, -1, -1))
+            last = run.extend(model.embed_ids([70]).expand(2, -1, -1))
+            run.rewind(length)
+            for i, row in enumerate(rows):
+                expected = slow(name).read_ids([*row, *block, 70])[0]
+                np.testing.assert_allclose(read[i], expected[len(row) : -1], atol=1e-4)
+                np.testing.assert_allclose(last[i], expected[-1:], atol=1e-4)
+    assert run.length == length
+
+
+@every_encoder
+def test_words_come_with_the_same_embeddings(make, method, name, options):
+    encoder = make(method, name, **options)
+    encoded = encoder.encode_with_words(TEXTS, instruction=INSTRUCTION, top=3)
+    close(encoded.embeddings, encoder.encode(TEXTS, instruction=INSTRUCTION))
+    assert any(encoded.words)
+    assert max(map(len, encoded.words)) <= 3
+    many = encoder.encode_many_with_words([*TEXTS, TEXTS[0]], INSTRUCTIONS, top=3)
+    for one, instruction in zip(many, INSTRUCTIONS, strict=True):
+        alone = encoder.encode_with_words(TEXTS, instruction=instruction, top=3)
+        close(one.embeddings[:-1], alone.embeddings)
+        assert one.words == [*alone.words, alone.words[0]]
+    assert encoded.words[TEXTS.index("")] == []  # it says what the instruction alone says
+
+
+@pytest.mark.parametrize(("method", "name"), [("plain", "llama"), ("gircse", "mistral"), ("inbedder", "roberta")])
+def test_no_texts_give_no_rows(make, method, name):
+    encoder = make(method, name)
+    assert encoder.encode([]).shape == (0, 32)
+    assert [vectors.shape for vectors in encoder.encode_many([], ["mood", ""])] == [(0, 32)] * 2
+    encoded = encoder.encode_with_words([])
+    assert (encoded.embeddings.shape, encoded.words) == ((0, 32), [])
+
+
+def test_one_string_is_not_a_sequence_of_texts_or_instructions(make):
+    encoder = make("plain", "llama")
+    with pytest.raises(UsageError, match="not one string"):
+        encoder.encode("the toy")
+    with pytest.raises(UsageError, match="not one string"):
+        encoder.encode_many(["the toy"], "mood")
+    with pytest.raises(UsageError, match="not one string"):
+        encoder.encode_with_words("the toy")
+
+
+def test_tokens_are_reported_batch_by_batch(make):
+    encoder = make("plain", "llama")
+    reported = []
+    encoder.encode_many_with_words([*TEXTS, TEXTS[0]], ["mood", "kind"], on_tokens=reported.append)
+    assert sum(reported) == sum(encoder.count_tokens(TEXTS))
+    assert encoder.max_text_tokens == 512
+
+
+def test_a_masked_model_has_no_run_to_read_on_from(make):
+    encoder = make("inbedder", "roberta")
+    seen = []
+
+    class Curious(type(encoder)):
+        def read(self, prompted, *, answers):
+            with pytest.raises(EncoderError, match="cannot read on"):
+                _ = prompted.run
+            seen.append(prompted.texts)
+            return super().read(prompted, answers=answers)
+
+    Curious(encoder.backbone, encoder.options).encode(["the toy"])
+    assert seen == [["the toy"]]
+
+
+def test_a_new_encoder_writes_one_method(backbone):
+    class First(PromptEncoder):
+        method = "first"
+        poolings = ("first",)
+
+        def read(self, prompted, *, answers):
+            first = prompted.mask.int().argmax(dim=1)
+            return Reading(prompted.states[range(len(first)), first])
+
+    encoder = First(backbone("llama"), EncoderOptions())
+    vectors = encoder.encode(TEXTS)
+    close(vectors, np.repeat(vectors[:1], len(TEXTS), axis=0))  # all prompts begin with "###"
+    assert encoder.encode_with_words(TEXTS[:2]).words == [[], []]

@@ -1,0 +1,123 @@
+import math
+
+import pytest
+import torch
+from slow_reference import Recorder
+
+from retriever.encoders.words import WordReader
+
+PIECES = [
+    "<s>", "Ġtoy", "ĠToy", "Toy", "toy", "Ġthe", "Ġkettle", "Ġt", "Ġ12", "Ċ", "Ġknife", "ĠcafÃ©", "Ġisn't", "Ġlong-life"
+]  # fmt: skip
+FLAT = [1 / len(PIECES)] * len(PIECES)
+
+
+class Vocabulary:
+    all_special_ids = (0,)
+
+    def __init__(self, pieces):
+        self.pieces = pieces
+
+    def __len__(self):
+        return len(self.pieces)
+
+    def convert_ids_to_tokens(self, ids):
+        return [self.pieces[i] for i in ids]
+
+
+def reader(pieces=PIECES):
+    return WordReader(Vocabulary(pieces), torch.device("cpu"))
+
+
+def read(answers, top=5, prior=FLAT, pieces=PIECES):
+    return reader(pieces).read(torch.tensor(answers), top, prior=torch.tensor([prior]))
+
+
+def answer(**weights):
+    return [weights.get(f"t{i}", 0.0) for i in range(len(PIECES))]
+
+
+def test_tokens_that_begin_a_word_are_words_and_nothing_else_is():
+    known = dict(zip(PIECES, reader().vocabulary, strict=True))
+    assert known == {
+        "<s>": None, "Ġtoy": "toy", "ĠToy": "toy", "Toy": "toy", "toy": None, "Ġthe": None, "Ġkettle": "kettle",
+        "Ġt": None, "Ġ12": None, "Ċ": None, "Ġknife": "knife", "ĠcafÃ©": None, "Ġisn't": None,
+        "Ġlong-life": "long-life",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (["▁toy", "toy", "▁Kettle", "▁"], ["toy", None, "kettle", None]),
+        (["toy", "##toy", "kettle", ".", "the"], ["toy", None, "kettle", None, None]),
+    ],
+    ids=["sentencepiece", "wordpiece"],
+)
+def test_other_ways_to_write_a_vocabulary(pieces, words):
+    assert reader(["<s>", *pieces]).vocabulary == [None, *words]
+
+
+def test_case_variants_are_one_word_and_weigh_together():
+    # Apart, each of toy's three forms weighs less than kettle; together they weigh more.
+    assert 0.2 * math.log(0.2 * 14) < 0.3 * math.log(0.3 * 14) < 0.6 * math.log(0.2 * 14)
+    assert read([answer(t1=0.2, t2=0.2, t3=0.2, t6=0.3, t4=0.1)]) == [["toy", "kettle"]]
+    assert read([answer(t1=0.2, t6=0.3, t4=0.5)]) == [["kettle", "toy"]]
+
+
+def test_stopwords_fragments_symbols_and_control_tokens_are_dropped_however_likely():
+    assert read([answer(t0=0.3, t5=0.2, t7=0.1, t8=0.1, t9=0.1, t4=0.1, t10=0.1)]) == [["knife"]]
+
+
+def test_words_the_instruction_alone_would_get_drop_out():
+    prior = answer(t1=0.5, t6=0.1, t10=0.4)
+    assert read([answer(t1=0.5, t6=0.4, t10=0.1)], prior=prior) == [["kettle"]]
+    assert read([answer(t1=0.6, t6=0.3, t10=0.1)], prior=prior) == [["kettle", "toy"]]  # 0.3 ln 3 > 0.6 ln 1.2
+
+
+def test_no_more_than_top_words_and_fewer_where_there_are_fewer():
+    row = answer(t1=0.4, t6=0.3, t10=0.2, t13=0.1)
+    assert read([row], top=2) == [["toy", "kettle"]]
+    assert read([row, answer(t9=1.0)], top=9) == [["toy", "kettle", "knife", "long-life"], []]
+
+
+def test_equal_weights_are_ordered_by_the_alphabet():
+    assert read([answer(t10=0.4, t6=0.4, t1=0.2)]) == [["kettle", "knife", "toy"]]
+
+
+def test_probabilities_beyond_the_tokenizer_are_ignored():
+    padded = [*answer(t1=0.5), 0.5]
+    assert reader().read(torch.tensor([padded]), 5, prior=torch.tensor([[*FLAT, 0.0]])) == [["toy"]]
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("gircse", "llama"), ("instemb", "mistral"), ("inbedder", "llama"), ("inbedder", "roberta")]
+)
+def test_answers_are_the_same_every_time(make, method, name):
+    texts = ["the toy broke", "kettle boils water fast", "a sharp knife"]
+    first = make(method, name).encode_with_words(texts, instruction="kind of product").words
+    again = make(method, name).encode_with_words(texts[::-1], instruction="kind of product").words[::-1]
+    assert first == again
+    assert len(first) == 3
+    assert any(first)
+    for words in first:
+        assert len(words) == len(set(words)) <= 5
+        assert all(word == word.lower() and len(word) > 2 for word in words)
+
+
+def test_inbedders_words_are_of_the_last_prompt_token_and_a_line_break_behind_it(make, slow):
+    encoder = make("inbedder", "llama")
+    recorder = encoder._words = Recorder()
+    encoder.encode_with_words(["the toy"], instruction="mood")
+    prompt = slow("llama").prompt("the toy", "mood")
+    expected = (slow("llama").said(prompt) + slow("llama").said([*prompt, *slow("llama").ids("\n")])) / 2
+    assert torch.allclose(recorder.answers[0][0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("method", "pooling"), [("plain", "mean"), ("inbedder", "avg-gen")])
+def test_the_others_words_are_of_the_next_token(make, slow, method, pooling):
+    encoder = make(method, "mistral", pooling=pooling)
+    recorder = encoder._words = Recorder()
+    encoder.encode_with_words(["the toy"], instruction="mood")
+    expected = slow("mistral").said(slow("mistral").prompt("the toy", "mood"))
+    assert torch.allclose(recorder.answers[0][0], expected, atol=1e-6)

@@ -1,0 +1,181 @@
+"""Encoders a person can compute: a text's vector says which keywords it holds, and the instruction picks the keywords.
+
+Every coordinate is +1/4 where the text holds that keyword and -1/4 where it does not. With sixteen keywords the rows
+have length 1 and every product is exact, also in half precision, so
+
+    cosine = 1 - (keywords that only one of the two texts holds) / 8
+
+to the last bit, and ties are true ties.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+
+from retriever.core.types import Document, Embeddings, Encoded
+
+PRODUCT = "What kind of product is it?"
+MOOD = "How does the writer feel?"
+FAULT = "What broke?"
+KEYWORDS = {
+    PRODUCT: "kettle toy lamp knife drone cable pan sofa shoe phone mug rug bike tent book clock".split(),
+    MOOD: "love hate happy angry sad calm proud upset glad bored tired eager shy keen mad numb".split(),
+    FAULT: "leaks slow hot loud bent torn dim dull stuck loose wet cold rusty late short dead".split(),
+}
+DIM = 16
+ALL_WORDS = sorted({word for words in KEYWORDS.values() for word in words})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an encoder."""
+
+    method: str
+    texts: tuple[str, ...]
+    instructions: tuple[str, ...]
+
+
+class FakeEncoder:
+    """The `Encoder` protocol and nothing more; the default instruction is PRODUCT.
+
+    An instruction that is not in KEYWORDS, also one with blanks around it, is a KeyError.
+
+    Args:
+        name: another name is another fingerprint.
+        fail_at: raise ``error`` at this call that reads documents, counted from 1.
+        error: what to raise then.
+        seconds: how long every call that reads documents takes.
+    """
+
+    dim = DIM
+
+    def __init__(
+        self, name: str = "fake", *, fail_at: int = 0, error: BaseException | None = None, seconds: float = 0.0
+    ) -> None:
+        self.fingerprint = name.ljust(64, "0")
+        self.calls: list[Call] = []
+        self._fail_at = fail_at
+        self._error = error or RuntimeError("the encoder fell over")
+        self._seconds = seconds
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str = "",
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> Embeddings:
+        self._note("encode", texts, [instruction])
+        return self.vectors(texts, instruction)
+
+    def encode_many(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> list[Embeddings]:
+        self._note("encode_many", texts, instructions)
+        return [self.vectors(texts, instruction) for instruction in instructions]
+
+    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
+        self._read("encode_with_words", texts, [instruction])
+        return self._encoded(texts, instruction, top)
+
+    def vectors(self, texts: Sequence[str], instruction: str = "") -> Embeddings:
+        """Compute without counting: (n, 16)."""
+        rows = [self._row(text, KEYWORDS[instruction or PRODUCT]) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(-1, DIM)
+
+    @property
+    def read(self) -> list[tuple[str, str]]:
+        """Every document text read so far with its instruction, in order, as often as it was read."""
+        calls = [call for call in self.calls if call.method.endswith("_with_words")]
+        return [(text, instruction) for call in calls for instruction in call.instructions for text in call.texts]
+
+    @property
+    def queries(self) -> list[str]:
+        """Every query text embedded so far."""
+        return [text for call in self.calls if not call.method.endswith("_with_words") for text in call.texts]
+
+    def forget(self) -> None:
+        """Count from zero again."""
+        self.calls.clear()
+
+    def _row(self, text: str, keywords: Sequence[str]) -> list[float]:
+        held = set(text.split())
+        return [0.25 if word in held else -0.25 for word in keywords]
+
+    def _encoded(self, texts: Sequence[str], instruction: str, top: int) -> Encoded:
+        keywords = KEYWORDS[instruction or PRODUCT]
+        return Encoded(
+            self.vectors(texts, instruction), [[word for word in text.split() if word in keywords][:top] for text in texts]
+        )
+
+    def _note(self, method: str, texts: Sequence[str], instructions: Sequence[str]) -> None:
+        self.calls.append(Call(method, tuple(texts), tuple(instructions)))
+
+    def _read(self, method: str, texts: Sequence[str], instructions: Sequence[str]) -> None:
+        """Note a call that reads documents, unless it is the one to fail."""
+        time.sleep(self._seconds)
+        if len([call for call in self.calls if call.method.endswith("_with_words")]) + 1 == self._fail_at:
+            raise self._error
+        self._note(method, texts, instructions)
+
+
+class RichEncoder(FakeEncoder):
+    """A `FakeEncoder` with all that the services use where they find it. A token is a word.
+
+    With K steps it knows only the first K keywords of an instruction.
+    """
+
+    spec = ""
+    dtype = "float32"
+    pooling = "counts"
+    look_ahead = None
+    max_text_tokens = 6
+    options = SimpleNamespace(default_instruction=PRODUCT)
+
+    def __init__(self, name: str = "rich", *, steps: int = DIM, **options) -> None:
+        super().__init__(name, **options)
+        self.steps = steps
+
+    def encode_many_with_words(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        top: int = 5,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        self._read("encode_many_with_words", texts, instructions)
+        for text in texts if on_tokens else ():
+            on_tokens(min(len(text.split()), self.max_text_tokens))
+        return [self._encoded(texts, instruction, top) for instruction in instructions]
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+    def reconfigured(self, *, steps: int) -> "RichEncoder":
+        other = copy.copy(self)  # with the same list of calls
+        other.steps = steps
+        return other
+
+    def _row(self, text: str, keywords: Sequence[str]) -> list[float]:
+        return super()._row(" ".join(text.split()[: self.max_text_tokens]), [*keywords[: self.steps], *[""] * DIM][:DIM])
+
+
+def documents(*texts: str, **metadata) -> list[Document]:
+    """Documents a, b, c, ... with these texts."""
+    return [Document(chr(ord("a") + row), text, metadata) for row, text in enumerate(texts)]
+
+
+def found(result) -> list[tuple[str, float | None]]:
+    """Ids and scores of a search's hits."""
+    return [(hit.document.id, hit.score) for hit in result.hits]

@@ -1,0 +1,306 @@
+import pytest
+from services_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents, found
+
+from retriever.core.errors import EncoderError, InputError
+from retriever.core.types import BadRow, Document
+from retriever.services import indexing
+from retriever.services.indexing import IndexingOptions
+from retriever.services.workspace import Index
+
+SYNC = IndexingOptions(sync=True)
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(indexing, "SHARD", 2)
+
+
+def bad(line, id=None):
+    return BadRow("reviews.jsonl", line, id, "no text", '{"text": ""}')
+
+
+def counts(report):
+    return report.added, report.updated, report.unchanged, report.deleted, report.skipped
+
+
+def stored(index):
+    return index.store.documents.get(list(index.store.documents.ids()))
+
+
+def test_the_same_corpus_again_embeds_nothing(index, encoder):
+    corpus = documents("kettle", "toy", "lamp", stars=3)
+    assert counts(index.add(corpus)) == (3, 0, 0, 0, 0)
+    assert encoder.read == [("kettle", ""), ("toy", ""), ("lamp", "")]
+    report = index.add(corpus)
+    assert counts(report) == (0, 0, 3, 0, 0)
+    assert (len(encoder.read), report.embedded, report.read) == (3, {}, 3)
+
+
+def test_only_new_and_changed_texts_are_embedded(index, encoder):
+    index.add(documents("kettle", "toy", "lamp"))
+    encoder.forget()
+    report = index.add(documents("kettle", "a broken toy", "lamp", "knife"))
+    assert counts(report) == (1, 1, 2, 0, 0)
+    assert encoder.read == [("a broken toy", ""), ("knife", "")]
+    assert report.embedded == {report.views[0]: 2}
+    assert [hit.document.text for hit in index.search("toy", mode="dense", k=1).hits] == ["a broken toy"]
+
+
+def test_changed_metadata_is_an_update_without_embedding(index, encoder):
+    index.add(documents("kettle", "toy", stars=1))
+    encoder.forget()
+    assert counts(index.add(documents("kettle", "toy", stars=2))) == (0, 2, 0, 0, 0)
+    assert encoder.calls == []
+    assert [hit.document.metadata for hit in index.search("toy", mode="dense", k=2).hits] == [{"stars": 2}] * 2
+
+
+def test_a_text_that_comes_back_has_its_vector_still(index, encoder):
+    index.add([Document("a", "kettle")])
+    index.add([Document("a", "toy")])
+    encoder.forget()
+    assert counts(index.add([Document("a", "kettle")])) == (0, 1, 0, 0, 0)
+    assert encoder.read == []
+    assert found(index.search("kettle", mode="dense")) == [("a", 1)]
+
+
+def test_equal_texts_are_embedded_once(small_shards, index, encoder):
+    index.add(documents("toy", "toy", "lamp", "toy", "lamp"))
+    assert encoder.read == [("toy", ""), ("lamp", "")]
+    assert len(stored(index)) == 5
+    (view,) = index.views()
+    assert (view.vectors, view.coverage) == (2, 1.0)
+
+
+def test_of_two_documents_with_one_id_the_later_stands(index):
+    index.add([Document("a", "toy"), Document("a", "lamp")])
+    assert stored(index) == {"a": Document("a", "lamp")}
+    assert found(index.search("toy", mode="dense")) == [("a", 1 - 2 / 8)]
+
+
+def test_several_views_are_filled_in_one_pass(path):
+    encoder = RichEncoder()
+    with Index(path, encoder=encoder) as index:
+        report = index.add(documents("love this toy", "hate this lamp"), instructions=[MOOD, FAULT])
+        (call,) = encoder.calls
+        assert (call.texts, call.instructions) == (("love this toy", "hate this lamp"), ("", MOOD, FAULT))
+        assert report.embedded == dict.fromkeys(report.views, 2)
+        assert report.tokens == 6
+        assert [view.instruction for view in index.views()] == ["", MOOD, FAULT]
+        assert [(view.pooling, view.steps, view.dim, view.dtype) for view in index.views()] == [
+            ("counts", DIM, DIM, "float32")
+        ] * 3
+        assert found(index.search("hate", instruction=MOOD, mode="dense")) == [("b", 1), ("a", 1 - 2 / 8)]
+
+
+def test_several_views_of_an_encoder_that_knows_the_protocol_alone(index, encoder):
+    index.add(documents("love this toy"), instructions=[MOOD])
+    assert encoder.read == [("love this toy", ""), ("love this toy", MOOD)]
+    assert found(index.search("hate", instruction=MOOD, mode="dense")) == [("a", 1 - 2 / 8)]
+
+
+@pytest.mark.parametrize("spelling", ["", "  ", PRODUCT, f" {PRODUCT}\n"])
+def test_the_default_instruction_in_any_spelling_is_the_base_view(path, spelling):
+    with Index(path, encoder=RichEncoder()) as index:
+        index.add(documents("toy"), instructions=[spelling])
+        assert [view.instruction for view in index.views()] == [""]
+        assert index.search("toy", instruction=spelling, mode="dense").path == "base"
+
+
+def test_an_instruction_twice_is_one_view(index, encoder):
+    index.add(documents("love"), instructions=[MOOD, f" {MOOD} "])
+    assert encoder.read == [("love", ""), ("love", MOOD)]
+
+
+def test_an_instruction_added_later_completes_its_view_alone(small_shards, index, encoder):
+    index.add(documents("love it", "hate it", "sad"))
+    encoder.forget()
+    report = index.add([], instructions=[MOOD])
+    assert encoder.read == [("love it", MOOD), ("hate it", MOOD), ("sad", MOOD)]
+    assert counts(report) == (0, 0, 0, 0, 0)
+    assert report.embedded == {report.views[1]: 3}
+    assert [view.coverage for view in index.views()] == [1.0, 1.0]
+    result = index.search("sad", instruction=MOOD, mode="dense")
+    assert result.path == "complete"
+    assert found(result) == [("c", 1), ("a", 1 - 2 / 8), ("b", 1 - 2 / 8)]
+
+
+def test_new_documents_and_an_unfinished_view_are_read_as_each_needs(path):
+    encoder = RichEncoder()
+    with Index(path, encoder=encoder) as index:
+        index.add(documents("love it"))
+        encoder.forget()
+        index.add(documents("love it", "hate it"), instructions=[MOOD])
+        assert sorted((call.texts, call.instructions) for call in encoder.calls) == [
+            (("hate it",), ("", MOOD)),
+            (("love it",), (MOOD,)),
+        ]
+
+
+def test_a_view_that_is_not_asked_for_stays_behind(index, encoder):
+    index.add(documents("love"), instructions=[MOOD])
+    encoder.forget()
+    index.add(documents("love", "hate"))
+    assert encoder.read == [("hate", "")]
+    assert [view.coverage for view in index.views()] == [1.0, 0.5]
+
+
+def test_the_words_of_the_model_come_with_the_hits(index):
+    index.add(documents("love hate", "happy"), instructions=[MOOD])
+    result = index.search("love hate", instruction=MOOD, mode="dense")
+    assert [list(hit.words) for hit in result.hits] == [["love", "hate"], ["happy"]]
+    assert index.search("love hate", mode="lexical").hits[0].words == ()
+
+
+def test_sync_deletes_what_is_gone(small_shards, index):
+    index.add(documents("kettle", "toy", "lamp", "knife"))
+    report = index.add([Document("b", "toy"), Document("d", "drone"), Document("e", "cable")], options=SYNC)
+    assert counts(report) == (1, 1, 1, 2, 0)
+    assert sorted(stored(index)) == ["b", "d", "e"]
+    assert index.search("kettle", mode="lexical").hits == []
+
+
+def test_without_sync_nothing_is_deleted(index):
+    index.add(documents("kettle", "toy"))
+    assert counts(index.add([Document("b", "toy")])) == (0, 0, 1, 0, 0)
+    assert sorted(stored(index)) == ["a", "b"]
+
+
+def test_sync_keeps_what_a_skipped_row_names(index):
+    index.add(documents("kettle", "toy", "lamp"))
+    report = index.add([bad(1, "a"), Document("b", "toy")], options=SYNC)
+    assert counts(report) == (0, 0, 1, 1, 1)
+    assert stored(index) == {"a": Document("a", "kettle"), "b": Document("b", "toy")}
+
+
+def test_sync_deletes_nothing_after_a_row_without_an_id(small_shards, index):
+    index.add(documents("kettle", "toy", "lamp", "knife"))
+    report = index.add([bad(1), *[Document("b", "toy")] * 4], options=SYNC)
+    assert report.deleted == 0
+    assert sorted(stored(index)) == ["a", "b", "c", "d"]
+    assert report.notes == ["Nothing was deleted by --sync: a skipped row had no readable id."]
+
+
+def test_sync_embeds_nothing_for_what_it_deletes(index, encoder):
+    index.add(documents("love", "hate", "sad"))
+    encoder.forget()
+    index.add([Document("b", "hate")], instructions=[MOOD], options=SYNC)
+    assert encoder.read == [("hate", MOOD)]
+
+
+LONG = "toy lamp knife drone cable pan sofa shoe"  # RichEncoder reads the first six words
+
+
+def test_long_texts_are_cut(path):
+    encoder = RichEncoder()
+    with Index(path, encoder=encoder) as index:
+        report = index.add(documents(LONG, "toy"))
+        assert (report.truncated, report.added, report.tokens) == (1, 2, 7)
+        assert stored(index)["a"].text == LONG
+        assert found(index.search("toy lamp knife drone cable pan", mode="dense")) == [("a", 1), ("b", 1 - 5 / 8)]
+
+
+def test_a_text_as_long_as_the_limit_is_not_long(path):
+    with Index(path, encoder=RichEncoder()) as index:
+        report = index.add(documents("toy lamp knife drone cable pan"), options=IndexingOptions(on_long="error"))
+    assert (report.added, report.truncated) == (1, 0)
+
+
+def test_long_texts_are_skipped(path):
+    encoder = RichEncoder()
+    with Index(path, encoder=encoder) as index:
+        index.add(documents("kettle", "toy", "lamp"))
+        encoder.forget()
+        changed = [Document("a", LONG), Document("b", "toy")]
+        report = index.add(changed, options=IndexingOptions(on_long="skip", sync=True))
+        assert counts(report) == (0, 0, 1, 1, 1)
+        assert encoder.read == []
+        assert stored(index) == {"a": Document("a", "kettle"), "b": Document("b", "toy")}
+        (row,) = index.status().quarantined
+        assert (row["id"], row["reason"]) == ("a", "The text has 8 tokens; the encoder reads 6.")
+        assert index.status().runs[0]["status"] == "partial"
+
+
+def test_a_long_text_ends_the_run_and_keeps_the_shards_before_it(small_shards, path):
+    with Index(path, encoder=RichEncoder()) as index:
+        corpus = documents("kettle", "toy", "lamp", LONG)
+        with pytest.raises(InputError, match=r"document 'd' has 8 tokens; the encoder reads 6\. Shorten it"):
+            index.add(corpus, options=IndexingOptions(on_long="error"))
+        assert sorted(stored(index)) == ["a", "b"]
+        assert index.status().runs[0]["status"] == "failed"
+
+
+def test_bad_rows_are_put_aside_and_the_run_goes_on(small_shards, index):
+    rows = [Document("a", "toy"), bad(2, "x"), bad(3), Document("d", "lamp"), Document("e", "knife")]
+    report = index.add(iter(rows))
+    assert counts(report) == (3, 0, 0, 0, 2)
+    assert (report.read, report.in_hand) == (5, 5)
+    assert sorted(stored(index)) == ["a", "d", "e"]
+    status = index.status()
+    assert [(row["file"], row["line"], row["id"], row["reason"], row["raw"]) for row in status.quarantined] == [
+        ("reviews.jsonl", 2, "x", "no text", '{"text": ""}'),
+        ("reviews.jsonl", 3, None, "no text", '{"text": ""}'),
+    ]
+    assert status.runs[0]["status"] == "partial"
+    assert status.runs[0]["statistics"] == report.to_json()
+
+
+def test_nothing_but_bad_rows(index, encoder):
+    assert counts(index.add([bad(1), bad(2)])) == (0, 0, 0, 0, 2)
+    assert (encoder.read, len(index.store.documents)) == ([], 0)
+    assert index.search("toy", mode="dense").hits == []
+
+
+@pytest.mark.parametrize("refused", [Document("", "toy"), Document("b", ""), Document("b\0", "toy")])
+def test_a_document_the_store_refuses_ends_the_run(index, refused):
+    with pytest.raises(InputError):
+        index.add([Document("a", "lamp"), refused])
+    assert index.status().runs[0]["status"] == "failed"
+    assert stored(index) == {}
+
+
+@pytest.mark.xfail(raises=UnicodeEncodeError, strict=True, reason="the text is hashed before it is checked")
+def test_a_text_that_utf8_cannot_hold_is_refused_in_words(index):
+    with pytest.raises(InputError):
+        index.add([Document("a", "lone surrogate \ud800")])
+
+
+def test_progress_is_told_as_it_goes(small_shards, path):
+    seen = []
+    with Index(path, encoder=RichEncoder()) as index:
+        index.add(
+            documents("toy", "a lamp", "my red kettle"),
+            progress=lambda report: seen.append((report.read, report.in_hand, report.tokens)),
+        )
+    # Shard one: after a third of its tokens, after all of them, stored. Shard two likewise. The end.
+    assert seen == [(0, 0, 1), (0, 2, 3), (2, 2, 3), (2, 3, 6), (3, 3, 6), (3, 3, 6)]
+
+
+def test_the_status_tells_what_is_there(index, encoder):
+    report = index.add(documents("toy", "toy", "lamp"), instructions=[MOOD])
+    index.delete(["c"])
+    status = index.status().to_json()
+    assert (status["documents"], status["texts"]) == (2, 1)
+    assert status["encoder"]["fingerprint"] == encoder.fingerprint
+    assert [(view["instruction"], view["vectors"], view["coverage"]) for view in status["views"]] == [
+        ("", 2, 1.0),
+        (MOOD, 2, 1.0),
+    ]
+    assert [(run["command"], run["status"]) for run in status["runs"]] == [("delete", "finished"), ("index", "finished")]
+    assert status["runs"][1]["statistics"] == report.to_json()
+    assert status["size_bytes"] > 0
+
+
+def test_an_encoder_that_returns_nan_ends_the_run(index, encoder, monkeypatch):
+    monkeypatch.setattr(encoder, "_row", lambda text, keywords: [float("nan")] * DIM)
+    with pytest.raises(EncoderError, match="NaN"):
+        index.add(documents("toy"))
+    assert len(index.store.documents) == 0
+
+
+def test_an_index_made_without_a_name_wants_its_encoder_again(path):
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add(documents("toy"))
+    with Index(path) as index:
+        assert found(index.search("toy", mode="lexical")) == [("a", None)]
+        with pytest.raises(EncoderError, match=r"no name\. Pass it: open_index"):
+            index.search("toy")
