@@ -20,6 +20,7 @@ from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
 from retriever.encoders.batching import token_budget
 from retriever.encoders.catalog import build
+from retriever.encoders.packing import PackedLinear
 
 INSTRUCTIONS = (
     "What kind of product is this review about?",
@@ -65,13 +66,14 @@ def against_sentence_transformer(encoder: PromptEncoder, texts: Sequence[str], r
 def matrix_rate(backbone: Backbone, rounds: int) -> dict[str, Any]:
     """Return tokens/s of the model's linear layers alone, at the batch we use."""
     rows = token_budget("cpu", reads_on=False)
-    layers = [module for module in backbone.model.base_model.modules() if isinstance(module, torch.nn.Linear)]
+    kinds = (torch.nn.Linear, PackedLinear)
+    layers = [module for module in backbone.model.base_model.modules() if isinstance(module, kinds)]
     inputs = {layer.in_features: torch.randn(rows, layer.in_features, dtype=backbone.dtype) for layer in layers}
 
     @torch.inference_mode()
     def products() -> None:
         for layer in layers:
-            torch.nn.functional.linear(inputs[layer.in_features], layer.weight)
+            layer(inputs[layer.in_features])
 
     seconds = time_alternating({"products": products}, max(rounds, 5))["products"]
     return {"rows": rows, "tokens_per_second": round(rows / sorted(seconds)[len(seconds) // 2])}
@@ -121,6 +123,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     backbone = load_backbone("smollm2-135m")
+    backbone.pack()
     encoder = build("inbedder", backbone, EncoderOptions())
     texts = read_texts(options.corpus, options.limit)
     report: dict[str, Any] = {"dtype": encoder.dtype, "torch_threads": torch.get_num_threads()}

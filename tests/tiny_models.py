@@ -155,7 +155,7 @@ def build_bert(folder: Path) -> Path:
 def build_sentence_transformer(folder: Path, bert: Path) -> Path:
     """The tiny BERT under stock sentence-transformers modules: mean pooling, then normalising."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Normalize, Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
     transformer = Transformer(str(bert), max_seq_length=64)
     model = SentenceTransformer(modules=[transformer, Pooling(HIDDEN, "mean"), Normalize()], device="cpu")

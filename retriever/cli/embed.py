@@ -60,7 +60,11 @@ def _texts(file: str) -> list[str]:
             raw = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{file} cannot be read: {error}.", hint="Give a UTF-8 file.") from error
-        texts = [line for line in raw.splitlines() if line.strip()]
+        texts = [line.removesuffix("\r") for line in raw.removeprefix("\ufeff").removesuffix("\n").split("\n")]
+        empty = next((number for number, line in enumerate(texts, 1) if not line.strip()), None)
+        if empty is not None and texts != [""]:
+            raise InputError(f"{file}, line {empty} is empty.", hint="Remove it: every line gives one row.")
+        texts = [line for line in texts if line]
     else:
         texts = []
         for row in read_documents([file]):

@@ -88,7 +88,7 @@ def _render(index: Path, report: "IndexingReport") -> None:
 def _count_rows(corpus: list[str]) -> int | None:
     """Return the lines of plain line-by-line files, or None where counting is not that cheap."""
     paths = [Path(name) for name in corpus]
-    if any(path.suffix not in {".jsonl", ".ndjson", ".csv", ".tsv"} for path in paths):
+    if any(not path.is_file() or path.suffix not in {".jsonl", ".ndjson", ".csv", ".tsv"} for path in paths):
         return None
     total = 0
     for path in paths:

@@ -50,7 +50,7 @@ def show(name: Annotated[str, typer.Argument(help="An encoder.")] = "default", j
 
 
 @app.command("fetch")
-def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-135m") -> None:
+def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-135m", json: JsonOption = False) -> None:
     """Unpack or convert a backbone into the cache now, so that the first search need not.
 
     Example: retriever models fetch
@@ -58,4 +58,7 @@ def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-13
     from retriever.encoders.sources import find_source
 
     source = find_source(name)
+    if json:
+        output.document({"schema_version": 1, "name": source.name, "folder": str(source.folder)})
+        return
     output.result(f"{source.name} is ready in {source.folder}.")

@@ -34,6 +34,11 @@ def error(message: str, hint: str = "") -> None:
         typer.echo(hint, err=True)
 
 
+def printable(text: str) -> str:
+    """Return the text without control characters, which a hostile one could send to the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def style(text: str, colour: str, stream: Any = None) -> str:  # noqa: ANN401 - any text stream
     """Return the text coloured if the stream (stdout by default) is a terminal and NO_COLOR is unset."""
     watched = (stream or sys.stdout).isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -43,6 +43,8 @@ def search(  # noqa: PLR0913 - one parameter per option
         raise UsageError("Give either a query or --like ID.")
     several = query == "-"
     queries = [line.strip() for line in sys.stdin if line.strip()] if several else [query]
+    if several and not queries:
+        raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
     condition = parse_filter(where) if where else None
     with Index(index, device=device) as opened:
         if like is not None:
@@ -71,7 +73,7 @@ def _render(results: list["SearchResult"]) -> None:
         for rank, hit in enumerate(one.hits, start=1):
             score = "     " if hit.score is None else f"{hit.score:.3f}"
             words = f"  [{', '.join(hit.words)}]" if hit.words else ""
-            output.result(f"{rank:3}  {score}  {output.style(hit.document.id, 'green')}{words}")
+            output.result(f"{rank:3}  {score}  {output.style(output.printable(hit.document.id), 'green')}{words}")
             output.result(f"            {_snippet(hit.document.text)}")
         if not one.hits:
             output.result("Nothing found.")
@@ -79,6 +81,5 @@ def _render(results: list["SearchResult"]) -> None:
 
 
 def _snippet(text: str) -> str:
-    # Control characters of a hostile text must not reach the terminal.
-    line = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
+    line = output.printable(" ".join(text.split()))
     return line if len(line) <= SNIPPET else line[: SNIPPET - 3] + "..."

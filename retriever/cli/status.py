@@ -44,6 +44,7 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         [[run["run_id"], run["started"][:19], run["status"], run["command"]] for run in found.runs],
     )
     for row in found.quarantined[:SHOWN]:
-        output.result(f"skipped: {row['file']}, line {row['line']}: {row['reason']}")
+        where = f"{row['file']}, line {row['line']}" if row["file"] else f"document {row['id']}"
+        output.result(output.printable(f"skipped: {where}: {row['reason']}"))
     if len(found.quarantined) > SHOWN:
         output.result(f"... and {len(found.quarantined) - SHOWN} more; --json has them all.")

@@ -11,6 +11,7 @@ from transformers.cache_utils import Cache, DynamicCache
 
 from retriever.core.errors import EncoderError
 from retriever.encoders.device import pick_device, pick_dtype
+from retriever.encoders.packing import pack_linear_layers
 from retriever.encoders.sources import Source, find_source
 from retriever.encoders.tokenize import PieceTokenizer
 
@@ -54,6 +55,11 @@ class Backbone:
     def end_ids(self) -> Tensor:
         """Ids of the tokens that end an answer."""
         return torch.tensor(sorted(self.tokenizer.special_ids), dtype=torch.long, device=self.device)
+
+    def pack(self) -> None:
+        """Lay the weights out for fast inference; the model can no longer be trained."""
+        with torch.no_grad():
+            pack_linear_layers(self.model.base_model)
 
     def embed(self, ids: Tensor) -> Tensor:
         """Return the input embeddings (B, T, d) of token ids (B, T)."""

@@ -81,6 +81,8 @@ def load(
     spec = resolve_name(name)
     encoder = _load(spec, options, device=device, dtype=dtype)
     encoder.spec = spec
+    if hasattr(encoder, "backbone"):
+        encoder.backbone.pack()
     return encoder
 
 

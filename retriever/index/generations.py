@@ -60,6 +60,7 @@ def write_generation(index: FaissIndex, folder: Path, name: str) -> WrittenGener
         with _replacing(path) as file:
             sha256, size = _write_hashed(index, file)
         _sync_folder(folder)
+        _sync_folder(folder.parent)
     except OSError as error:
         raise RetrieverError(
             f"Cannot write {path}: {error.strerror or error}.",

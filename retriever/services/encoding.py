@@ -77,6 +77,7 @@ def describe(encoder: Encoder) -> dict[str, JSON]:
         "steps": getattr(encoder, "steps", None),
         "look_ahead": getattr(encoder, "look_ahead", None),
         "template": getattr(getattr(encoder, "template", None), "name", None),
+        "dtype": getattr(encoder, "dtype", None),
     }
 
 
@@ -88,7 +89,6 @@ def card(encoder: Encoder) -> dict[str, JSON]:
     return {
         **describe(encoder),
         "dim": encoder.dim,
-        "dtype": getattr(encoder, "dtype", "float32"),
         "text tokens read": limit,
         "default instruction": getattr(getattr(encoder, "options", None), "default_instruction", None),
         **look_ahead,
@@ -109,7 +109,8 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
         raise EncoderError(
             "This index was made with an encoder that has no name.", hint="Pass it: open_index(path, encoder=...)."
         )
-    asked: dict[str, Any] = {key: description[key] for key in ("pooling", "steps", "look_ahead", "template")}
+    # The number format is part of a view: on hardware without bfloat16 an index made in it is still read in it.
+    asked: dict[str, Any] = {key: description[key] for key in ("pooling", "steps", "look_ahead", "template", "dtype")}
     encoder = load_encoder(name, device=device, **asked)
     check_fingerprint(encoder, description)
     return encoder

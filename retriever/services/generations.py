@@ -47,7 +47,11 @@ def build_generation(store: Store, view: View, folder: Path, index_type: IndexTy
     """
     watermark = store.vectors.last_id(view.view_id)
     ids = store.vectors.content_ids(view.view_id, through=watermark)
+    target = folder / "views" / str(view.view_id)
     if not len(ids):
+        store.generations.retire(view.view_id)
+        _forget_obsolete(store, view)
+        remove_other_generations(target, ())
         return None
     built = build_index(
         ids,
@@ -58,7 +62,6 @@ def build_generation(store: Store, view: View, folder: Path, index_type: IndexTy
         device=index_type.device,  # type: ignore[arg-type]
     )
     name = uuid.uuid4().hex  # never that of a file in use
-    target = folder / "views" / str(view.view_id)
     written = write_generation(built.index, target, name)
     file = GenerationFile(
         path=written.path.relative_to(folder).as_posix(),
@@ -76,8 +79,12 @@ def build_generation(store: Store, view: View, folder: Path, index_type: IndexTy
     )
     with store.transaction():
         generation = store.generations.activate(view.view_id, file)
-        for old in store.generations.obsolete():
-            if old.view_id == view.view_id:
-                store.generations.forget(old.generation_id)
+        _forget_obsolete(store, view)
     remove_other_generations(target, {name})
     return generation
+
+
+def _forget_obsolete(store: Store, view: View) -> None:
+    for old in store.generations.obsolete():
+        if old.view_id == view.view_id:
+            store.generations.forget(old.generation_id)

@@ -65,6 +65,10 @@ class Indexer:
         self._encoder = encoder
         self._options = options or IndexingOptions()
         self._progress = progress or (lambda report: None)
+        if instructions:
+            encoder.encode_many(
+                ["."], list(instructions)
+            )  # an instruction that cannot be read fails before anything is stored
         keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
         with store.transaction():
             self.views: list[View] = [store.views.ensure(key) for key in keys]

@@ -15,7 +15,7 @@ from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.similarity import reciprocal_rank_fusion
 from retriever.core.types import Embeddings, Encoded, Ids
-from retriever.services.encoding import count_tokens, encode_views, view_key, with_steps
+from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key, with_steps
 from retriever.services.results import Hit, Mode, Path, SearchResult
 from retriever.services.view_search import ViewSearcher
 from retriever.store.database import Store
@@ -57,8 +57,12 @@ class SearchRequest:
     def __post_init__(self) -> None:
         if self.k < 1:
             raise UsageError(f"k is {self.k}.", hint="Ask for at least 1 hit.")
-        if any(not query.strip() for query in self.queries):
+        object.__setattr__(self, "instruction", self.instruction.strip())
+        if not self.queries or any(not query.strip() for query in self.queries):
             raise UsageError("A query is empty.", hint="Say what to look for.")
+        for text in (*self.queries, self.instruction):
+            if any("\ud800" <= character <= "\udfff" for character in text):
+                raise UsageError(f"{text!r} is not valid UTF-8.", hint="Check the terminal's encoding.")
         if self.mode not in ("auto", "dense", "lexical", "hybrid"):
             raise UsageError(f"Unknown mode {self.mode!r}.", hint="Known: auto, dense, lexical, hybrid.")
 
@@ -88,6 +92,7 @@ class _Answers:
 
 def nearest(searcher: ViewSearcher, queries: Embeddings, depth: int, allowed: Ids | None) -> list[Ranking]:
     """Return the ``depth`` best contents of every query, and all others that tie with the last of them."""
+    depth = min(depth, max(1, searcher.size))
     width = depth + 1
     found = searcher.search(queries, width, allowed=allowed)
     while np.any((found.ids[:, -1] >= 0) & (found.scores[:, -1] == found.scores[:, depth - 1])):
@@ -126,6 +131,7 @@ class Searcher:
     def search(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
         """Yield one result per query; under a new instruction first the base view's, then the final ones."""
         started = time.perf_counter()
+        request = replace(request, k=min(request.k, max(1, len(self._store.documents))))
         if request.mode == "auto":
             request = replace(request, mode="dense" if request.like is not None else AUTO_MODE)
         allowed = None if request.where is None else self._store.documents.matching(request.where)
@@ -209,8 +215,10 @@ class Searcher:
         missing = self._store.vectors.missing(view.view_id, list(order))
         texts = self._store.documents.texts(missing)
         wanted = [content_id for content_id in missing if content_id in texts]
-        tokens = np.cumsum(count_tokens(self._encoder(), [texts[content_id] for content_id in wanted]))
-        wanted = [content_id for content_id, total in zip(wanted, tokens, strict=True) if total <= TOKEN_BUDGET]
+        limit = token_limit(self._encoder()) or TOKEN_BUDGET
+        tokens = count_tokens(self._encoder(), [texts[content_id] for content_id in wanted])
+        totals = np.cumsum(np.minimum(tokens, min(limit, TOKEN_BUDGET)))
+        wanted = [content_id for content_id, total in zip(wanted, totals, strict=True) if total <= TOKEN_BUDGET]
         if not wanted:
             return
         encoded = encode_views(self._encoder(), [texts[one] for one in wanted], [view.key.instruction])[0]

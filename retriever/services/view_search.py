@@ -12,6 +12,7 @@ from retriever.core.types import Embeddings, Ids, Neighbours
 from retriever.index.building import EXACT, build_index
 from retriever.index.faiss_index import FaissIndex
 from retriever.index.generations import open_generation
+from retriever.index.gpu import place
 from retriever.store.database import Store
 from retriever.store.generations import Generation
 from retriever.store.views import View
@@ -57,6 +58,11 @@ class ViewSearcher:
     def complete(self) -> bool:
         """Whether every document has its vector in this view."""
         return self._current().complete
+
+    @property
+    def size(self) -> int:
+        """Vectors in the view, those of deleted documents included."""
+        return sum(part.size for part in self._parts(self._current()))
 
     @property
     def index(self) -> FaissIndex | None:
@@ -107,13 +113,14 @@ class ViewSearcher:
         known = self._loaded
         if known and known.index and known.generation and known.generation.generation_id == generation.generation_id:
             return known.index
-        return open_generation(
+        opened = open_generation(
             self._folder / generation.path,
             sha256=generation.sha256,
             size=generation.size,
             dim=self.view.key.dim,
             probes=cast("int", generation.details.get("probes", 0)),
         )
+        return place(opened)
 
     def _replaced(self, generation: Generation | None) -> bool:
         """Whether a writer put another generation in this one's place since it was looked up."""

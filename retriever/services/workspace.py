@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from retriever.core.errors import InputError, UsageError
+from retriever.core.errors import IndexNotFoundError, InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON, BadRow, Document, Encoded
 from retriever.services import encoding
@@ -45,8 +45,6 @@ class Index:
         self._device = device
         self._store: Store | None = None
         self._searchers: dict[int, ViewSearcher] = {}
-        if self._database.exists():
-            self._open(create=False)
 
     @property
     def _database(self) -> Path:
@@ -192,7 +190,8 @@ class Index:
     def status(self) -> IndexStatus:
         """Return what the index holds, and how its last runs went."""
         runs = self.store.runs.last(5)
-        bad = [asdict(row) for run in runs[:1] for row in self.store.runs.quarantined(run.run_id)]
+        indexing = next((run for run in self.store.runs.last(1000) if run.command == "index"), None)
+        bad = [] if indexing is None else [asdict(row) for row in self.store.runs.quarantined(indexing.run_id)]
         encoder = self.store.settings.get(ENCODER)
         return IndexStatus(
             path=str(self.path),
@@ -227,6 +226,8 @@ class Index:
     @contextmanager
     def _writing(self, command: str) -> Iterator[int]:
         """Hold the writer's lock over a recorded run; a new index gets its database and encoder first."""
+        if command != "index" and not self._database.exists():
+            raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
         with WriterLock(self.path / LOCK):
             if self._store is None:
                 self._open(create=command == "index")

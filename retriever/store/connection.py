@@ -196,7 +196,7 @@ def explain(error: sqlite3.Error, path: Path) -> Exception:
         return RetrieverError(
             f"{path} refused a row: {error}.", hint="It refers to a document or view that is gone; run it again."
         )
-    return RetrieverError(f"{path}: {error}.", hint="`retriever verify` tells whether the index is whole.")
+    return RetrieverError(f"{path}: {error}.", hint="`retriever status` shows the index; run the command again.")
 
 
 def utc_now() -> str:

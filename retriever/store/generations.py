@@ -68,6 +68,11 @@ class Generations:
             )
         return _generation(rows[0])
 
+    def retire(self, view_id: int) -> None:
+        """Let no file serve the view any longer; its vectors are all gone."""
+        with self._db.writing():
+            self._db.write("UPDATE generations SET active = 0 WHERE view_id = ? AND active", (view_id,))
+
     def obsolete(self) -> list[Generation]:
         """Return the files that serve no view, oldest first."""
         rows = self._db.rows(f"SELECT {_COLUMNS} FROM generations WHERE NOT active ORDER BY generation_id")

@@ -100,7 +100,7 @@ class Vectors:
         raise EncoderError(
             f"The encoder returned NaN, infinity or only zeros for {np.count_nonzero(~usable)} of {len(ids)} texts; "
             f"the first is content {content_id}, which begins {row[0] if row else ''!r}.",
-            hint="Try --dtype fp32; if that does not help, the model's weights are damaged.",
+            hint="Load the encoder with dtype=float32; if that does not help, its weights are damaged.",
         )
 
     def missing(self, view_id: int, content_ids: Sequence[int] | Ids) -> list[int]:
@@ -208,7 +208,7 @@ class Vectors:
     def _dim(self, view_id: int) -> int:
         dim = self._db.number("SELECT dim FROM views WHERE view_id = ?", (view_id,))
         if not dim:
-            raise RetrieverError(f"The index has no view {view_id}.", hint="`retriever views` lists them.")
+            raise RetrieverError(f"The index has no view {view_id}.", hint="`retriever status` lists them.")
         return dim
 
     def _decode(self, view_id: int, blobs: Sequence[bytes]) -> Embeddings:
@@ -216,6 +216,6 @@ class Vectors:
         if any(len(blob) != dim * _STORED.itemsize for blob in blobs):
             raise IndexDamagedError(
                 f"{self._db.path} holds a vector of the wrong length in view {view_id}.",
-                hint="Drop the view and build it again with `retriever reembed`.",
+                hint="Index the corpus again into a new --index.",
             )
         return normalise(np.frombuffer(b"".join(blobs), dtype=_STORED).reshape(len(blobs), dim))

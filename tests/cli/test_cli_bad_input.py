@@ -62,7 +62,7 @@ def test_the_skipped_rows_are_listed_until_the_next_index_run(run, fake, write):
 
 def test_bad_rows_of_a_table_are_told_with_their_line(run, fake, write):
     assert run("index", write(b'id,text\n1,"a\nb"\n2,\n', "a.csv")).code == 3
-    assert "a.csv, line 4: the text in 'text' is empty" in run("status").out
+    assert "a.csv, line 4: the text in 'text' is null, not a string" in run("status").out
 
 
 @pytest.mark.parametrize("data", [b"\xef\xbb\xbf", b""], ids=["mark", "plain"])
@@ -160,7 +160,7 @@ BAD_ARGUMENTS = {
     "unknown mode": (["search", "kettle", "--mode", "fast"], ["--mode", "'fast'", "'dense', 'lexical', 'hybrid'"]),
     "unknown command": (["serach", "kettle"], ["No such command 'serach'.", "Did you mean 'search'?"]),
     "unknown option": (["search", "kettle", "--instuction", "x"], ["--instuction", "--instruction"]),
-    "missing argument": (["index"], ["Missing argument 'corpus", "..."]),
+    "missing argument": (["index"], ["Missing argument 'corpus"]),
     "missing option": (["embed", "a.txt"], ["Missing option '--output'"]),
     "unknown on-long": (["index", "corpus.jsonl", "--on-long", "cut"], ["--on-long", "'cut'", "'truncate', 'skip', 'err"]),
     "recall": (["compact", "--min-recall", "7"], ["min_recall is 7.0.", "Give a share between 0 and 1."]),

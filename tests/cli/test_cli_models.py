@@ -1,0 +1,123 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+from tiny_models import edit_json, flip_byte
+
+CORPUS = [{"id": f"r{i}", "text": text} for i, text in enumerate(["kettle broke", "love the toy", "a red lamp"])]
+TOO_LONG = "What kind of product is it about? " * 147  # 4,998 characters
+
+
+@pytest.fixture
+def llama(tiny):
+    return f"inbedder:{tiny('llama')}"
+
+
+@pytest.fixture
+def checkpoint(backbone, tmp_path):
+    from retriever.encoders.base import EncoderOptions
+    from retriever.encoders.checkpoint import save_checkpoint
+    from retriever.encoders.instemb import InstEmbEncoder
+
+    folder = tmp_path / "checkpoint"
+    save_checkpoint(InstEmbEncoder(backbone("llama"), EncoderOptions(look_ahead=2)), folder, card="A tiny one.\n")
+    return folder
+
+
+def test_a_real_encoder_indexes_searches_and_embeds(run, llama, write):
+    assert run("index", write(CORPUS), "--encoder", llama, "--json").document["added"] == 3
+    document = run("search", "toy", "--instruction", "What kind of product?", "--json").document
+    assert document["path"] == "lazy"
+    assert {hit["id"] for hit in document["hits"]} == {"r0", "r1", "r2"}
+    assert run("embed", "corpus.jsonl", "--encoder", llama, "-o", "v.npy", "--json").document["dim"] == 32
+    np.testing.assert_allclose(np.linalg.norm(np.load("v.npy"), axis=1), 1, rtol=1e-5)
+    assert run("models", "show", llama, "--json").document["name"] == llama
+
+
+@pytest.mark.parametrize("command", ["index", "search", "embed"])
+def test_an_instruction_of_5000_characters_is_refused_with_its_tokens_and_the_limit(run, llama, write, command):
+    argv = {
+        "index": ["index", write(CORPUS), "--encoder", llama],
+        "search": ["search", "toy"],
+        "embed": ["embed", write(CORPUS), "--encoder", llama, "-o", "v.npy"],
+    }
+    run("index", "corpus.jsonl", "--encoder", llama)
+    ran = run(*argv[command], "--instruction", TOO_LONG, "--json")
+    assert ran.failed_with(2, "The instruction has ", " tokens; at most 256 are allowed.", "Say it in a sentence or two.")
+    assert int(ran.err.split()[4]) > 256
+    if command != "embed":  # the refused instruction left nothing behind
+        views = run("status", "--json").document["views"]
+        assert [view["instruction"] for view in views] == [""]
+
+
+UNKNOWN = {
+    "a typo": ("instmb", ["Unknown encoder 'instmb'.", "Did you mean 'instemb'?", "`retriever models list`"]),
+    "nothing near": ("zzz", ["Unknown encoder 'zzz'.", "Known: default, gircse, inbedder, instemb"]),
+    "unknown method": ("instmb:smollm2-135m", ["Unknown encoder 'instmb:smollm2-135m'."]),
+    "missing model": ("inbedder:no/such", ["No model 'no/such'", "`retriever models list` shows what is installed"]),
+    "a folder": (".", [". is not a retriever checkpoint.", "For a bare model say METHOD:.", "instemb"]),
+    "a folder without weights": ("plain:.", [". holds no weights.", "Save the model as safetensors"]),
+    "a masked model": ("gircse:{bert}", ["gircse needs a causal model", "Use inbedder."]),
+}
+
+
+@pytest.mark.parametrize(("name", "parts"), UNKNOWN.values(), ids=UNKNOWN)
+def test_an_unknown_encoder_is_named_with_the_nearest_and_nothing_is_made(run, tiny, write, tmp_path, name, parts):
+    write(CORPUS)
+    before = sorted(tmp_path.rglob("*"))
+    name = name.format(bert=tiny("bert"))
+    for argv in (
+        ["index", "corpus.jsonl", "--encoder", name],
+        ["embed", "corpus.jsonl", "-o", "v.npy", "--encoder", name],
+        ["models", "show", name],
+    ):
+        assert run(*argv, "--json").failed_with(1, *parts)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_unknown_device_is_refused(run, llama, write):
+    ran = run("embed", write(CORPUS), "-o", "v.npy", "--encoder", llama, "--device", "warp")
+    assert ran.failed_with(ran.code, "warp")
+
+
+def test_a_checkpoint_is_indexed_under_its_path_and_loaded_again(run, checkpoint, write):
+    assert run("index", write(CORPUS), "--encoder", "checkpoint").code == 0
+    assert run("status", "--json").document["encoder"]["name"] == str(checkpoint.resolve())
+    assert len(run("search", "toy", "--json").document["hits"]) == 3
+
+
+@pytest.mark.parametrize("name", ["look_ahead.safetensors", "retriever.json", "README.md"])
+def test_a_checkpoint_with_one_byte_changed_is_refused(run, checkpoint, write, name):
+    run("index", write(CORPUS), "--encoder", "checkpoint")
+    flip_byte(checkpoint / name)
+    for argv in (
+        ["models", "show", "checkpoint"],
+        ["embed", "corpus.jsonl", "-o", "v.npy", "--encoder", "checkpoint"],
+        ["index", "corpus.jsonl", "--encoder", "checkpoint"],
+        ["search", "toy"],
+    ):
+        ran = run(*argv, "--json")
+        assert ran.failed_with(1, f"{name} differs from its recorded SHA-256.", "Restore the folder from where it came")
+
+
+def test_a_checkpoint_without_a_file_or_manifest_is_refused(run, checkpoint):
+    (checkpoint / "README.md").unlink()
+    assert run("models", "show", "checkpoint").failed_with(1, "checkpoint: ", "README.md", "Restore the folder")
+    (checkpoint / "manifest.json").write_text("{")
+    assert run("models", "show", "checkpoint").failed_with(1, "checkpoint: the manifest", "Restore the folder")
+
+
+def test_an_index_whose_encoder_is_gone_says_so(run, checkpoint, write):
+    run("index", write(CORPUS), "--encoder", "checkpoint")
+    shutil.move(checkpoint, checkpoint.with_name("elsewhere"))
+    assert run("search", "toy").failed_with(1, f"Unknown encoder '{checkpoint.resolve()}'.")
+    assert run("search", "toy", "--mode", "lexical").code == 0
+
+
+def test_a_backbone_that_changed_is_another_encoder(run, tiny, tmp_path, write):
+    model = shutil.copytree(tiny("llama"), tmp_path / "model")
+    run("index", write(CORPUS), "--encoder", "plain:model")
+    edit_json(model / "config.json", rms_norm_eps=1e-4)
+    assert json.loads((model / "config.json").read_text())["rms_norm_eps"] == 1e-4
+    assert run("search", "toy").failed_with(1, "The index was made by plain:model (fingerprint ", "), not by plain:model")

