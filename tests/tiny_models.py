@@ -8,6 +8,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -127,6 +129,24 @@ def build_mistral(folder: Path) -> Path:
     return save(folder, MistralForCausalLM(config), tokenizer, special)
 
 
+def build_gpt2(folder: Path) -> Path:
+    """Learned absolute positions: the only causal one here that notices when padding is counted."""
+    torch.manual_seed(5)
+    tokenizer = byte_level(["<|endoftext|>"])
+    config = GPT2Config(
+        n_embd=HIDDEN,
+        n_layer=LAYERS,
+        n_head=HEADS,
+        n_positions=800,
+        initializer_range=SPREAD,
+        vocab_size=tokenizer.get_vocab_size(),
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    special = {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    return save(folder, GPT2LMHeadModel(config), tokenizer, special)
+
+
 def build_roberta(folder: Path) -> Path:
     torch.manual_seed(3)
     tokenizer = around(byte_level(["<s>", "<pad>", "</s>", "<unk>", "<mask>"]), "<s>", "</s>")
@@ -163,7 +183,13 @@ def build_sentence_transformer(folder: Path, bert: Path) -> Path:
     return folder
 
 
-BUILDERS = {"llama": build_llama, "mistral": build_mistral, "roberta": build_roberta, "bert": build_bert}
+BUILDERS = {
+    "llama": build_llama,
+    "mistral": build_mistral,
+    "gpt2": build_gpt2,
+    "roberta": build_roberta,
+    "bert": build_bert,
+}
 
 
 def flip_byte(path: Path, at: int = -1) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.cache_utils import Cache, DynamicCache
+from transformers.utils import logging
 
 from retriever.core.errors import EncoderError
 from retriever.encoders.device import pick_device, pick_dtype
@@ -117,6 +118,7 @@ def load_backbone(name: str, *, device: str = "auto", dtype: str = "auto") -> Ba
         EncoderError: there is no such model, or it is neither causal nor masked.
         CheckpointError: its files differ from their recorded hashes.
     """
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     source = find_source(name)
     place = pick_device(device)
     number_format = pick_dtype(dtype, place)

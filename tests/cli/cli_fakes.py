@@ -1,7 +1,6 @@
 """An encoder a person can compute by hand; run as a script, the whole command line over it."""
 
 import hashlib
-import sys
 
 import numpy as np
 

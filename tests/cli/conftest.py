@@ -1,8 +1,8 @@
 import io
 import json
+import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from cli_fakes import CORPUS, load_encoder
@@ -24,10 +24,10 @@ class Ran:
         return json.loads(self.out)
 
     def failed_with(self, code, *parts):
-        """Whether it ended with this code and a message in our own words that holds the parts, and printed no result."""
+        """Whether it ended with this code, no result and one message in our own words that holds the parts."""
         assert self.code == code, self.err
         assert self.out == ""
-        assert self.err.startswith("Error: ")
+        assert f"\n{self.err}".count("\nError: ") == 1
         assert "Unexpected" not in self.err
         missing = [part for part in parts if part not in self.err]
         assert not missing, self.err
@@ -41,6 +41,7 @@ def run(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv("RETRIEVER_DEBUG", raising=False)
 
     def command(*argv, stdin=b""):
+        capsys.readouterr()  # what building a tiny model said
         sys.stderr.reconfigure(errors="backslashreplace")  # as outside of tests
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
         code = main([str(one) for one in argv])
@@ -69,13 +70,25 @@ def write(tmp_path):
     return to_file
 
 
+@pytest.fixture(scope="session")
+def reviews(tmp_path_factory):
+    """Give a folder with the five reviews and their index; tests must not change it."""
+    folder = tmp_path_factory.mktemp("reviews")
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CORPUS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(retriever, "load_encoder", load_encoder)
+        assert main(["index", "corpus.jsonl"]) == 0
+    return folder
+
+
 @pytest.fixture
-def indexed(run, fake, write):
+def indexed(run, fake, reviews, tmp_path):
     """Run commands on an index of the five reviews at the default place."""
-    assert run("index", write(CORPUS)).code == 0
+    shutil.copytree(reviews, tmp_path, dirs_exist_ok=True)
     return run
 
 
 @pytest.fixture
 def database(tmp_path):
-    return Path(tmp_path / "indexes/default/corpus.sqlite3")
+    return tmp_path / "indexes/default/corpus.sqlite3"

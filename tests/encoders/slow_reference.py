@@ -9,12 +9,14 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 AROUND = {
     "llama": ([], []),
+    "gpt2": ([], []),
     "mistral": (["<s>"], []),
     "roberta": (["<s>"], ["</s>"]),
     "bert": (["[CLS]"], ["[SEP]"]),
 }
 SPECIAL = {
     "llama": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    "gpt2": ["<|endoftext|>"],
     "mistral": ["<unk>", "<s>", "</s>", "<pad>"],
 }
 

@@ -129,8 +129,10 @@ def test_a_changed_byte_in_any_file_is_refused(adapted, tmp_path, name, at):
 def test_a_missing_file_is_refused(adapted, tmp_path, name):
     folder = shutil.copytree(adapted[0], tmp_path / "copy")
     (folder / name).unlink()
-    with pytest.raises(CheckpointError, match="cannot be read") if name != "retriever.json" else pytest.raises(
-        CheckpointError
+    with (
+        pytest.raises(CheckpointError, match="cannot be read")
+        if name != "retriever.json"
+        else pytest.raises(CheckpointError)
     ):
         load_checkpoint(folder, EncoderOptions(), device="cpu")
 

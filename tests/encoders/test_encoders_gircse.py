@@ -10,7 +10,7 @@ STEPS = 6
 
 
 @pytest.mark.parametrize("template", ["input-first", "instruct-query"])
-@pytest.mark.parametrize("name", ["llama", "mistral"])
+@pytest.mark.parametrize("name", ["llama", "mistral", "gpt2"])
 def test_every_z_equals_the_reference(make, slow, name, template):
     steps = make("gircse", name, steps=STEPS, template=template).encode_steps(TEXTS, instruction=INSTRUCTION)
     assert len(steps) == STEPS

@@ -21,6 +21,7 @@ INSTRUCTIONS = ["mood", INSTRUCTION, "which material is the handle of, in a few 
 ONE_PASS = [
     ("plain", "llama", {}),
     ("plain", "mistral", {"pooling": "mean"}),
+    ("instemb", "gpt2", {"pooling": "all-mean"}),
     ("inbedder", "llama", {}),
     ("inbedder", "mistral", {"pooling": "avg-ppt"}),
     ("instemb", "llama", {}),
@@ -29,7 +30,7 @@ ONE_PASS = [
     ("inbedder", "roberta", {}),
     ("inbedder", "bert", {"pooling": "avg-ppt"}),
 ]
-SOFT = [("gircse", "llama", {}), ("gircse", "mistral", {"steps": 3})]
+SOFT = [("gircse", "llama", {}), ("gircse", "gpt2", {"steps": 2}), ("gircse", "mistral", {"steps": 3})]
 GENERATING = [
     ("inbedder", "llama", {"pooling": "avg-gen"}),
     ("inbedder", "mistral", {"pooling": "last-gen"}),
@@ -131,7 +132,7 @@ def test_a_text_first_pass_reads_every_text_once(make, monkeypatch):
     assert read["instruct-query", 3] > 2.9 * read["instruct-query", 1]
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral"])
+@pytest.mark.parametrize("name", ["llama", "mistral", "gpt2"])
 def test_left_padding_leaves_states_as_they_are_without(backbone, slow, name):
     rows = [[5, 6, 7], list(range(10, 40)), [9]]
     with torch.inference_mode():
@@ -140,7 +141,7 @@ def test_left_padding_leaves_states_as_they_are_without(backbone, slow, name):
             np.testing.assert_allclose(read[-len(row) :], slow(name).read_ids(row)[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral"])
+@pytest.mark.parametrize("name", ["llama", "mistral", "gpt2"])
 def test_blocks_read_in_turn_and_after_a_rewind_equal_one_read(backbone, slow, name):
     model = backbone(name)
     rows, more, other = [[5, 6, 7, 8], list(range(10, 40))], [50, 51, 52], [60, 61]

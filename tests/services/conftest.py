@@ -4,6 +4,17 @@ from services_fakes import FakeEncoder
 from retriever.services.workspace import Index
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Keep FAISS's threads from waiting for each other over a few vectors when the machine is busy."""
+    from retriever.index._faiss import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    yield
+    faiss.omp_set_num_threads(before)
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "index"

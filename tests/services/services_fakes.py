@@ -42,7 +42,7 @@ class Call:
 class FakeEncoder:
     """The `Encoder` protocol and nothing more; the default instruction is PRODUCT.
 
-    An instruction that is not in KEYWORDS, also one with blanks around it, is a KeyError.
+    An instruction that is not in KEYWORDS is a KeyError.
 
     Args:
         name: another name is another fingerprint.
@@ -90,14 +90,18 @@ class FakeEncoder:
 
     def vectors(self, texts: Sequence[str], instruction: str = "") -> Embeddings:
         """Compute without counting: (n, 16)."""
-        rows = [self._row(text, KEYWORDS[instruction or PRODUCT]) for text in texts]
+        rows = [self._row(text, KEYWORDS[instruction.strip() or PRODUCT]) for text in texts]
         return np.array(rows, dtype=np.float32).reshape(-1, DIM)
+
+    @property
+    def passes(self) -> list[Call]:
+        """The calls that read documents."""
+        return [call for call in self.calls if call.method.endswith("_with_words")]
 
     @property
     def read(self) -> list[tuple[str, str]]:
         """Every document text read so far with its instruction, in order, as often as it was read."""
-        calls = [call for call in self.calls if call.method.endswith("_with_words")]
-        return [(text, instruction) for call in calls for instruction in call.instructions for text in call.texts]
+        return [(text, instruction) for call in self.passes for instruction in call.instructions for text in call.texts]
 
     @property
     def queries(self) -> list[str]:
@@ -113,10 +117,9 @@ class FakeEncoder:
         return [0.25 if word in held else -0.25 for word in keywords]
 
     def _encoded(self, texts: Sequence[str], instruction: str, top: int) -> Encoded:
-        keywords = KEYWORDS[instruction or PRODUCT]
-        return Encoded(
-            self.vectors(texts, instruction), [[word for word in text.split() if word in keywords][:top] for text in texts]
-        )
+        keywords = KEYWORDS[instruction.strip() or PRODUCT]
+        words = [[word for word in text.split() if word in keywords][:top] for text in texts]
+        return Encoded(self.vectors(texts, instruction), words)
 
     def _note(self, method: str, texts: Sequence[str], instructions: Sequence[str]) -> None:
         self.calls.append(Call(method, tuple(texts), tuple(instructions)))
@@ -124,7 +127,7 @@ class FakeEncoder:
     def _read(self, method: str, texts: Sequence[str], instructions: Sequence[str]) -> None:
         """Note a call that reads documents, unless it is the one to fail."""
         time.sleep(self._seconds)
-        if len([call for call in self.calls if call.method.endswith("_with_words")]) + 1 == self._fail_at:
+        if len(self.passes) + 1 == self._fail_at:
             raise self._error
         self._note(method, texts, instructions)
 
@@ -168,7 +171,8 @@ class RichEncoder(FakeEncoder):
         return other
 
     def _row(self, text: str, keywords: Sequence[str]) -> list[float]:
-        return super()._row(" ".join(text.split()[: self.max_text_tokens]), [*keywords[: self.steps], *[""] * DIM][:DIM])
+        known = [word if place < self.steps else "" for place, word in enumerate(keywords)]
+        return super()._row(" ".join(text.split()[: self.max_text_tokens]), known)
 
 
 def documents(*texts: str, **metadata) -> list[Document]:

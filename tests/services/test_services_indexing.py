@@ -81,7 +81,7 @@ def test_several_views_are_filled_in_one_pass(path):
     encoder = RichEncoder()
     with Index(path, encoder=encoder) as index:
         report = index.add(documents("love this toy", "hate this lamp"), instructions=[MOOD, FAULT])
-        (call,) = encoder.calls
+        (call,) = encoder.passes
         assert (call.texts, call.instructions) == (("love this toy", "hate this lamp"), ("", MOOD, FAULT))
         assert report.embedded == dict.fromkeys(report.views, 2)
         assert report.tokens == 6
@@ -130,7 +130,7 @@ def test_new_documents_and_an_unfinished_view_are_read_as_each_needs(path):
         index.add(documents("love it"))
         encoder.forget()
         index.add(documents("love it", "hate it"), instructions=[MOOD])
-        assert sorted((call.texts, call.instructions) for call in encoder.calls) == [
+        assert sorted((call.texts, call.instructions) for call in encoder.passes) == [
             (("hate it",), ("", MOOD)),
             (("love it",), (MOOD,)),
         ]
@@ -285,7 +285,10 @@ def test_the_status_tells_what_is_there(index, encoder):
         ("", 2, 1.0),
         (MOOD, 2, 1.0),
     ]
-    assert [(run["command"], run["status"]) for run in status["runs"]] == [("delete", "finished"), ("index", "finished")]
+    assert [(run["command"], run["status"]) for run in status["runs"]] == [
+        ("delete", "finished"),
+        ("index", "finished"),
+    ]
     assert status["runs"][1]["statistics"] == report.to_json()
     assert status["size_bytes"] > 0
 

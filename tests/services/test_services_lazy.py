@@ -41,7 +41,7 @@ def test_first_the_base_answer_then_the_one_under_the_instruction(index, encoder
 
 
 def test_the_words_have_their_say_in_a_lazy_hybrid_search(index):
-    index.add(documents("toy sad", "toy love", "lamp love", "mug query"))
+    index.add(documents("toy sad", "toy love", "lamp love", "mug query hate"))
     *_, last = answers(index, "query toy love", mode="hybrid")
     lexical = ids(index.search("query toy love", mode="lexical"))
     assert lexical == ["d", "b", "a", "c"]

@@ -42,7 +42,7 @@ def answers():
         words = ("kettle", "hate", "leaks toy")
         searches = [index.search(one, instruction=asked, k=50) for one in words for asked in ("", MOOD)]
         views = [(view.instruction, view.vectors, view.coverage, view.tail, view.factory) for view in index.views()]
-        return [(one.path, one.view, [hit for hit in one.hits]) for one in searches], views
+        return [(one.path, one.view, list(one.hits)) for one in searches], views
 
     return ask
 
@@ -184,6 +184,6 @@ def test_a_generation_that_was_written_but_never_named_is_cleared_away(path, mon
 
 
 def test_the_corpus_used_here_tells_the_views_apart():
-    held = [{word for word in document.text.split()} for document in CORPUS]
+    held = [set(document.text.split()) for document in CORPUS]
     assert all(any(words & set(keywords) for words in held) for keywords in KEYWORDS.values())
     assert len({document.text for document in CORPUS}) == 20

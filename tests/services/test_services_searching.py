@@ -216,7 +216,6 @@ def test_one_file_a_view_is_left(index, path):
     assert found(index.search("toy", mode="dense", k=1)) == [("1", 1)]
 
 
-@pytest.mark.xfail(strict=True, reason="a view without vectors keeps the generation it had")
 def test_nothing_is_left_on_the_disk_of_what_was_deleted_and_compacted(index, path):
     index.add(documents("toy", "lamp"))
     index.delete(["a", "b"])
@@ -282,7 +281,9 @@ def test_a_lexical_search_has_no_scores_and_needs_no_encoder(index, encoder):
 
 
 def test_hybrid_order_is_the_fusion_of_both_rankings(index):
-    index.add(documents("kettle", "kettle lamp", "kettle lamp knife query", "kettle lamp knife drone query query query"))
+    index.add(
+        documents("kettle", "kettle lamp", "kettle lamp knife query", "kettle lamp knife drone query query query")
+    )
     by_meaning = found(index.search("query", mode="dense"))
     assert by_meaning == [("a", 1 - 1 / 8), ("b", 1 - 2 / 8), ("c", 1 - 3 / 8), ("d", 1 - 4 / 8)]
     assert [hit.document.id for hit in index.search("query", mode="lexical").hits] == ["d", "c"]
