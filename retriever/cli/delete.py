@@ -1,6 +1,5 @@
 """`retriever delete`: documents out of every view."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -21,7 +20,9 @@ def delete(
     """
     from retriever.services.workspace import Index
 
-    wanted = [line.strip() for line in sys.stdin if line.strip()] if ids == ["-"] else ids
+    wanted = output.stdin_lines() if ids == ["-"] else ids
+    if not wanted:
+        raise InputError("There are no ids on stdin.", hint="Send one id a line.")
     with Index(index) as opened:
         deleted = opened.delete(wanted)
     missing = sorted(set(wanted) - set(deleted))

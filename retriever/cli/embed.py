@@ -29,6 +29,10 @@ def embed(
 
     from retriever import load_encoder
 
+    if not output_file.parent.is_dir():
+        raise InputError(
+            f"The folder {output_file.parent} does not exist.", hint="Make it, or choose another --output."
+        )
     texts = _texts(file)
     loaded = load_encoder(encoder, device=device)
     embeddings = loaded.encode(texts, instruction=instruction, show_progress=True)
@@ -36,6 +40,7 @@ def embed(
         with output_file.open("wb") as target:
             np.save(target, embeddings)
     except OSError as error:
+        output_file.unlink(missing_ok=True)  # half a file is worse than none
         raise InputError(
             f"{output_file} cannot be written: {error.strerror}.", hint="Choose another --output."
         ) from error

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with rows skipped, 4 index da
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -36,14 +37,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         result = app(args=list(sys.argv[1:] if argv is None else argv), prog_name="retriever", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader (`| head`) has left; what is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if result == INTERRUPTED:  # Typer turns a KeyboardInterrupt into this code
+            raise KeyboardInterrupt
+    except (BrokenPipeError, SystemExit):
+        # The reader (`| head`) has left, which Typer answers with SystemExit; the rest has nowhere to go.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
         return 0
     except (typer.Abort, KeyboardInterrupt):
         output.say("Interrupted. What was stored stays; run the same command to go on.")
         return INTERRUPTED
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            output.say(error.format_message())
+            return 2
         output.error(error.format_message() if hasattr(error, "format_message") else str(error))
         return int(getattr(error, "exit_code", 2))
     except RetrieverError as error:

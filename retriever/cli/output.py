@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from retriever.core.errors import InputError
+
 _EVERY_SECONDS = {True: 0.2, False: 15.0}  # between progress lines: on a terminal, elsewhere
 
 
@@ -24,19 +26,23 @@ def document(value: Mapping[str, Any]) -> None:
 
 def say(text: str) -> None:
     """Tell the user something beside the result."""
-    typer.echo(text, err=True)
+    typer.echo(_printable_lines(text), err=True)
 
 
 def error(message: str, hint: str = "") -> None:
     """Tell the user what went wrong and what to do next."""
-    typer.echo(f"{style('Error:', 'red', sys.stderr)} {message}", err=True)
+    typer.echo(f"{style('Error:', 'red', sys.stderr)} {_printable_lines(message)}", err=True)
     if hint:
-        typer.echo(hint, err=True)
+        typer.echo(_printable_lines(hint), err=True)
 
 
 def printable(text: str) -> str:
     """Return the text without control characters, which a hostile one could send to the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def style(text: str, colour: str, stream: Any = None) -> str:  # noqa: ANN401 - any text stream
@@ -47,7 +53,7 @@ def style(text: str, colour: str, stream: Any = None) -> str:  # noqa: ANN401 - 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows in aligned columns."""
-    cells = [[str(cell) for cell in row] for row in [header, *rows]]
+    cells = [[printable(str(cell)) for cell in row] for row in [header, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         result("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -95,3 +101,15 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def stdin_lines() -> list[str]:
+    """Return the lines of standard input that are not blank.
+
+    Raises:
+        InputError: they are not UTF-8.
+    """
+    try:
+        return [line.strip() for line in sys.stdin if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"stdin cannot be read: {error}.", hint="Send UTF-8.") from error

@@ -42,7 +42,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     if (like is None) == (not query):
         raise UsageError("Give either a query or --like ID.")
     several = query == "-"
-    queries = [line.strip() for line in sys.stdin if line.strip()] if several else [query]
+    queries = output.stdin_lines() if several else [query]
     if several and not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
     condition = parse_filter(where) if where else None
@@ -69,10 +69,10 @@ def search(  # noqa: PLR0913 - one parameter per option
 def _render(results: list["SearchResult"]) -> None:
     for one in results:
         if len(results) > 1:
-            output.result(output.style(one.query, "cyan"))
+            output.result(output.style(output.printable(one.query), "cyan"))
         for rank, hit in enumerate(one.hits, start=1):
             score = "     " if hit.score is None else f"{hit.score:.3f}"
-            words = f"  [{', '.join(hit.words)}]" if hit.words else ""
+            words = f"  [{output.printable(', '.join(hit.words))}]" if hit.words else ""
             output.result(f"{rank:3}  {score}  {output.style(output.printable(hit.document.id), 'green')}{words}")
             output.result(f"            {_snippet(hit.document.text)}")
         if not one.hits:

@@ -84,13 +84,13 @@ def describe(encoder: Encoder) -> dict[str, JSON]:
 def card(encoder: Encoder) -> dict[str, JSON]:
     """Return what `retriever models show` tells of an encoder."""
     trained = getattr(encoder, "trained", None)
-    look_ahead = {} if trained is None else {"look-ahead tokens": "trained" if trained else "untrained"}
+    look_ahead = {} if trained is None else {"look_ahead_trained": trained}
     limit = token_limit(encoder)
     return {
         **describe(encoder),
         "dim": encoder.dim,
-        "text tokens read": limit,
-        "default instruction": getattr(getattr(encoder, "options", None), "default_instruction", None),
+        "max_text_tokens": limit,
+        "default_instruction": getattr(getattr(encoder, "options", None), "default_instruction", None),
         **look_ahead,
     }
 

@@ -87,6 +87,11 @@ def parse_filter(expression: str) -> Filter:
         raise FilterError(
             f"The filter has {len(expression)} characters; at most {MAX_LENGTH} are read.", hint="Shorten it."
         )
+    if not expression.isascii():
+        try:
+            expression.encode()
+        except UnicodeEncodeError:
+            raise FilterError("The filter is not valid text.", hint="Write it in UTF-8.") from None
     return Filter(expression, _Parser(expression).parse())
 
 
