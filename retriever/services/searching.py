@@ -24,7 +24,8 @@ from retriever.store.views import View
 
 AUTO_MODE: Mode = "hybrid"  # what served best on labelled queries: benchmarks/results/search_modes.json
 CANDIDATES = 100  # depth of the rankings that are fused
-TOKEN_BUDGET = 10_000  # text tokens read anew for one search under a new instruction
+TOKEN_BUDGET = 10_000  # tokens read anew for one search under a new instruction
+PROMPT_TOKENS = 25  # what template and instruction add to a text, about
 
 
 EncoderSource = Callable[[], Encoder]
@@ -217,7 +218,7 @@ class Searcher:
         wanted = [content_id for content_id in missing if content_id in texts]
         limit = token_limit(self._encoder()) or TOKEN_BUDGET
         tokens = count_tokens(self._encoder(), [texts[content_id] for content_id in wanted])
-        totals = np.cumsum(np.minimum(tokens, min(limit, TOKEN_BUDGET)))
+        totals = np.cumsum(np.minimum(np.minimum(tokens, limit) + PROMPT_TOKENS, TOKEN_BUDGET))
         wanted = [content_id for content_id, total in zip(wanted, totals, strict=True) if total <= TOKEN_BUDGET]
         if not wanted:
             return
