@@ -10,9 +10,10 @@ from typing import Self, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from retriever.core.errors import EncoderError, UsageError
+from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.prompts import PromptTemplate, get_template
 from retriever.core.similarity import normalise
@@ -21,7 +22,7 @@ from retriever.encoders.backbone import Backbone
 from retriever.encoders.batching import distinct, plan_batches, token_budget
 from retriever.encoders.prefix import PromptPieces, PromptStates, prompt_pieces, read_prompts
 from retriever.encoders.progress import TokenProgress
-from retriever.encoders.run import PromptRun
+from retriever.encoders.reading import Prompted, Reading
 from retriever.encoders.words import WordReader
 
 DEFAULT_TEMPLATE = "input-first"
@@ -48,62 +49,13 @@ class EncoderOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompted:
-    """One batch under one instruction, read up to the last prompt token and whatever stands behind every prompt.
+class _BatchResult:
+    """Vectors (B, dim) and words of the texts at ``rows``, under the instruction at that position."""
 
-    Attributes:
-        read: hidden states of prompt (B, N, d) and tail (B, L, d), and which columns are content.
-        texts: the batch's texts.
-        instruction: the instruction they were read under.
-    """
-
-    read: PromptStates
-    texts: Sequence[str]
-    instruction: str
-
-    @property
-    def states(self) -> Tensor:
-        """Hidden states (B, N, d) of the prompt."""
-        return self.read.states
-
-    @property
-    def tail(self) -> Tensor:
-        """Hidden states (B, L, d) of what stands behind the prompt."""
-        return self.read.tail
-
-    @property
-    def mask(self) -> Tensor:
-        """(B, N), true where the prompt holds a token that is neither padding nor special."""
-        return self.read.content
-
-    @property
-    def last(self) -> Tensor:
-        """h_N, the hidden state of the last prompt token, (B, d)."""
-        return self.states[:, -1]
-
-    @property
-    def run(self) -> PromptRun:
-        """The run to read on from.
-
-        Raises:
-            EncoderError: the model is not causal.
-        """
-        if self.read.run is None:
-            raise EncoderError("A masked language model cannot read on behind its prompt.")
-        return self.read.run
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What an encoder made of a batch.
-
-    Attributes:
-        vectors: (B, dim), not normalised.
-        answers: (B, V) probabilities over the vocabulary of what the model would say, or None when not asked for.
-    """
-
-    vectors: Tensor
-    answers: Tensor | None = None
+    instruction: int
+    rows: list[int]
+    vectors: NDArray[np.float32]
+    words: list[list[str]]
 
 
 class PromptEncoder(ABC):
@@ -267,23 +219,39 @@ class PromptEncoder(ABC):
         groups = [everything] if self.shares_text and self.template.text_first else [[i] for i in everything]
         with progress.over(sum(map(len, ids)) * len(groups)):
             for group in filter(None, groups):
-                priors = [self._prior(resolved[i]) if top and unique else None for i in group]
-                for batch, read in self._batches(
-                    unique, ids, [resolved[i] for i in group], answers=top > 0, batch_size=batch_size
-                ):
-                    for i, prior, prompted in zip(group, priors, read, strict=True):
-                        reading = self.read(prompted, answers=top > 0)
-                        vectors[i, batch] = reading.vectors.float().cpu().numpy()
-                        if reading.answers is not None and prior is not None:
-                            for row, found in zip(
-                                batch, self.words.read(reading.answers, top, prior=prior), strict=True
-                            ):
-                                words[i][row] = found
-                    progress.add(sum(len(ids[row]) for row in batch))
+                asked = [resolved[i] for i in group]
+                for one in self._results(unique, ids, asked, top=top, batch_size=batch_size):
+                    view = group[one.instruction]
+                    vectors[view, one.rows] = one.vectors
+                    for row, found in zip(one.rows, one.words, strict=True):
+                        words[view][row] = found
+                    if view == group[-1]:
+                        progress.add(sum(len(ids[row]) for row in one.rows))
         return [
             Encoded(normalise(vectors[i])[positions].reshape(-1, self.dim), [words[i][p] for p in positions])
             for i in everything
         ]
+
+    def _results(
+        self,
+        texts: Sequence[str],
+        ids: list[list[int]],
+        instructions: Sequence[str],
+        *,
+        top: int,
+        batch_size: int | None,
+    ) -> Iterator["_BatchResult"]:
+        """Yield every batch under every instruction, batch by batch."""
+        priors = [self._prior(one) if top and texts else None for one in instructions]
+        for rows, read in self._batches(texts, ids, instructions, answers=top > 0, batch_size=batch_size):
+            for i, prompted in enumerate(read):
+                reading, prior = self.read(prompted, answers=top > 0), priors[i]
+                said = (
+                    None
+                    if reading.answers is None or prior is None
+                    else self.words.read(reading.answers, top, prior=prior)
+                )
+                yield _BatchResult(i, rows, reading.vectors.float().cpu().numpy(), said or [[] for _ in rows])
 
     def _prior(self, instruction: str) -> Tensor | None:
         """Return what the model answers (1, V) when there is an instruction and no text."""

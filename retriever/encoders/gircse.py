@@ -10,7 +10,8 @@ from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, Prompted, PromptEncoder, Reading
+from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.reading import Prompted, Reading
 
 STEPS = 5
 

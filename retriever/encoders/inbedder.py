@@ -10,8 +10,9 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.core.stopwords import STOPWORDS
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, Prompted, PromptEncoder, Reading
+from retriever.encoders.base import EncoderOptions, PromptEncoder
 from retriever.encoders.pooling import masked_mean
+from retriever.encoders.reading import Prompted, Reading
 
 GENERATED_TOKENS = 3
 STOCK_PHRASE = "based on the"

@@ -8,8 +8,9 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.core.types import JSON
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, Prompted, PromptEncoder, Reading
+from retriever.encoders.base import EncoderOptions, PromptEncoder
 from retriever.encoders.pooling import LOOK_AHEAD_POOLINGS
+from retriever.encoders.reading import Prompted, Reading
 
 LOOK_AHEAD = 8
 _SEED_PHRASE = " In a few words, the answer is that"

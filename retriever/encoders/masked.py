@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from retriever.encoders.base import Prompted, PromptEncoder, Reading
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.pooling import masked_mean
 from retriever.encoders.prefix import PromptPieces, PromptStates
+from retriever.encoders.reading import Prompted, Reading
 
 MASK_TOKENS = 3
 

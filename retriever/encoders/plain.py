@@ -1,7 +1,8 @@
 """A bare language model as an encoder: the last token's state, or the mean over the prompt."""
 
-from retriever.encoders.base import Prompted, PromptEncoder, Reading
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.pooling import masked_mean
+from retriever.encoders.reading import Prompted, Reading
 
 
 class PlainEncoder(PromptEncoder):

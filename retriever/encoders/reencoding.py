@@ -12,8 +12,9 @@ from retriever.core.fingerprint import content_hash
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, Prompted, PromptEncoder, Reading
+from retriever.encoders.base import EncoderOptions, PromptEncoder
 from retriever.encoders.inbedder import GENERATED_TOKENS
+from retriever.encoders.reading import Prompted, Reading
 
 
 @dataclass(frozen=True, slots=True)

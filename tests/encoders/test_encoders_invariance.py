@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from retriever.core.errors import EncoderError, UsageError
-from retriever.encoders.base import EncoderOptions, PromptEncoder, Reading
+from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.reading import Reading
 from retriever.encoders.run import PromptRun
 
 TEXTS = [
