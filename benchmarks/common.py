@@ -69,7 +69,8 @@ def peak_rss_mib() -> float:
 
 def write(name: str, options: argparse.Namespace, report: Mapping[str, Any]) -> None:
     """Print the report as JSON, and write it to ``options.output`` where that is given."""
-    asked = {key: str(value) for key, value in vars(options).items() if key != "output"}
+    named = {key: value.name if isinstance(value, Path) else value for key, value in vars(options).items()}
+    asked = {key: value for key, value in named.items() if key != "output"}
     text = json.dumps({"benchmark": name, "options": asked, "machine": machine(), **report}, indent=2)
     print(text)
     if options.output:

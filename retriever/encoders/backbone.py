@@ -7,10 +7,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
-from transformers.cache_utils import Cache, DynamicCache
+from transformers.cache_utils import Cache
 from transformers.utils import logging
 
 from retriever.core.errors import EncoderError
+from retriever.encoders.cache import new_cache
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.packing import pack_linear_layers
 from retriever.encoders.sources import Source, find_source
@@ -73,9 +74,7 @@ class Backbone:
 
     def new_cache(self) -> Cache:
         """Return an empty key-value cache that can be cropped back."""
-        cache: Any = DynamicCache(config=self.model.config)
-        cache.activate_past_recording()
-        return cast("Cache", cache)
+        return new_cache(self.model.config)
 
     def forward(
         self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: Cache | None = None

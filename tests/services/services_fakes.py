@@ -48,19 +48,19 @@ class FakeEncoder:
         name: another name is another fingerprint.
         fail_at: raise ``error`` at this call that reads documents, counted from 1.
         error: what to raise then.
-        seconds: how long every call that reads documents takes.
+        stall_at: sleep for a minute in this call that reads documents.
     """
 
     dim = DIM
 
     def __init__(
-        self, name: str = "fake", *, fail_at: int = 0, error: BaseException | None = None, seconds: float = 0.0
+        self, name: str = "fake", *, fail_at: int = 0, error: BaseException | None = None, stall_at: int = 0
     ) -> None:
         self.fingerprint = name.ljust(64, "0")
         self.calls: list[Call] = []
         self._fail_at = fail_at
         self._error = error or RuntimeError("the encoder fell over")
-        self._seconds = seconds
+        self._stall_at = stall_at
 
     def encode(
         self,
@@ -126,8 +126,10 @@ class FakeEncoder:
 
     def _read(self, method: str, texts: Sequence[str], instructions: Sequence[str]) -> None:
         """Note a call that reads documents, unless it is the one to fail."""
-        time.sleep(self._seconds)
-        if len(self.passes) + 1 == self._fail_at:
+        number = len(self.passes) + 1
+        if number == self._stall_at:
+            time.sleep(60)
+        if number == self._fail_at:
             raise self._error
         self._note(method, texts, instructions)
 

@@ -21,6 +21,13 @@ def answers(index, query, **options):
 
 
 @pytest.fixture
+def budget(monkeypatch):
+    """Set how many tokens a lazy search may read; the prompt around a text counts as one."""
+    monkeypatch.setattr(searching, "PROMPT_TOKENS", 1)
+    return lambda tokens: monkeypatch.setattr(searching, "TOKEN_BUDGET", tokens)
+
+
+@pytest.fixture
 def rich(path):
     with Index(path, encoder=RichEncoder()) as index:
         yield index
@@ -130,13 +137,13 @@ def test_compacting_an_unfinished_view_keeps_it_unfinished(narrow, index, encode
     assert (second.path, second.hits, encoder.read) == ("lazy", first.hits, [])
 
 
-def test_no_more_is_read_than_the_budget_holds(monkeypatch, rich):
-    monkeypatch.setattr(searching, "TOKEN_BUDGET", 7)
+def test_no_more_is_read_than_the_budget_holds(budget, rich):
+    budget(10)
     rich.add(documents("toy a", "toy lamp", "toy lamp mug", "toy lamp mug knife", "pan cable phone sofa rug bike"))
     encoder = rich.encoder
     encoder.forget()
     result = rich.search("toy", instruction=MOOD, mode="dense")
-    assert encoder.read == [("toy a", MOOD), ("toy lamp", MOOD), ("toy lamp mug", MOOD)]  # 2 + 2 + 3 words
+    assert encoder.read == [("toy a", MOOD), ("toy lamp", MOOD), ("toy lamp mug", MOOD)]  # 3 + 3 + 4
     assert [hit.score is None for hit in result.hits] == [False, False, False, True, True]
     assert [list(hit.words) for hit in result.hits[3:]] == [[], []]
     assert result.hits[3].document.id == "d"
@@ -148,23 +155,23 @@ def test_no_more_is_read_than_the_budget_holds(monkeypatch, rich):
     assert result.path == "complete"
 
 
-def test_a_long_text_costs_what_is_read_of_it(monkeypatch, rich):
-    monkeypatch.setattr(searching, "TOKEN_BUDGET", 8)
+def test_a_long_text_costs_what_is_read_of_it(budget, rich):
+    budget(10)
     rich.add(documents("toy " + "and " * 20, "toy lamp"))
     rich.search("toy", instruction=MOOD, mode="dense")
     assert rich.views()[1].vectors == 2
 
 
-def test_a_text_over_the_budget_does_not_keep_the_others_from_being_read(monkeypatch, rich):
-    monkeypatch.setattr(searching, "TOKEN_BUDGET", 4)
+def test_a_text_over_the_budget_does_not_keep_the_others_from_being_read(budget, rich):
+    budget(4)
     rich.add(documents("toy a a a a", "toy lamp", "toy lamp mug"))
     for _ in range(3):
         rich.search("toy", instruction=MOOD, mode="dense")
     assert rich.views()[1].vectors >= 2
 
 
-def test_every_query_gets_its_best_candidate_read(monkeypatch, rich):
-    monkeypatch.setattr(searching, "TOKEN_BUDGET", 4)
+def test_every_query_gets_its_best_candidate_read(budget, rich):
+    budget(6)
     rich.add(documents("toy love", "toy hate", "toy sad", "lamp love", "lamp hate"))
     encoder = rich.encoder
     encoder.forget()
@@ -245,11 +252,11 @@ def plain_fusion(*rankings):
 
 @pytest.mark.parametrize("mode", ["dense", "hybrid"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_lazy_search_is_the_plain_recipe(monkeypatch, path, seed, mode):
+def test_a_lazy_search_is_the_plain_recipe(monkeypatch, budget, path, seed, mode):
     rng = random.Random(seed)
-    depth, budget, k = rng.randint(2, 6), rng.randint(10, 40), rng.randint(1, 4)
+    depth, most, k = rng.randint(2, 6), rng.randint(10, 40), rng.randint(1, 4)
     monkeypatch.setattr(searching, "CANDIDATES", depth)
-    monkeypatch.setattr(searching, "TOKEN_BUDGET", budget)
+    budget(most)
     texts = [f"{' '.join(rng.sample(ALL_WORDS, rng.randint(1, 4)))} {row}" for row in range(30)]
     corpus = [Document(f"d{row:02}", text) for row, text in enumerate(texts)]
     query = " ".join(rng.sample(ALL_WORDS, 6))
@@ -267,8 +274,8 @@ def test_a_lazy_search_is_the_plain_recipe(monkeypatch, path, seed, mode):
     candidates = plain_fusion(by_plain, plain_rank((base @ asked).tolist(), depth), words)
     read, tokens = [], 0
     for one in candidates:
-        tokens += len(texts[one].split())
-        if tokens > budget:
+        tokens += 1 + len(texts[one].split())
+        if tokens > most:
             break
         read.append(one)
     assert [text for text, _ in encoder.read] == [texts[one] for one in read]

@@ -16,7 +16,7 @@ from retriever.services.indexing import IndexingOptions
 from retriever.services.workspace import DATABASE, Index
 
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:20])]
-RUN_SLOWLY = """
+RUN_AND_STALL = """
 import sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[1]]
@@ -25,7 +25,7 @@ from test_services_resume import CORPUS
 from retriever.services import indexing
 from retriever.services.workspace import Index
 indexing.SHARD = 4
-Index(Path(sys.argv[2]), encoder=RichEncoder(seconds=0.2)).add(CORPUS, instructions=[MOOD])
+Index(Path(sys.argv[2]), encoder=RichEncoder(stall_at=3)).add(CORPUS, instructions=[MOOD])
 """
 
 
@@ -135,13 +135,13 @@ def count_vectors(path):
 
 
 def test_a_killed_process_loses_no_whole_shard(path, answers, unbroken):
-    command = [sys.executable, "-c", RUN_SLOWLY, str(Path(__file__).parent), str(path)]
+    command = [sys.executable, "-c", RUN_AND_STALL, str(Path(__file__).parent), str(path)]
     process = subprocess.Popen(command)
     try:
-        waited = time.monotonic() + 30
+        patience = time.monotonic() + 60
         while count_vectors(path) < 16:  # two shards in two views
             assert process.poll() is None, "it ended by itself"
-            assert time.monotonic() < waited
+            assert time.monotonic() < patience
             time.sleep(0.01)
         process.kill()
     finally:
@@ -151,7 +151,7 @@ def test_a_killed_process_loses_no_whole_shard(path, answers, unbroken):
     encoder = RichEncoder()
     with Index(path, encoder=encoder) as index:
         kept = len(index.store.documents)
-        assert kept in (8, 12)
+        assert kept == 8
         assert [view.vectors for view in index.views()] == [kept, kept]
         run = index.status().runs[0]
         assert (run["status"], run["statistics"]["read"]) == ("running", kept)

@@ -146,11 +146,10 @@ def test_a_filter_chooses_among_documents_of_one_text(index):
 
 
 def test_a_filtered_search_finds_the_far_ones(index):
-    index.add(
-        [Document(f"near{row}", "toy", {"stars": 5}) for row in range(20)]
-        + [Document(f"far{row}", "lamp knife drone cable", {"stars": 1}) for row in range(3)]
-    )
-    for mode in ("dense", "hybrid"):
+    near = [Document(f"near{row}", "toy " * (row + 2), {"stars": 5}) for row in range(20)]
+    far = [Document(f"far{row}", f"toy lamp knife drone cable {row}", {"stars": 1}) for row in range(3)]
+    index.add(near + far)
+    for mode in ("dense", "lexical", "hybrid"):
         hits = index.search("toy", k=3, where="stars = 1", mode=mode).hits
         assert [hit.document.id for hit in hits] == ["far0", "far1", "far2"]
 
