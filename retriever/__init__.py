@@ -54,9 +54,7 @@ def open_index(path: str | Path, *, encoder: "Encoder | None" = None) -> "Index"
         path: the index folder.
         encoder: what to embed with; None takes the one the index was made with, loaded when first needed.
 
-    Raises:
-        IndexDamagedError: a stored file is damaged.
-        SchemaError: the index was made by a newer version.
+    Nothing is read yet: a missing, damaged or newer index shows at the first use.
     """
     from retriever.services.workspace import Index
 

@@ -31,7 +31,7 @@ def embed(
 
     if not output_file.parent.is_dir():
         raise InputError(
-            f"The folder {output_file.parent} does not exist.", hint="Make it, or choose another --output."
+            f"{output_file} cannot be written: No such file or directory.", hint="Choose another --output."
         )
     texts = _texts(file)
     loaded = load_encoder(encoder, device=device)

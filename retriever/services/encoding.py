@@ -129,3 +129,10 @@ def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None
             f"{getattr(encoder, 'spec', '') or 'this one'} ({encoder.fingerprint[:12]}).",
             hint="Open it with its own encoder, or index the corpus again under another --index.",
         )
+    own = describe(encoder)
+    for setting in ("pooling", "steps", "look_ahead", "dtype"):
+        if own[setting] != description.get(setting):
+            raise EncoderMismatchError(
+                f"The index was made with {setting} {description.get(setting)}, not {own[setting]}.",
+                hint="Load the encoder with the index's settings, or open the index without one.",
+            )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from retriever.core.errors import InputError
+from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import BadRow, Document, Encoded
 from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key
@@ -30,6 +30,10 @@ class IndexingOptions:
 
     on_long: OnLong = "truncate"
     sync: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on_long not in ("truncate", "skip", "error"):
+            raise UsageError(f"Unknown on_long {self.on_long!r}.", hint="Known: truncate, skip, error.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,8 @@ class Indexer:
         self._options = options or IndexingOptions()
         self._progress = progress or (lambda report: None)
         if instructions:
-            encoder.encode_many(
-                ["."], list(instructions)
-            )  # an instruction that cannot be read fails before anything is stored
+            # An instruction that cannot be read fails before anything is stored.
+            encoder.encode_many(["."], [one.strip() for one in instructions])
         keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
         with store.transaction():
             self.views: list[View] = [store.views.ensure(key) for key in keys]
@@ -105,6 +108,7 @@ class Indexer:
     def _store_shard(self, rows: Sequence[Document | BadRow], run_id: int) -> None:
         bad = [row for row in rows if isinstance(row, BadRow)]
         documents = [row for row in rows if isinstance(row, Document)]
+        self._store.documents.check(documents)
         documents, refused = self._fit(documents)
         bad += refused
         self._anonymous |= any(row.id is None for row in bad)

@@ -97,6 +97,16 @@ class Documents:
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
         return Upserted(added, updated, len(documents) - added - updated, content_ids)
 
+    def check(self, documents: Sequence[Document]) -> None:
+        """Refuse documents that cannot be stored, before any work is spent on them.
+
+        Raises:
+            InputError: an id or text is empty or holds what UTF-8 or SQLite cannot, or metadata is not JSON.
+        """
+        for document in documents:
+            _checked_hash(document)
+            metadata.dump(document)
+
     def known(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the content id of every text that is stored already."""
         hashes = {content_hash(text): text for text in texts}

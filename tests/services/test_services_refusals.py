@@ -111,7 +111,6 @@ def test_another_encoder_is_refused(made):
         assert len(index.store.documents) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="the base view is looked for under the encoder's settings and not found")
 @pytest.mark.parametrize("change", [{"dtype": "bfloat16"}, {"pooling": "last"}, {"steps": 8}])
 def test_an_encoder_with_other_settings_does_not_find_nothing_without_a_word(path, change):
     with Index(path, encoder=RichEncoder()) as index:
