@@ -22,9 +22,9 @@ from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
 
-AUTO_MODE: Mode = "hybrid"  # what served best on labelled queries: benchmarks/results/search_modes.json
+AUTO_MODE: Mode = "hybrid"  # benchmarks/search_modes.py compares the modes on labelled queries
 CANDIDATES = 100  # depth of the rankings that are fused
-TOKEN_BUDGET = 10_000  # tokens read anew for one search under a new instruction
+TOKEN_BUDGET = 9_000  # tokens read anew for one search under a new instruction
 PROMPT_TOKENS = 25  # what template and instruction add to a text, about
 
 

@@ -1,3 +1,4 @@
+import json
 import shutil
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def test_other_encoders_survive_a_round_trip(make, tmp_path, method, options):
     assert type(loaded) is type(encoder)
     assert (loaded.pooling, loaded.steps, loaded.spec) == (encoder.pooling, encoder.steps, str(tmp_path / "saved"))
     assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+    # By name: what a template left to its default means must not change with a later version.
+    assert json.loads((tmp_path / "saved" / "retriever.json").read_text())["options"]["template"] == "input-first"
 
 
 def test_a_merged_adapter_gives_the_vectors_of_the_unmerged_one(adapted, make):
