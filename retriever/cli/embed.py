@@ -40,7 +40,8 @@ def embed(
         with output_file.open("wb") as target:
             np.save(target, embeddings)
     except OSError as error:
-        output_file.unlink(missing_ok=True)  # half a file is worse than none
+        if output_file.is_file():
+            output_file.unlink()  # half a file is worse than none
         raise InputError(
             f"{output_file} cannot be written: {error.strerror}.", hint="Choose another --output."
         ) from error
