@@ -7,21 +7,16 @@ The vectors are made from a seed; clustered ones flatter inverted lists, so reca
 """
 
 import argparse
-import datetime
 import gc
-import json
-import os
-import platform
 import resource
 import statistics
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
+from common import peak_rss_mib, time_alternating, write
 from numpy.typing import NDArray
 
 from retriever.core.similarity import normalise
@@ -53,20 +48,6 @@ def make_vectors(
         size = min(chunk, count - start)
         noise = normalise(rng.standard_normal((size, dim), dtype=np.float32))
         yield normalise(centres[rng.integers(0, clusters, size)] + np.float32(spread) * noise)
-
-
-def time_alternating(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of every call, once a round, in an order that turns from round to round."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    names = list(calls)
-    for name in names:
-        calls[name]()
-    for turn in range(rounds):
-        for name in names if turn % 2 == 0 else reversed(names):
-            started = time.perf_counter()
-            calls[name]()
-            seconds[name].append(time.perf_counter() - started)
-    return seconds
 
 
 def compare(ours: Callable[[], object], raw: Callable[[], object], rounds: int, *, searches: int) -> dict[str, float]:
@@ -154,27 +135,6 @@ def rss_mib() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-def machine() -> dict[str, Any]:
-    """Return what the figures depend on: processor, versions, date and commit."""
-    cpu = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
-    command = ["git", "rev-parse", "--verify", "--quiet", "HEAD"]
-    git = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return {
-        "cpu": cpu,
-        "cores": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[0],
-        "faiss": faiss.__version__,
-        "faiss_options": faiss.get_compile_options().strip(),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": git.stdout.strip() or None,
-    }
-
-
 def measure(count: int, dim: int, clusters: int, seed: int, rounds: int) -> dict[str, Any]:
     """Build an exact and an inverted index over the same vectors and return every figure."""
     ids: NDArray[np.int64] = np.arange(count, dtype=np.int64) * 2 + 1
@@ -209,18 +169,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args(argv)
     report = {
-        "benchmark": "vector_search",
-        "options": {name: value for name, value in vars(options).items() if name != "output"},
         "k": K,
-        "machine": machine(),
+        "faiss_options": faiss.get_compile_options().strip(),
         **measure(options.vectors, options.dim, options.clusters, options.seed, options.rounds),
-        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_rss_mib": peak_rss_mib(),
     }
-    text = json.dumps(report, indent=2)
-    print(text)
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text + "\n")
+    write("vector_search", options, report)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
+from retriever.core.paths import sync_directory
 from retriever.index._faiss import faiss
 from retriever.index.faiss_index import FaissIndex
 
@@ -59,8 +60,8 @@ def write_generation(index: FaissIndex, folder: Path, name: str) -> WrittenGener
         folder.mkdir(parents=True, exist_ok=True)
         with _replacing(path) as file:
             sha256, size = _write_hashed(index, file)
-        _sync_folder(folder)
-        _sync_folder(folder.parent)
+        sync_directory(folder)
+        sync_directory(folder.parent)
     except OSError as error:
         raise RetrieverError(
             f"Cannot write {path}: {error.strerror or error}.",
@@ -160,17 +161,6 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut; systems that cannot open a folder do not need it."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

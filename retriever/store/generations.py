@@ -58,7 +58,7 @@ class Generations:
     def activate(self, view_id: int, file: GenerationFile) -> Generation:
         """Record a finished file and let it serve the view; the one before it becomes obsolete in the same commit."""
         with self._db.writing():
-            self._db.write("UPDATE generations SET active = 0 WHERE view_id = ? AND active", (view_id,))
+            self.retire(view_id)
             details = json.dumps(dict(file.details), allow_nan=False)
             values = (file.path, file.sha256, file.factory, file.size, file.watermark, file.recall, details)
             rows = self._db.rows(
