@@ -34,7 +34,14 @@ BATCH_SIZES = (8, 16, 32, 64, 128)
 def against_sentence_transformer(encoder: PromptEncoder, texts: Sequence[str], rounds: int) -> dict[str, Any]:
     """Compare with SentenceTransformer.encode: same weights, dtype, pooling (last token) and rendered texts."""
     backbone = encoder.backbone
-    module = Transformer(str(backbone.source.folder), model_kwargs={"dtype": backbone.dtype})
+    # Left to itself it would wrap every text in the backbone's chat template, and read 22 tokens more than we do.
+    plain_text = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+    module = Transformer(
+        str(backbone.source.folder),
+        model_kwargs={"dtype": backbone.dtype},
+        modality_config=plain_text,
+        module_output_name="token_embeddings",
+    )
     module.tokenizer.padding_side = "left"
     peer = SentenceTransformer(modules=[module, Pooling(backbone.dim, "lasttoken"), Normalize()])
     prompts = [encoder.template.render(text, INSTRUCTIONS[0]) for text in texts]

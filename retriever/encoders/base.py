@@ -276,8 +276,8 @@ class PromptEncoder(ABC):
         pieces = prompt_pieces(self.backbone.tokenizer, self.template, instructions)
         tail = self.tail(answers=answers)
         overhead = pieces.overhead + (0 if tail is None else tail.shape[0])
-        reads_on = self.reads_on or len(instructions) > 1
-        budget = token_budget(self.backbone.device.type, reads_on=reads_on)
+        shares = len(instructions) > 1
+        budget = token_budget(self.backbone.device.type, reads_on=self.reads_on, shares=shares)
         for batch in plan_batches([len(row) + overhead for row in ids], budget, max_rows=batch_size):
             read = self.read_batch([ids[row] for row in batch], pieces, tail)
             rows = [texts[row] for row in batch]

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 
-def token_budget(device: str, *, reads_on: bool) -> int:
+def token_budget(device: str, *, reads_on: bool, shares: bool = False) -> int:
     """Return how many padded tokens a batch may hold.
 
     Args:
         device: torch's device type.
-        reads_on: whether short blocks are read behind the prompts, which wants many rows at a time.
+        reads_on: whether tokens are read one by one behind the prompts, which wants many rows at a time.
+        shares: whether short blocks are read behind the texts, one for every instruction.
     """
     if device == "cuda":
         return 65_536
-    return 4096 if reads_on else 1536
+    return 16_384 if reads_on else 4096 if shares else 1536
 
 
 def plan_batches(lengths: Sequence[int], budget: int, *, max_rows: int | None = None) -> Iterator[list[int]]:

@@ -8,6 +8,9 @@ from torch import Tensor
 from retriever.encoders.backbone import Backbone
 
 
+BLOCK_TOKENS = 2048  # measured on two cores; larger blocks of activations do not fit their caches
+
+
 class PromptRun:
     """Left-padded prompts of one batch. Everything after the first block is dense: the padding is all in front.
 
@@ -42,7 +45,11 @@ class PromptRun:
         embeddings = self.backbone.embed(self.ids)
         if tail is not None:
             embeddings = torch.cat([embeddings, tail.expand(self.size, -1, -1)], dim=1)
-        return self.extend(embeddings)
+        if self.cache is None:
+            return self.extend(embeddings)
+        # Reading on wants more rows than the processor's caches have room for, so a large block is read in columns.
+        columns = max(1, BLOCK_TOKENS // self.size)
+        return torch.cat([self.extend(block) for block in embeddings.split(columns, dim=1)], dim=1)
 
     def extend(self, embeddings: Tensor) -> Tensor:
         """Read more positions, embeddings (B, S, d), and return their last hidden states (B, S, d)."""
