@@ -1,0 +1,86 @@
+"""Labelled rows of a data folder, checked as they are read: what is wrong is said with file and row."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import InputError
+from retriever.corpus.jsonl import read_jsonl
+from retriever.corpus.rows import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRow:
+    """One row of a data file.
+
+    Attributes:
+        file: the file as the user named it.
+        line: its line, from 1.
+        values: its fields.
+    """
+
+    file: str
+    line: int
+    values: Mapping[str, Any]
+
+    def get(self, key: str, kind: type) -> Any:  # noqa: ANN401 - `kind` says what it is
+        """Return the value under a key such as ``labels.category``, which must be there and of a kind.
+
+        Raises:
+            InputError: it is missing, of another kind, or an empty string; file, row and key are named.
+        """
+        value: Any = self.values
+        for part in key.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                raise self.problem(f"{key!r} is missing")
+            value = value[part]
+        wanted: tuple[type, ...] = (int, float) if kind is float else (kind,)
+        if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+            raise self.problem(f"{key!r} is not {_KINDS.get(kind, kind.__name__)}")
+        if kind is str and not value.strip():
+            raise self.problem(f"{key!r} is empty")
+        return value
+
+    def problem(self, what: str) -> InputError:
+        """Return the error to raise when this row cannot be used."""
+        return InputError(f"{self.file}, row {self.line}: {what}.", hint="Mend or remove the row.")
+
+
+def read_rows(folder: Path, name: str) -> list[LabelledRow]:
+    """Return all rows of one JSONL file.
+
+    Raises:
+        InputError: the file is missing or empty, or a row is not a JSON object.
+    """
+    path = folder / name
+    try:
+        with path.open("rb") as stream:
+            rows = []
+            for row in read_jsonl(stream, str(path), Limits()):
+                if row.values is None:
+                    raise InputError(f"{path}, row {row.line}: {row.problem}.", hint="Mend or remove the row.")
+                rows.append(LabelledRow(str(path), row.line, row.values))
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}.", hint="--data names the folder with the suite's files."
+        ) from error
+    if not rows:
+        raise InputError(f"{path} is empty.", hint="The suite needs at least one row.")
+    return rows
+
+
+def sample(rows: Sequence[Any], limit: int | None, *, seed: int) -> list[Any]:
+    """Return at most ``limit`` rows, the same ones for a seed whatever runs before or after, in file order.
+
+    A smaller limit gives a subset of what a larger one gives.
+    """
+    if limit is None or limit >= len(rows):
+        return list(rows)
+    keys = [hashlib.sha256(f"{seed}:{position}".encode()).digest() for position in range(len(rows))]
+    chosen = sorted(range(len(rows)), key=keys.__getitem__)[:limit]
+    return [rows[position] for position in sorted(chosen)]
+
+
+_KINDS: dict[type, str] = {str: "a string", float: "a number", int: "a whole number", list: "a list", dict: "an object"}
