@@ -7,7 +7,6 @@ from torch import Tensor
 
 from retriever.encoders.backbone import Backbone
 
-
 BLOCK_TOKENS = 2048  # measured on two cores; larger blocks of activations do not fit their caches
 
 
@@ -49,7 +48,7 @@ class PromptRun:
             return self.extend(embeddings)
         # Reading on wants more rows than the processor's caches have room for, so a large block is read in columns.
         columns = max(1, BLOCK_TOKENS // self.size)
-        return torch.cat([self.extend(block) for block in embeddings.split(columns, dim=1)], dim=1)
+        return torch.cat([self.extend(block) for block in torch.split(embeddings, columns, dim=1)], dim=1)
 
     def extend(self, embeddings: Tensor) -> Tensor:
         """Read more positions, embeddings (B, S, d), and return their last hidden states (B, S, d)."""

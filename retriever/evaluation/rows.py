@@ -39,7 +39,7 @@ class LabelledRow:
         wanted: tuple[type, ...] = (int, float) if kind is float else (kind,)
         if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
             raise self.problem(f"{key!r} is not {_KINDS.get(kind, kind.__name__)}")
-        if kind is str and not value.strip():
+        if isinstance(value, str) and not value.strip():
             raise self.problem(f"{key!r} is empty")
         return value
 

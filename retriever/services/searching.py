@@ -7,11 +7,12 @@ filter may allow only some of them.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import IndexDamagedError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.similarity import reciprocal_rank_fusion
 from retriever.core.types import Embeddings, Encoded, Ids
@@ -22,12 +23,12 @@ from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
 
-AUTO_MODE: Mode = "hybrid"  # benchmarks/search_modes.py compares the modes on labelled queries
 CANDIDATES = 100  # depth of the rankings that are fused
 TOKEN_BUDGET = 9_000  # tokens read anew for one search under a new instruction
 PROMPT_TOKENS = 25  # what template and instruction add to a text, about
 
 
+T = TypeVar("T")
 EncoderSource = Callable[[], Encoder]
 ViewSource = Callable[[View], ViewSearcher]
 VectorSink = Callable[[View, Sequence[int], Encoded], None]
@@ -91,6 +92,32 @@ class _Answers:
     cosines: Sequence[Mapping[int, float]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a lazy search goes on with: the base view, and the queries (n, dim) under its instruction and the given."""
+
+    base: View
+    plain: Embeddings
+    asked: Embeddings
+
+
+@dataclass(frozen=True, slots=True)
+class _AtOnce:
+    """An answer from what is stored, and the question to go on with where the instruction is new."""
+
+    results: list[SearchResult]
+    lazy: _Question | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What one query found before anything is read: by vectors, by words, and all in the order worth reading."""
+
+    dense: Ranking
+    lexical: Ranking
+    order: list[int]
+
+
 def nearest(searcher: ViewSearcher, queries: Embeddings, depth: int, allowed: Ids | None) -> list[Ranking]:
     """Return the ``depth`` best contents of every query, and all others that tie with the last of them."""
     depth = min(depth, max(1, searcher.size))
@@ -130,30 +157,71 @@ class Searcher:
         self._keep = keep
 
     def search(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
-        """Yield one result per query; under a new instruction first the base view's, then the final ones."""
+        """Yield one result per query; under a new instruction first the base view's, then the final ones.
+
+        Each answer comes from one state of the database, whatever is written meanwhile.
+        """
         started = time.perf_counter()
         request = replace(request, k=min(request.k, max(1, len(self._store.documents))))
-        if request.mode == "auto":
-            request = replace(request, mode="dense" if request.like is not None else AUTO_MODE)
-        allowed = None if request.where is None else self._store.documents.matching(request.where)
+        request = self._steadily(lambda: replace(request, mode=self._mode(request)))
+        found = self._steadily(lambda: self._at_once(request, started))
+        yield found.results
+        if found.lazy is not None:
+            yield self._lazy(request, found.lazy, started)
+
+    def _steadily(self, answer: Callable[[], T]) -> T:
+        """Return an answer drawn from one state of the database.
+
+        A file that this state names can be gone because a writer put another in its place; then the next state is
+        asked. In a state that stays, it is damage.
+        """
+        while True:
+            version = self._store.data_version()
+            try:
+                with self._store.snapshot():
+                    return answer()
+            except IndexDamagedError:
+                if self._store.data_version() == version:
+                    raise
+
+    def _mode(self, request: SearchRequest) -> Mode:
+        """Return the mode to search in; ``auto`` is what benchmarks/search_modes.py measured to serve best.
+
+        Words alone lead while they find enough and there is no instruction, which words cannot follow.
+        """
+        if request.mode != "auto":
+            return request.mode
+        if request.like is not None:
+            return "dense"
+        found = [] if request.instruction else [self._lexical(request, query, request.k) for query in request.queries]
+        return "lexical" if found and all(len(one.ids) >= request.k for one in found) else "hybrid"
+
+    def _at_once(self, request: SearchRequest, started: float) -> "_AtOnce":
+        """Answer from what is stored, and say whether a lazy search can do better."""
+        allowed = self._allowed(request)
         if request.mode == "lexical":
             rankings = [self._lexical(request, query, request.depth) for query in request.queries]
-            yield self._results(request, _Answers(None, "base", rankings, [{}] * len(rankings)), started)
-            return
+            answers = _Answers(None, "base", rankings, [{}] * len(rankings))
+            return _AtOnce(self._results(request, answers, started))
         encoder = self._encoder()
         base_key, key = view_key(encoder, ""), view_key(encoder, request.instruction)
         view = self._store.views.find(key)
         if view is not None and (key == base_key or self._views(view).complete):
-            yield self._complete(request, view, allowed, started)
-            return
+            return _AtOnce(self._complete(request, view, allowed, started))
         base = self._store.views.find(base_key)
         if base is None:
-            yield [
+            nothing = [
                 SearchResult(query, request.instruction, None, "base", request.mode, [], 0.0)
                 for query in request.queries
             ]
-            return
-        yield from self._lazy(request, base, allowed, started)
+            return _AtOnce(nothing)
+        steps = with_steps(encoder, request.steps)
+        plain, asked = steps.encode_many(request.queries, [base.key.instruction, request.instruction])
+        answers = self._dense(request, base, plain, allowed, "base")
+        return _AtOnce(self._results(request, answers, started), _Question(base, plain, asked))
+
+    def _allowed(self, request: SearchRequest) -> Ids | None:
+        return None if request.where is None else self._store.documents.matching(request.where)
 
     def _complete(self, request: SearchRequest, view: View, allowed: Ids | None, started: float) -> list[SearchResult]:
         encoder = with_steps(self._encoder(), request.steps)
@@ -181,32 +249,40 @@ class Searcher:
         hits = self._store.documents.lexical(query, depth, request.where)
         return Ranking([hit.content_id for hit in hits], [hit.score for hit in hits])
 
-    def _lazy(
-        self, request: SearchRequest, base: View, allowed: Ids | None, started: float
-    ) -> Iterator[list[SearchResult]]:
-        """Yield the base view's answers, then those after reading candidates anew under the instruction."""
-        encoder = with_steps(self._encoder(), request.steps)
-        plain, asked = encoder.encode_many(request.queries, [base.key.instruction, request.instruction])
-        first = self._dense(request, base, plain, allowed, "base")
-        yield self._results(request, first, started)
+    def _lazy(self, request: SearchRequest, question: "_Question", started: float) -> list[SearchResult]:
+        """Read the foremost candidates anew under the instruction and answer as its complete view would.
+
+        Candidates that the token budget leaves out stand behind those that were read, in the base view's order.
+        """
         with self._store.transaction():
             view = self._store.views.ensure(view_key(self._encoder(), request.instruction))
-        depth = max(CANDIDATES, request.depth)
-        by_plain = nearest(self._views(base), plain, depth, allowed)
-        by_asked = nearest(self._views(base), asked, depth, allowed)
-        lexical = [
-            Ranking([], []) if request.mode == "dense" else self._lexical(request, query, depth)
-            for query in request.queries
-        ]
-        candidates = [fuse(*three).ids for three in zip(by_plain, by_asked, lexical, strict=True)]
-        self._fill(view, candidates)
+        candidates = self._steadily(lambda: self._candidates(request, question))
+        self._fill(view, [one.order for one in candidates])
+        return self._steadily(lambda: self._reordered(request, question, view, started))
+
+    def _reordered(
+        self, request: SearchRequest, question: "_Question", view: View, started: float
+    ) -> list[SearchResult]:
         rankings, cosines = [], []
-        for vector, ids, plainly, words in zip(asked, candidates, by_plain, lexical, strict=True):
-            scores = self._cosines(view, vector, ids)
+        for vector, found in zip(question.asked, self._candidates(request, question), strict=True):
+            scores = self._cosines(view, vector, found.order)
             instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
-            rankings.append(fuse(plainly, Ranking(instructed, []), words))
+            unread = [content_id for content_id in found.dense.ids if content_id not in scores]
+            rankings.append(fuse(Ranking(instructed + unread, []), found.lexical))
             cosines.append(scores)
-        yield self._results(request, _Answers(view, "lazy", rankings, cosines), started)
+        return self._results(request, _Answers(view, "lazy", rankings, cosines), started)
+
+    def _candidates(self, request: SearchRequest, question: "_Question") -> list["_Candidates"]:
+        """Return, per query, what the base view finds for it under either instruction, and what its words find."""
+        allowed = self._allowed(request)
+        depth = max(CANDIDATES, request.depth)
+        by_plain = nearest(self._views(question.base), question.plain, depth, allowed)
+        by_asked = nearest(self._views(question.base), question.asked, depth, allowed)
+        found = []
+        for query, plain, asked in zip(request.queries, by_plain, by_asked, strict=True):
+            lexical = Ranking([], []) if request.mode == "dense" else self._lexical(request, query, depth)
+            found.append(_Candidates(fuse(plain, asked), lexical, fuse(plain, asked, lexical).ids))
+        return found
 
     def _fill(self, view: View, candidates: Sequence[Sequence[int]]) -> None:
         """Embed the foremost candidates that the view lacks, as many as the token budget holds, and keep them."""

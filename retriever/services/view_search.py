@@ -6,7 +6,6 @@ from typing import cast
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError
 from retriever.core.similarity import merge
 from retriever.core.types import Embeddings, Ids, Neighbours
 from retriever.index.building import EXACT, build_index
@@ -90,12 +89,7 @@ class ViewSearcher:
 
     def _load(self, version: int) -> _Loaded:
         generation = self._store.generations.active(self.view.view_id)
-        try:
-            index = None if generation is None else self._open(generation)
-        except IndexDamagedError:
-            if self._replaced(generation):
-                return self._load(version)
-            raise
+        index = None if generation is None else self._open(generation)
         tail = self._tail(generation.watermark if generation else 0)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in (index, tail) if part is not None)])
         live = self._store.documents.live_contents()
@@ -121,11 +115,6 @@ class ViewSearcher:
             probes=cast("int", generation.details.get("probes", 0)),
         )
         return place(opened)
-
-    def _replaced(self, generation: Generation | None) -> bool:
-        """Whether a writer put another generation in this one's place since it was looked up."""
-        newer = self._store.generations.active(self.view.view_id)
-        return newer is not None and (generation is None or newer.generation_id != generation.generation_id)
 
     def _tail(self, watermark: int) -> FaissIndex | None:
         batches = list(self._store.vectors.scan(self.view.view_id, after=watermark))

@@ -131,6 +131,18 @@ class Connections:
             raise
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let the block read one state of the database, whatever others commit meanwhile; it must not write."""
+        if self.raw.in_transaction:
+            yield
+            return
+        self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            self.rows("ROLLBACK")
+
+    @contextmanager
     def writing(self, *, data: bool = True) -> Iterator[None]:
         """Run the block in the transaction this thread is in, or else in one of its own.
 

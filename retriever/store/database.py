@@ -90,6 +90,10 @@ class Store:
         """Commit everything the block writes, or nothing of it; transactions do not nest."""
         return self._db.transaction()
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let the block read one state of the database, whatever others commit meanwhile; it must not write."""
+        return self._db.snapshot()
+
     def data_version(self) -> int:
         """Return a number that grows with every committed change of documents, vectors, views or generations.
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -186,8 +187,8 @@ class Documents:
                 f"WHERE {condition.sql} ORDER BY documents.id",
                 (wanted, *condition.parameters),
             )
-            for content_id, id, text, data in rows:
-                found.setdefault(content_id, []).append(Document(id, text, json.loads(data)))
+            for (content_id, id, text, _), data in zip(rows, json_values(row[3] for row in rows), strict=True):
+                found.setdefault(content_id, []).append(Document(id, text, data))
         return found
 
     def matching(self, where: Filter) -> Ids:
@@ -253,6 +254,12 @@ def content_batches(content_ids: Sequence[int] | Ids) -> Iterator[str]:
     ids = list(dict.fromkeys(np.asarray(content_ids, dtype=np.int64).tolist()))
     for start in range(0, len(ids), _BATCH):
         yield json.dumps(ids[start : start + _BATCH])
+
+
+def json_values(texts: Iterable[str]) -> list[Any]:
+    """Return the values of many JSON texts, parsed in one go."""
+    values: list[Any] = json.loads(f"[{','.join(texts)}]")
+    return values
 
 
 def _id_batches(ids: Sequence[str]) -> Iterator[str]:

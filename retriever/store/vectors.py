@@ -11,7 +11,7 @@ from retriever.core.errors import EncoderError, IndexDamagedError, RetrieverErro
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
 from retriever.store.connection import Connections, Rows
-from retriever.store.documents import as_ids, content_batches
+from retriever.store.documents import as_ids, content_batches, json_values
 
 _STORED = np.dtype("<f2")
 
@@ -135,7 +135,7 @@ class Vectors:
                 (wanted, view_id),
             )
         embeddings = self._decode(view_id, [row[1] for row in rows])
-        return StoredVectors(as_ids(rows), embeddings, [json.loads(row[2] or "[]") for row in rows])
+        return StoredVectors(as_ids(rows), embeddings, json_values(row[2] or "[]" for row in rows))
 
     def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
         """Return the model's answers for those of the contents that have a vector."""
@@ -146,7 +146,7 @@ class Vectors:
                 "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value",
                 (wanted, view_id),
             )
-            found.update((row[0], json.loads(row[1] or "[]")) for row in rows)
+            found.update(zip((row[0] for row in rows), json_values(row[1] or "[]" for row in rows), strict=True))
         return found
 
     def scan(self, view_id: int, *, after: int = 0, batch: int = 4096) -> Iterator[VectorBatch]:

@@ -194,7 +194,7 @@ def test_an_id_or_word_cannot_forge_a_line_of_the_answer(run, write, monkeypatch
 
 
 def test_json_keeps_hostile_ids_texts_and_words_whole(hostile):
-    ran = hostile("search", "kettle", "-k", "1", "--json")
+    ran = hostile("search", "kettle", "-k", "1", "--mode", "dense", "--json")
     [hit] = ran.document["hits"]
     assert (hit["id"], hit["text"]) == (HOSTILE, f"{HOSTILE}\nkettle {HOSTILE}")
     assert (hit["words"][0], hit["metadata"][HOSTILE]) == (HOSTILE, HOSTILE)

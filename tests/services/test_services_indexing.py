@@ -305,4 +305,4 @@ def test_an_index_made_without_a_name_wants_its_encoder_again(path):
     with Index(path) as index:
         assert found(index.search("toy", mode="lexical")) == [("a", None)]
         with pytest.raises(EncoderError, match=r"no name\. Pass it: open_index"):
-            index.search("toy")
+            index.search("toy", mode="dense")

@@ -131,7 +131,6 @@ def test_readers_see_whole_generations_while_a_writer_replaces_them(path):
         assert len(answer) >= len(corpus) - len(extra)
 
 
-@pytest.mark.xfail(strict=True, reason="a search reads texts and documents in two snapshots")
 def test_a_search_gives_k_hits_though_documents_vanish_meanwhile(path, monkeypatch):
     with Index(path, encoder=FakeEncoder()) as writer, Index(path, encoder=FakeEncoder()) as reader:
         writer.add(documents("toy", "toy too", "lamp", "lamp too"))

@@ -358,3 +358,12 @@ def test_steps_with_an_encoder_that_has_none(index):
     index.add(documents("toy"))
     with pytest.raises(EncoderError, match=r"no steps\. --steps is for GIRCSE"):
         index.search("toy", steps=3, mode="dense")
+
+
+def test_auto_goes_by_words_while_they_find_enough_and_nothing_is_asked_about_them(index):
+    index.add(documents("toy love", "toy hate", "lamp love"), instructions=[MOOD])
+    assert index.search("toy", k=2).mode == "lexical"
+    assert index.search("toy", k=3).mode == "hybrid"
+    assert index.search("toy", k=2, instruction=MOOD).mode == "hybrid"
+    assert index.search("nothing like it", k=1).mode == "hybrid"
+    assert index.search_like("a", k=1).mode == "dense"
