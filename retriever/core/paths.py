@@ -37,6 +37,7 @@ def new_folder(target: Path) -> Iterator[Path]:
             if path.is_file():
                 with path.open("rb+") as file:
                     os.fsync(file.fileno())
+        draft.chmod(target.parent.stat().st_mode & 0o777)  # mkdtemp's own mode shuts everyone else out
         draft.rename(target)
         sync_directory(target.parent)
     except BaseException:

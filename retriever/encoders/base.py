@@ -161,7 +161,9 @@ class PromptEncoder(ABC):
 
     def reconfigured(self, **changes: str | int | None) -> Self:
         """Return the same encoder with other options (`EncoderOptions` fields), sharing the loaded model."""
-        return self.rebuild(replace(self.options, **changes))  # type: ignore[arg-type]
+        other = self.rebuild(replace(self.options, **changes))  # type: ignore[arg-type]
+        other.spec = self.spec
+        return other
 
     def rebuild(self, options: EncoderOptions) -> Self:
         """Return an encoder of this kind on the same model."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.core.errors import EncoderError
+from retriever.core.errors import EncoderError, UsageError
 from retriever.core.registry import nearest, resolve
 
 if TYPE_CHECKING:
@@ -95,6 +95,12 @@ def _load(spec: str, options: "EncoderOptions", *, device: str, dtype: str) -> "
     if method == SENTENCE_METHOD:
         from retriever.encoders.sentence_encoder import SentenceEncoder
 
+        asked = {"steps": options.steps, "look_ahead": options.look_ahead, "template": options.template}
+        asked["pooling"] = None if options.pooling == SentenceEncoder.pooling else options.pooling
+        if given := [name for name, value in asked.items() if value is not None]:
+            raise UsageError(
+                f"{spec} has no {given[0].replace('_', '-')} to choose.", hint="Its own modules fix how it pools."
+            )
         return SentenceEncoder(backbone, device=device, dtype=dtype)
     from retriever.encoders.backbone import load_backbone
 

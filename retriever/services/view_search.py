@@ -45,10 +45,12 @@ class ViewSearcher:
         store: the index's database.
         view: the view.
         folder: the index's folder.
+        device: where to search, as encoders take it; ``cpu`` keeps FAISS off the GPU.
     """
 
-    def __init__(self, store: Store, view: View, folder: Path) -> None:
+    def __init__(self, store: Store, view: View, folder: Path, *, device: str = "auto") -> None:
         self._store = store
+        self._device = device
         self._folder = folder
         self.view = view
         self._loaded: _Loaded | None = None
@@ -114,7 +116,7 @@ class ViewSearcher:
             dim=self.view.key.dim,
             probes=cast("int", generation.details.get("probes", 0)),
         )
-        return place(opened)
+        return place(opened, "cpu" if self._device == "cpu" else "auto")
 
     def _tail(self, watermark: int) -> FaissIndex | None:
         batches = list(self._store.vectors.scan(self.view.view_id, after=watermark))

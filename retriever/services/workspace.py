@@ -164,7 +164,7 @@ class Index:
     def searcher(self, view: View) -> ViewSearcher:
         """Return the searcher of a view, with its FAISS index opened once."""
         if view.view_id not in self._searchers:
-            self._searchers[view.view_id] = ViewSearcher(self.store, view, self.path)
+            self._searchers[view.view_id] = ViewSearcher(self.store, view, self.path, device=self._device)
         return self._searchers[view.view_id]
 
     def delete(self, ids: Iterable[str]) -> list[str]:

@@ -74,6 +74,14 @@ def test_a_new_folder_appears_whole(tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
+def test_a_new_folder_lets_in_whom_the_one_around_it_lets_in(tmp_path):
+    (tmp_path / "shared").mkdir(mode=0o755)
+    (tmp_path / "shared").chmod(0o755)
+    with new_folder(tmp_path / "shared" / "target") as draft:
+        (draft / "file").write_text("x")
+    assert (tmp_path / "shared" / "target").stat().st_mode & 0o777 == 0o755
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_a_new_folder_never_appears_when_its_block_fails(tmp_path, error):
     target = tmp_path / "target"

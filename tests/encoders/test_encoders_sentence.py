@@ -85,3 +85,9 @@ def test_fingerprint_covers_the_modules_behind_the_transformer(tiny, tmp_path, e
     other = load_encoder(f"st:{copy}", device="cpu")
     assert abs(other.encode(TEXTS) - encoder.encode(TEXTS)).max() > 1e-3
     assert other.fingerprint != encoder.fingerprint
+
+
+@pytest.mark.parametrize("options", [{"pooling": "mean"}, {"steps": 3}, {"template": "input-first"}])
+def test_what_such_a_model_cannot_do_is_refused(tiny, options):
+    with pytest.raises(UsageError, match=f"no {next(iter(options))} to choose"):
+        load_encoder(f"st:{tiny('sentence')}", device="cpu", **options)
