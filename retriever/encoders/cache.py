@@ -13,10 +13,14 @@ class GrowingLayer(DynamicLayer):
     """One layer's keys and values (B, heads, T, head dim) at the front of larger buffers.
 
     `DynamicLayer.crop` shortens the views; what is then read anew overwrites what was forgotten.
+
+    Args:
+        room: positions to make room for at once; more are made when they are needed.
     """
 
-    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - as the class above has it
-        super().__init__(**kwargs)  # type: ignore[no-untyped-call]
+    def __init__(self, room: int = 0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._room = room
         self._buffers: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
@@ -32,7 +36,8 @@ class GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
     def _grow(self, key_states: Tensor, value_states: Tensor, first: int, last: int) -> None:
-        room = [(*new.shape[:-2], last + _HEADROOM, new.shape[-1]) for new in (key_states, value_states)]
+        wanted = max(last, self._room) + _HEADROOM
+        room = [(*new.shape[:-2], wanted, new.shape[-1]) for new in (key_states, value_states)]
         keys, values = key_states.new_empty(room[0]), value_states.new_empty(room[1])
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
@@ -42,11 +47,16 @@ class GrowingLayer(DynamicLayer):
         self._buffers = keys, values
 
 
-def new_cache(config: PretrainedConfig) -> Cache:
-    """Return an empty cache that can be cropped back; models with other than full attention get transformers' own."""
+def new_cache(config: PretrainedConfig, room: int) -> Cache:
+    """Return an empty cache that can be cropped back; models with other than full attention get transformers' own.
+
+    Args:
+        config: the model's.
+        room: how many positions the first block will have, all its parts together.
+    """
     cache: Any = DynamicCache(config=config)
     if cache.layers and all(type(layer) is DynamicLayer for layer in cache.layers):
-        cache.layers = [GrowingLayer() for _ in cache.layers]
+        cache.layers = [GrowingLayer(room) for _ in cache.layers]
     else:
         cache.activate_past_recording()
     return cast("Cache", cache)

@@ -27,7 +27,7 @@ class PromptRun:
         self.ids = torch.tensor(ids, dtype=torch.long, device=backbone.device)  # (B, T)
         self.padding = torch.tensor(padding, device=backbone.device)  # (B,)
         self.padded = any(padding)
-        self.cache = backbone.new_cache() if cached else None
+        self.cache = backbone.new_cache(longest) if cached else None
         self.length = 0
 
     @property

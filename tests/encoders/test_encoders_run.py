@@ -1,0 +1,50 @@
+import pytest
+import torch
+
+from retriever.encoders import run
+from retriever.encoders.cache import GrowingLayer
+from retriever.encoders.run import PromptRun
+
+ROWS = [[5, 6, 7, 8, 9, 10, 11, 12, 13], [14, 15, 16], [17]]
+
+
+@pytest.fixture(params=["llama", "mistral", "gpt2"])
+def model(request, backbone):
+    return backbone(request.param, "float32")
+
+
+@torch.inference_mode()
+def read(model, tokens, monkeypatch):
+    monkeypatch.setattr(run, "BLOCK_TOKENS", tokens)
+    batch = PromptRun(model, ROWS, cached=True)
+    states = batch.start()
+    after = batch.extend(model.embed(torch.full((3, 1), 20)))
+    return batch, states, after
+
+
+@pytest.mark.parametrize("tokens", [1, 6, 7, 26])
+def test_reading_in_columns_equals_reading_at_once(model, monkeypatch, tokens):
+    _, whole, after = read(model, 1000, monkeypatch)
+    batch, states, later = read(model, tokens, monkeypatch)
+    assert states.shape == whole.shape == (3, 9, model.dim)
+    for row, ids in enumerate(ROWS):
+        kept = slice(9 - len(ids), None)  # what stands before is padding
+        torch.testing.assert_close(states[row, kept], whole[row, kept], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(later, after, atol=1e-5, rtol=1e-4)
+    assert batch.length == 10
+
+
+def test_large_blocks_are_read_in_columns(backbone, monkeypatch):
+    model, widths = backbone("llama", "float32"), []
+    real = model.forward
+    monkeypatch.setattr(model, "forward", lambda block, **rest: widths.append(block.shape[1]) or real(block, **rest))
+    read(model, 6, monkeypatch)
+    assert widths == [2, 2, 2, 2, 1, 1]
+
+
+def test_room_for_all_columns_is_made_once(backbone, monkeypatch):
+    made = []
+    real = GrowingLayer._grow
+    monkeypatch.setattr(GrowingLayer, "_grow", lambda layer, *rest: made.append(layer) or real(layer, *rest))
+    batch, _, _ = read(backbone("llama", "float32"), 3, monkeypatch)
+    assert len(made) == len(set(map(id, made))) == len(batch.cache.layers)
