@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -74,16 +75,20 @@ class ProgressLine:
 
     def show(self, read: int, tokens: int, seconds: float) -> None:
         """Show the state if the last time is long enough ago."""
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + _EVERY_SECONDS[self._terminal]
         rate = tokens / seconds if seconds else 0.0
         left = ""
         if self._total and read:
             left = f", {format_seconds(seconds / read * max(0, self._total - read))} left"
         of = f" of {self._total}" if self._total else ""
-        text = f"{read}{of} rows, {tokens} tokens, {rate:.0f} tokens/s{left}"
+        self.tell(f"{read}{of} rows, {tokens} tokens, {rate:.0f} tokens/s{left}")
+
+    def tell(self, text: str) -> None:
+        """Show a text if the last time is long enough ago."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _EVERY_SECONDS[self._terminal]
+        text = printable(text)
         typer.echo(f"\r\x1b[K{text}" if self._terminal else text, nl=not self._terminal, err=True)
         self._shown = True
 
@@ -91,6 +96,19 @@ class ProgressLine:
         """End the line."""
         if self._terminal and self._shown:
             typer.echo("\r\x1b[K", nl=False, err=True)
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command that is running as one would type it, options at their default left out."""
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if value is None or value is False or value == parameter.default or value in ([], ()):
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            name = [] if parameter.param_type_name == "argument" else [parameter.opts[0]]
+            words += name if one is True else [*name, str(one)]
+    return shlex.join(words)
 
 
 def format_seconds(seconds: float) -> str:

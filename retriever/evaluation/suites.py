@@ -43,6 +43,7 @@ class Bench:
         search: the real search path over that encoder.
         limit: most items a task looks at; None for all.
         seed: of sampling, clustering and resampling.
+        trec: an existing folder for the rankings and judgements of retrieval tasks; None to write none.
     """
 
     data: Path
@@ -50,6 +51,7 @@ class Bench:
     search: SearchPath
     limit: int | None = None
     seed: int = 0
+    trec: Path | None = None
 
 
 TaskFunction: TypeAlias = Callable[[Bench], Iterator[Score]]
@@ -79,7 +81,123 @@ class Task:
         return function(bench)
 
 
-SUITES: Mapping[str, tuple[Task, ...]] = {}
+SUITES: Mapping[str, tuple[Task, ...]] = {
+    "awareness": (
+        Task(
+            "triplets",
+            "retriever.evaluation.awareness:triplets",
+            ("triplets_dmaste.jsonl",),
+            "triplets of product reviews by category and by polarity: harmonic mean of both success rates",
+        ),
+        Task(
+            "restaurants",
+            "retriever.evaluation.awareness:restaurants",
+            ("aspects_restaurant_acos.jsonl",),
+            "restaurant sentences by aspect and by polarity: triplets, pairs, clusters",
+        ),
+        Task(
+            "reviews",
+            "retriever.evaluation.awareness:reviews",
+            ("reviews_dmaste.jsonl",),
+            "product reviews by category and by polarity: triplets, pairs, clusters",
+        ),
+        Task(
+            "products",
+            "retriever.evaluation.awareness:products",
+            ("aspects_huliu.jsonl",),
+            "sentences about products by product and by polarity: triplets, pairs, clusters",
+        ),
+    ),
+    "robustness": (
+        Task(
+            "restaurants",
+            "retriever.evaluation.robustness:restaurants",
+            ("aspects_restaurant_acos.jsonl",),
+            "restaurant sentences under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
+        ),
+        Task(
+            "reviews",
+            "retriever.evaluation.robustness:reviews",
+            ("reviews_dmaste.jsonl",),
+            "product reviews under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
+        ),
+        Task(
+            "products",
+            "retriever.evaluation.robustness:products",
+            ("aspects_huliu.jsonl",),
+            "sentences about products under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
+        ),
+        Task(
+            "instructed-queries",
+            "retriever.evaluation.robustness:instructed_queries",
+            ("retrieval_msmarco_corpus.jsonl", "retrieval_msmarco_queries.jsonl"),
+            "web queries under several users' instructions: Robustness@10",
+        ),
+    ),
+    "ice": (
+        Task(
+            "fairytale",
+            "retriever.evaluation.ice:fairytale",
+            ("qa_fairytale.jsonl",),
+            "questions on held-out stories and their answers: IRS, IGS, ITDS",
+        ),
+    ),
+    "generic": (
+        Task(
+            "sts",
+            "retriever.evaluation.generic:sts",
+            ("stsb.jsonl",),
+            "similarity of sentence pairs: Spearman with people's scores",
+        ),
+        Task(
+            "retrieval",
+            "retriever.evaluation.generic:retrieval",
+            ("retrieval_msmarco_corpus.jsonl", "retrieval_msmarco_queries.jsonl"),
+            "passages for web queries in every search mode: nDCG@10, MAP, recall@100",
+        ),
+        Task(
+            "rerank",
+            "retriever.evaluation.generic:rerank",
+            ("qa_fairytale.jsonl",),
+            "the section that answers a question among those of its story: MAP",
+        ),
+        Task(
+            "intents",
+            "retriever.evaluation.generic:intents",
+            ("banking77.jsonl",),
+            "clusters of customers' questions against their intents: V-measure",
+        ),
+        Task(
+            "relations",
+            "retriever.evaluation.generic:relations",
+            ("fewrel_nyt_pubmed.jsonl",),
+            "clusters of sentences against the relation of two names: V-measure",
+        ),
+    ),
+    "instructed-retrieval": (
+        Task(
+            "mams",
+            "retriever.evaluation.instructed_retrieval:mams",
+            ("aspects_mams.jsonl",),
+            "reviews that complain about or praise an aspect, MAMS: nDCG@10, p-MRR",
+        ),
+        Task(
+            "acos",
+            "retriever.evaluation.instructed_retrieval:acos",
+            ("aspects_restaurant_acos.jsonl",),
+            "reviews that complain about or praise an aspect, ACOS: nDCG@10, p-MRR",
+        ),
+    ),
+    "index": (
+        Task(
+            "synthetic",
+            "retriever.evaluation.index_suite:synthetic",
+            (),
+            "FAISS indexes against exact search over synthetic vectors: recall@10, queries/s",
+            needs_model=False,
+        ),
+    ),
+}
 
 
 def find_suite(name: str) -> tuple[Task, ...]:

@@ -1,0 +1,264 @@
+"""Every suite on the encoders to beat, and the page that shows them.
+
+    python benchmarks/evaluation_table.py DATA --limit 300
+
+Finished tasks are kept in the cache and embeddings too, so the command can be stopped and run again; what is found goes
+to ``benchmarks/results/evaluation.json`` suite by suite, and from there to ``docs/evaluation.md``. ``--write`` makes
+the page from what is there and measures nothing.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from common import machine
+
+from retriever import load_encoder
+from retriever.core.fingerprint import content_hash
+from retriever.core.protocols import Encoder
+from retriever.core.types import Embeddings, Encoded
+from retriever.evaluation.suites import SUITES
+from retriever.services.evaluating import evaluate
+from retriever.services.evaluation_requests import EvaluationRequest
+from retriever.services.evaluation_results import write_json
+from retriever.services.report import number, table
+
+ROOT = Path(__file__).resolve().parents[1]
+GENERATING_LIMIT = 300
+"""Most items a task has for encoders that generate: three tokens a text cost as much as several prefills."""
+
+METRICS = {
+    "triplets": "share of triplets in which the text that is alike under the instruction is nearer, in percent; the "
+    "harmonic mean over two criteria is at most 50 for an encoder that ignores the instruction",
+    "pairs": "Spearman correlation of cosine with same or different label under the instruction",
+    "V-measure": "agreement of k-means clusters with labels: harmonic mean of homogeneity and completeness, 5 seeds",
+    "Delta_ci, Delta_ii": "V-measure (0 to 1) under correct (implicit) wordings less that under incorrect ones",
+    "Robustness@10": "lowest nDCG@10 of a query over its instructions, averaged over queries",
+    "IRS": "share of queries (instruction and input) whose nearest in the pool is their own output",
+    "IGS": "share of queries that are nearer to the right answer than to a negative one",
+    "ITDS": "mean cosine with the right answer less that with negatives, times 100",
+    "nDCG@10, MAP, recall@k": "quality of a ranking, times 100",
+    "p-MRR": "how far documents fall that a changed instruction makes irrelevant, -100 to 100; 0 is not at all",
+    "Spearman": "rank correlation of cosine with people's scores, times 100",
+    "queries/s": "queries an index answers a second, one at a time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One encoder of the table: its name there, how to load it, and its limit where it has one of its own."""
+
+    name: str
+    spec: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+    instructed: bool = True
+
+
+ROWS = (
+    Row("backbone, last token", "plain", {"pooling": "last"}),
+    Row("backbone, mean", "plain", {"pooling": "mean"}),
+    Row("InBedder 1st-gen", "inbedder", {"pooling": "1st-gen"}),
+    Row("InBedder avg-gen", "inbedder", {"pooling": "avg-gen"}, GENERATING_LIMIT),
+    Row("InBedder last-gen", "inbedder", {"pooling": "last-gen"}, GENERATING_LIMIT),
+    Row("InBedder avg-ppt", "inbedder", {"pooling": "avg-ppt"}),
+    Row("InBedder avg-all", "inbedder", {"pooling": "avg-all"}, GENERATING_LIMIT),
+    Row("InBedder re-enc", "inbedder", {"pooling": "re-enc"}, GENERATING_LIMIT),
+    Row("InstEmb, untrained look-ahead", "instemb"),
+    Row("GIRCSE, untrained", "gircse"),
+    Row("MiniLM, without instruction", "minilm", instructed=False),
+    Row("MiniLM, instruction prepended", "minilm"),
+)
+
+
+class WithoutInstruction:
+    """An encoder that never sees an instruction; its texts are embedded once whatever is asked."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self.dim = encoder.dim
+        self.fingerprint = content_hash(f"{encoder.fingerprint} without instruction").hex()
+        self.spec = f"{getattr(encoder, 'spec', '')} without instruction"
+        self.pooling = getattr(encoder, "pooling", "")
+        self.dtype = getattr(encoder, "dtype", "float32")
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str = "",
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> Embeddings:
+        """Return (n, dim) rows, the same whatever the instruction."""
+        return self._encoder.encode(texts, batch_size=batch_size, show_progress=show_progress)
+
+    def encode_many(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> list[Embeddings]:
+        """Return the same (n, dim) rows for every instruction."""
+        rows = self.encode(texts, batch_size=batch_size, show_progress=show_progress)
+        return [rows for _ in instructions]
+
+    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
+        """Return the rows, and no words."""
+        return Encoded(self.encode(texts), [[] for _ in texts])
+
+
+def main() -> None:
+    """Parse the options, measure what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--limit", type=int, help="Most items a task looks at, for all encoders.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--suite", action="append", default=[], help="Measure this suite alone; repeatable.")
+    parser.add_argument("--only", action="append", default=[], help="Measure rows whose name holds this; repeatable.")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--write", action="store_true", help="Write the page from what is there.")
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks/results/evaluation.json")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/evaluation.md")
+    options = parser.parse_args()
+    results = Results.read(options.results)
+    if not options.write:
+        rows = [row for row in ROWS if not options.only or any(part in row.name for part in options.only)]
+        measure(rows, options.suite or list(SUITES), options, results)
+    options.page.write_text(page(results), encoding="utf-8")
+
+
+@dataclass
+class Results:
+    """What was measured by now: evaluations as JSON, by row and suite."""
+
+    path: Path
+    machine: dict[str, Any] = field(default_factory=dict)
+    cells: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        """Return what a file holds; nothing where there is none."""
+        stored = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return cls(path, stored.get("machine", {}), stored.get("cells", {}))
+
+    def put(self, row: str, suite: str, found: dict[str, Any]) -> None:
+        """Keep an evaluation."""
+        self.cells.setdefault(row, {})[suite] = found
+        self.machine = machine()
+        write_json(self.path, {"benchmark": "evaluation", "machine": self.machine, "cells": self.cells})
+
+
+def measure(rows: Sequence[Row], suites: Sequence[str], options: argparse.Namespace, results: Results) -> None:
+    """Run every suite on every row, cheap rows first within a suite's turn, and keep each as it is done."""
+    left = [(row, suite) for row in rows for suite in suites if needs_model(suite)]
+    alone = [(Row("no encoder", ""), suite) for suite in suites if not needs_model(suite)]
+    loaded: tuple[Row, Encoder | None] | None = None
+    for number_done, (row, suite) in enumerate([*alone, *left]):
+        total = len(alone) + len(left)
+        print(f"{number_done} of {total} done; now {row.name}: {suite}", file=sys.stderr, flush=True)
+        if loaded is None or loaded[0] != row:
+            loaded = (row, load(row, options.device))
+        limits = [one for one in (row.limit, options.limit) if one is not None]
+        command = f"retriever eval {suite} {' '.join(_arguments(row))}".strip()
+        request = EvaluationRequest(
+            suite, options.data, limit=min(limits, default=None), seed=options.seed, command=command
+        )
+        results.put(row.name, suite, evaluate(request, loaded[1]).to_json())
+
+
+def needs_model(suite: str) -> bool:
+    """Return whether any task of a suite needs an encoder."""
+    return any(task.needs_model for task in SUITES[suite])
+
+
+def load(row: Row, device: str) -> Encoder | None:
+    """Return a row's encoder."""
+    if not row.spec:
+        return None
+    encoder = load_encoder(row.spec, device=device, **row.options)
+    return encoder if row.instructed else WithoutInstruction(encoder)
+
+
+def page(results: Results) -> str:
+    """Return the text of docs/evaluation.md: a table of headline scores a suite, and what they mean."""
+    lines = [
+        "# Evaluation",
+        "",
+        "Made by `python benchmarks/evaluation_table.py DATA`; do not edit. The numbers to beat: no encoder here is",
+        "fine-tuned on the project's data. A cell is the score with its 95 % bootstrap interval; a star marks a run",
+        "with a limit on the items of a task. A dash is not measured yet.",
+        "",
+        *_circumstances(results),
+    ]
+    for suite in SUITES:
+        lines += [f"## {suite}", "", *(f"- {task.name}: {task.summary}." for task in SUITES[suite]), ""]
+        lines += [*_suite_table(results, suite), ""]
+    lines += ["## What the metrics mean", "", *table(["metric", "meaning"], [[k, v] for k, v in METRICS.items()]), ""]
+    return "\n".join(lines)
+
+
+def _suite_table(results: Results, suite: str) -> list[str]:
+    names = [row.name for row in ROWS] if needs_model(suite) else ["no encoder"]
+    found = {name: results.cells[name][suite] for name in names if suite in results.cells.get(name, {})}
+    figures = dict.fromkeys(
+        (score["task"], score["metric"]) for one in found.values() for score in one["scores"] if score["headline"]
+    )
+    if not found:
+        return ["Not measured yet."]
+    header = ["encoder", "mean", *(f"{task}: {metric}" for task, metric in figures)]
+    rows = []
+    for name in names:
+        one = found.get(name)
+        if one is None:
+            rows.append([name, *["-"] * (len(header) - 1)])
+            continue
+        scores = {(score["task"], score["metric"]): score for score in one["scores"]}
+        star = "" if one["limit"] is None else "*"
+        mean = "-" if one["mean"] is None else number(one["mean"])
+        rows.append([f"{name}{star}", mean, *(_cell(scores.get(figure)) for figure in figures)])
+    missing = [name for name in names if name not in found]
+    lines = table(header, rows)
+    return [*lines, "", f"Not measured yet: {'; '.join(missing)}."] if missing else lines
+
+
+def _cell(score: Mapping[str, Any] | None) -> str:
+    if score is None:
+        return "-"
+    return f"{number(score['value'])} [{number(score['low'])}, {number(score['high'])}]"
+
+
+def _circumstances(results: Results) -> list[str]:
+    """Return where, when and how the cells were measured."""
+    cells = [one for row in results.cells.values() for one in row.values()]
+    if not cells:
+        return ["Nothing is measured yet.", ""]
+    dates = sorted(one["date"][:10] for one in cells)
+    limits = sorted({one["limit"] for one in cells if one["limit"] is not None})
+    machines = {f"{one['machine']['processor']}, {one['machine']['cores']} cores" for one in cells}
+    accelerators = {one["machine"]["accelerator"] for one in cells} - {None}
+    packages = results.machine.get("packages", {})
+    rows = {
+        "dates": " to ".join(dict.fromkeys([dates[0], dates[-1]])),
+        "machine": "; ".join(sorted(machines | accelerators)),
+        "packages": ", ".join(f"{name} {version}" for name, version in packages.items()),
+        "seed": ", ".join(sorted({str(one["seed"]) for one in cells})),
+        "limits": ", ".join(map(str, limits)) or "none",
+        "items": "in benchmarks/results/evaluation.json, with fingerprints, commands and all other figures",
+    }
+    return [*table(["", ""], [[name, value] for name, value in rows.items()]), ""]
+
+
+def _arguments(row: Row) -> list[str]:
+    settings = [f"--{name.replace('_', '-')} {value}" for name, value in row.options.items()]
+    return [*([f"--encoder {row.spec}"] if row.spec else []), *settings]
+
+
+if __name__ == "__main__":
+    main()

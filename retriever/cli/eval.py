@@ -1,0 +1,114 @@
+"""`retriever eval`: how good an encoder is, on one suite or on all."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retriever.cli import output
+from retriever.cli.options import DeviceOption, JsonOption
+
+if TYPE_CHECKING:
+    from retriever.services.evaluating import EvaluationProgress
+    from retriever.services.evaluation_requests import EvaluationRequest
+    from retriever.services.evaluation_results import Evaluation
+
+
+def evaluate(  # noqa: PLR0913 - one parameter per option
+    context: typer.Context,
+    suite: Annotated[
+        str,
+        typer.Argument(help="awareness, robustness, ice, generic, instructed-retrieval, index, or all."),
+    ],
+    data: Annotated[Path, typer.Option(help="The folder with the suite's files.")] = Path("data"),
+    encoder: Annotated[str, typer.Option(help="A name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
+    against: Annotated[str | None, typer.Option(help="Another encoder, for paired differences.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="A task of the suite; repeatable. All by default.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Most items a task looks at, for a quick look.")] = None,
+    seed: Annotated[int, typer.Option(help="Of sampling, clustering and resampling.")] = 0,
+    pooling: Annotated[str | None, typer.Option(help="How --encoder pools its hidden states.")] = None,
+    steps: Annotated[int | None, typer.Option(help="K soft or generated tokens of --encoder.")] = None,
+    look_ahead: Annotated[int | None, typer.Option(help="L look-ahead tokens of --encoder.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write Markdown to this .md file, and a picture beside it as .svg.")
+    ] = None,
+    trec: Annotated[
+        Path | None, typer.Option(help="Write the runs and qrels of --encoder's retrieval tasks to this folder.")
+    ] = None,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Measure an encoder: every score with its 95 % bootstrap interval.
+
+    What is embedded and measured stays in the cache: an interrupted run goes on, a second suite is cheap.
+
+    Example: retriever eval awareness --data data --encoder instemb --against minilm --limit 200 --report awareness.md
+    """
+    from retriever.services.evaluating import document
+    from retriever.services.evaluation_requests import requests
+    from retriever.services.report import check_report, write_report
+
+    if report is not None:
+        check_report(report)
+    options = {"tasks": tuple(task or ()), "limit": limit, "seed": seed, "command": output.command_line(context)}
+    asked = requests(suite, data, **options, trec=trec)
+    settings = {"pooling": pooling, "steps": steps, "look_ahead": look_ahead}
+    ours = _evaluate(asked, encoder, device=device, **settings)
+    theirs = [] if against is None else _evaluate([replace(one, trec=None) for one in asked], against, device=device)
+    if report is not None:
+        write_report(report, ours, theirs)
+    if json:
+        output.document(document(ours, theirs))
+    else:
+        _render(ours, theirs)
+
+
+def _evaluate(asked: list["EvaluationRequest"], name: str, **options: str | int | None) -> list["Evaluation"]:
+    """Return one evaluation a request; an encoder is loaded only where one is needed."""
+    from retriever import load_encoder
+    from retriever.services.evaluating import evaluate as measure
+
+    loaded = load_encoder(name, **options) if any(one.needs_encoder for one in asked) else None  # type: ignore[arg-type]
+    line = output.ProgressLine()
+    try:
+        return [measure(one, loaded, progress=lambda state: line.tell(_progress(state))) for one in asked]
+    finally:
+        line.close()
+
+
+def _progress(state: "EvaluationProgress") -> str:
+    text = f"{state.suite} {state.number}/{state.tasks} {state.task}"
+    if state.embedding is None:
+        return text
+    at = state.embedding
+    rate = at.done / at.seconds if at.seconds else 0.0
+    return f"{text}: {at.done} of {at.total} texts, {rate:.0f} texts/s, {output.format_seconds(at.left)} left"
+
+
+def _render(ours: list["Evaluation"], theirs: list["Evaluation"]) -> None:
+    from retriever.services.evaluation_results import compare
+    from retriever.services.report import interval, number, verdict
+
+    for place, one in enumerate(ours):
+        output.result(output.style(output.printable(f"{one.suite}: {one.name}"), "cyan"))
+        header = ["task", "metric", "value", "95 % interval", "items"]
+        rows = [[each.task, each.metric, number(each.value), interval(each), each.items] for each in one.scores]
+        if theirs:
+            header += ["against", "difference", ""]
+            pairs = {(pair.ours.task, pair.ours.metric): pair for pair in compare(one, theirs[place])}
+            for row, score in zip(rows, one.scores, strict=True):
+                pair = pairs.get((score.task, score.metric))
+                row += (
+                    ["-", "-", ""]
+                    if pair is None
+                    else [
+                        number(pair.theirs.value),
+                        f"{pair.difference.value:+.2f} [{pair.difference.low:+.2f}, {pair.difference.high:+.2f}]",
+                        verdict(pair),
+                    ]
+                )
+        output.table(header, rows)
+        output.result("" if one.mean is None else f"mean of the headline scores: {number(one.mean)}")
+    for note in dict.fromkeys(note for one in [*ours, *theirs] for note in one.notes):
+        output.say(note)

@@ -1,0 +1,229 @@
+"""The suite `instructed-retrieval`: queries whose relevant documents change with the instruction.
+
+Restaurant reviews are labelled with aspects and what was said of each. An instruction asks for the reviews that
+complain about one aspect, or praise it; relevant are the rows that hold that aspect with that polarity. Queries come in
+two kinds: some name the aspect (`NAMING`), so that the instruction adds the polarity; others name nothing (`OPEN`), so
+that it decides everything. The changed instruction turns the polarity, and for open queries the aspect as well. A
+review that complains about one side of an aspect and praises another is relevant to both and counts as not removed.
+
+With five aspects a file has 6 x 5 x 2 + 6 x 5 x 2 = 120 pairs of a query and an instruction, each of them changed
+once; a pair that nothing is relevant to is left out. The wordings of a query are not independent of each other, which
+the intervals do not know.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+from retriever.core.errors import InputError
+from retriever.core.types import Document
+from retriever.evaluation.retrieval_metrics import p_mrr_values, ranking_measures
+from retriever.evaluation.rows import LabelledRow, read_rows, sample
+from retriever.evaluation.scores import Score, mean_score
+from retriever.evaluation.suites import Bench, Ranking
+from retriever.evaluation.trec import export
+
+MAMS = "aspects_mams.jsonl"
+ACOS = "aspects_restaurant_acos.jsonl"
+DOCUMENTS = 1500
+"""Most reviews of a file that are searched: they are read under ten instructions."""
+
+Polarity = Literal["negative", "positive"]
+POLARITIES: tuple[Polarity, ...] = get_args(Polarity)
+
+VERBS: Mapping[Polarity, str] = {"negative": "complain about", "positive": "praise"}
+INSTRUCTION = "Find reviews that {verb} the {aspect}."
+NAMING = (
+    "reviews about the {aspect}",
+    "what guests say about the {aspect}",
+    "opinions on the {aspect}",
+    "{aspect}",
+    "how was the {aspect}?",
+    "comments that mention the {aspect} of the restaurant",
+)
+OPEN = (
+    "restaurant reviews",
+    "what guests say",
+    "opinions of people who ate there",
+    "how was it?",
+    "comments about an evening out",
+    "experiences at this place",
+)
+MAMS_ASPECTS: Mapping[str, tuple[str, ...]] = {
+    "food": ("food",),
+    "service": ("service", "staff"),
+    "atmosphere": ("ambience",),
+    "prices": ("price",),
+    "menu": ("menu",),
+}
+ACOS_ASPECTS: Mapping[str, tuple[str, ...]] = {
+    "food": ("FOOD#GENERAL", "FOOD#QUALITY", "FOOD#STYLE_OPTIONS"),
+    "service": ("SERVICE#GENERAL",),
+    "atmosphere": ("AMBIENCE#GENERAL",),
+    "prices": ("FOOD#PRICES", "DRINKS#PRICES", "RESTAURANT#PRICES"),
+    "drinks": ("DRINKS#QUALITY", "DRINKS#STYLE_OPTIONS"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an instruction asks for.
+
+    Attributes:
+        aspect: of the restaurant, in plain words.
+        polarity: what is said of it.
+    """
+
+    aspect: str
+    polarity: Polarity
+
+    @property
+    def instruction(self) -> str:
+        """The need as a sentence."""
+        return INSTRUCTION.format(verb=VERBS[self.polarity], aspect=self.aspect)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One query under one instruction.
+
+    Attributes:
+        query: its text.
+        need: what the instruction asks for.
+        changed: what the changed instruction asks for.
+    """
+
+    query: str
+    need: Need
+    changed: Need
+
+    @property
+    def id(self) -> str:
+        """Unique within a file, without white space, as TREC's formats ask for."""
+        return _id(self.query, self.need)
+
+    @property
+    def changed_id(self) -> str:
+        """The id of the same query under the changed instruction."""
+        return _id(self.query, self.changed)
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """Labelled reviews and the words their labels go by.
+
+    Attributes:
+        documents: the reviews.
+        labels: per document id, the (category, polarity) pairs it holds.
+        aspects: per aspect in plain words, the categories that mean it.
+    """
+
+    documents: Sequence[Document]
+    labels: Mapping[str, frozenset[tuple[str, str]]]
+    aspects: Mapping[str, tuple[str, ...]]
+
+    @cached_property
+    def relevant(self) -> Mapping[Need, frozenset[str]]:
+        """The ids of the reviews that answer every need."""
+        return {need: self._holding(need) for need in _needs(list(self.aspects))}
+
+    def _holding(self, need: Need) -> frozenset[str]:
+        wanted = {(category, need.polarity) for category in self.aspects[need.aspect]}
+        return frozenset(document for document, held in self.labels.items() if held & wanted)
+
+
+def mams(bench: Bench) -> Iterator[Score]:
+    """Yield nDCG@10 and p-MRR, times 100, on MAMS, whose sentences all hold two aspects of different polarity."""
+    return _scores(bench, "mams", MAMS, MAMS_ASPECTS)
+
+
+def acos(bench: Bench) -> Iterator[Score]:
+    """Yield nDCG@10 and p-MRR, times 100, on the restaurant sentences of ACOS."""
+    return _scores(bench, "acos", ACOS, ACOS_ASPECTS)
+
+
+def pairs(aspects: Sequence[str]) -> list[Asked]:
+    """Return every query under every instruction it goes with, and what that instruction changes to.
+
+    A naming query keeps its aspect and turns its polarity; an open one also goes on to the next aspect. So the changed
+    instruction of a query is always one that it is searched under itself.
+    """
+    asked = []
+    for need in _needs(aspects):
+        after = aspects[(aspects.index(need.aspect) + 1) % len(aspects)]
+        turned: Polarity = "positive" if need.polarity == "negative" else "negative"
+        asked += [Asked(one.format(aspect=need.aspect), need, Need(need.aspect, turned)) for one in NAMING]
+        asked += [Asked(one, need, Need(after, turned)) for one in OPEN]
+    return asked
+
+
+def _scores(bench: Bench, task: str, file: str, aspects: Mapping[str, tuple[str, ...]]) -> Iterator[Score]:
+    limit = DOCUMENTS if bench.limit is None else min(bench.limit, DOCUMENTS)
+    reviews = _read(sample(read_rows(bench.data, file), limit, seed=bench.seed), aspects)
+    asked = [one for one in pairs(list(aspects)) if reviews.relevant[one.need]]
+    removed = _removed(asked, reviews)
+    if not removed:
+        problem = "no aspect with both complaints and praise"
+        raise InputError(f"{bench.data / file} has {problem}.", hint="Raise --limit, or check the labels.")
+    found = bench.search(
+        reviews.documents,
+        [one.query for one in asked],
+        instructions=[one.need.instruction for one in asked],
+        mode="dense",
+        k=len(reviews.documents),  # the ranks of documents that lost their relevance reach all the way down
+    )
+    rankings: dict[str, Ranking] = {one.id: ranking for one, ranking in zip(asked, found, strict=True)}
+    relevant = {one.id: dict.fromkeys(reviews.relevant[one.need], 1) for one in asked}
+    export(bench.trec, task, rankings, relevant)
+    note = f"dense, {len(asked)} pairs of query and instruction, {len(reviews.documents)} reviews"
+    yield mean_score(
+        task,
+        "nDCG@10",
+        ranking_measures(rankings, relevant, ["nDCG@10"])["nDCG@10"],
+        seed=bench.seed,
+        scale=100,
+        headline=True,
+        note=note,
+    )
+    changed = {one.id: rankings[one.changed_id] for one in asked if one.id in removed}
+    values = p_mrr_values(rankings, changed, removed)
+    yield mean_score(task, "p-MRR", values, seed=bench.seed, scale=100, headline=True, note=note)
+
+
+def _removed(asked: Sequence[Asked], reviews: Reviews) -> dict[str, frozenset[str]]:
+    """Return, per id of a pair, the reviews that its changed instruction makes irrelevant.
+
+    A pair is left out where there is no such review, or where nothing is relevant to the changed instruction.
+    """
+    removed = {one.id: reviews.relevant[one.need] - reviews.relevant[one.changed] for one in asked}
+    searched = {one.id for one in asked}
+    return {one.id: removed[one.id] for one in asked if removed[one.id] and one.changed_id in searched}
+
+
+def _read(rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]) -> Reviews:
+    labels: dict[str, frozenset[tuple[str, str]]] = {}
+    documents = []
+    for row in rows:
+        document = Document(row.get("id", str), row.get("text", str))
+        if document.id in labels:
+            raise row.problem(f"the id {document.id!r} is that of an earlier review")
+        labels[document.id] = frozenset(_label(row, one) for one in row.get("aspects", list))
+        documents.append(document)
+    return Reviews(documents, labels, aspects)
+
+
+def _label(row: LabelledRow, aspect: object) -> tuple[str, str]:
+    if isinstance(aspect, Mapping):
+        category, polarity = aspect.get("aspect"), aspect.get("polarity")
+        if isinstance(category, str) and isinstance(polarity, str):
+            return category, polarity
+    raise row.problem("an entry of 'aspects' lacks its aspect or polarity")
+
+
+def _needs(aspects: Sequence[str]) -> list[Need]:
+    return [Need(aspect, polarity) for aspect in aspects for polarity in POLARITIES]
+
+
+def _id(query: str, need: Need) -> str:
+    return "-".join([*query.split(), "under", need.aspect, need.polarity])

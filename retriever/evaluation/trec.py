@@ -1,0 +1,127 @@
+"""Rankings and judgements in TREC's text formats, for any other tool to read."""
+
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from retriever.core.errors import UsageError
+from retriever.core.paths import sync_directory
+from retriever.evaluation.suites import Ranking
+
+DEFAULT_TAG = "retriever"
+
+
+def write_run(path: Path, rankings: Mapping[str, Ranking], *, tag: str = DEFAULT_TAG) -> None:
+    """Write rankings as a TREC run, one ``qid Q0 docid rank score tag`` a line, ranks from 1.
+
+    Readers sort by score and break ties their own way, so a score that does not fall is written as the next smaller
+    single-precision number: every reader then sees the order given here.
+
+    Args:
+        path: the file to write; it appears whole or not at all.
+        rankings: per query id, document ids with scores, best first.
+        tag: name of the run.
+
+    Raises:
+        UsageError: an id or the tag is empty or holds white space, or a score rises with the rank.
+    """
+    _write(path, _run_lines(rankings, tag))
+
+
+def write_qrels(path: Path, relevant: Mapping[str, Mapping[str, int]]) -> None:
+    """Write judgements as TREC qrels, one ``qid 0 docid relevance`` a line, ids in ascending order within a query.
+
+    Args:
+        path: the file to write; it appears whole or not at all.
+        relevant: per query id, the relevance of document ids; 0 is judged and not relevant.
+
+    Raises:
+        UsageError: an id is empty or holds white space.
+    """
+    _write(path, _qrels_lines(relevant))
+
+
+def export(
+    folder: Path | None, name: str, rankings: Mapping[str, Ranking], relevant: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Write ``NAME.run`` and ``NAME.qrels`` to a folder; nothing where there is none.
+
+    Args:
+        folder: an existing folder.
+        name: of the task. White space in it, and in query ids, becomes hyphens.
+        rankings: as for `write_run`.
+        relevant: as for `write_qrels`.
+
+    Raises:
+        UsageError: two query ids become one, or what `write_run` and `write_qrels` refuse.
+    """
+    if folder is None:
+        return
+    fields = {query: "-".join(query.split()) for query in relevant}
+    if len(set(fields.values())) < len(fields):
+        raise UsageError(f"Query ids of {name} differ in white space alone.", hint="TREC files cannot hold them.")
+    stem = "-".join(name.split())
+    write_run(folder / f"{stem}.run", {fields[query]: found for query, found in rankings.items()}, tag=stem)
+    write_qrels(folder / f"{stem}.qrels", {fields[query]: judged for query, judged in relevant.items()})
+
+
+def _run_lines(rankings: Mapping[str, Ranking], tag: str) -> Iterable[str]:
+    _check_field(tag, "tag")
+    for query, ranking in rankings.items():
+        _check_field(query, "query id")
+        falling = strictly_falling([score for _, score in ranking])
+        for rank, ((document, _), score) in enumerate(zip(ranking, falling, strict=True), start=1):
+            _check_field(document, "document id")
+            yield f"{query} Q0 {document} {rank} {score!r} {tag}\n"
+
+
+def _qrels_lines(relevant: Mapping[str, Mapping[str, int]]) -> Iterable[str]:
+    for query, judged in relevant.items():
+        _check_field(query, "query id")
+        for document in sorted(judged):
+            _check_field(document, "document id")
+            yield f"{query} 0 {document} {judged[document]}\n"
+
+
+def strictly_falling(scores: Iterable[float]) -> list[float]:
+    """Return the scores in single precision, each below the one before it.
+
+    A score that is not below the one before becomes the next smaller number, so that equal scores keep their order in
+    tools that break ties by id, descending as trec_eval does or ascending.
+
+    Raises:
+        UsageError: a score is higher than the one before it, or not a number.
+    """
+    falling: list[float] = []
+    previous, lowest = math.inf, np.float32(np.inf)
+    for score in scores:
+        if not score <= previous:
+            raise UsageError(f"A score of {score} follows one of {previous}.", hint="Rankings go best first.")
+        previous = score
+        lowest = min(np.float32(score), np.nextafter(lowest, np.float32(-np.inf)))
+        falling.append(float(lowest))
+    return falling
+
+
+def _check_field(field: str, what: str) -> None:
+    if not field or any(character.isspace() for character in field):
+        raise UsageError(f"The {what} {field!r} is empty or holds white space.", hint="TREC files part fields by it.")
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Write a text file by way of a draft beside it, on the disk before it takes its name."""
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)

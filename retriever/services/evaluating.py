@@ -1,0 +1,287 @@
+"""Running a suite: task by task, each kept when it is done, so that an interrupted evaluation goes on where it was.
+
+Nothing is caught: a task that cannot run ends the evaluation with its own error, and what was finished before it stays.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from retriever.core.errors import InputError, UsageError
+from retriever.core.fingerprint import file_hash, json_hash
+from retriever.core.paths import cache_dir
+from retriever.core.protocols import Encoder
+from retriever.core.types import JSON, Embeddings, Encoded
+from retriever.evaluation.scores import Score
+from retriever.evaluation.suites import Bench, Task, find_suite
+from retriever.services.embedding_cache import CachedEncoder, EmbeddingProgress
+from retriever.services.embedding_store import FILE, EmbeddingCache
+from retriever.services.encoding import describe
+from retriever.services.evaluation_requests import EvaluationRequest
+from retriever.services.evaluation_results import (
+    SCHEMA_VERSION,
+    Evaluation,
+    compare,
+    score_from_file,
+    score_to_file,
+    write_json,
+)
+from retriever.services.search_path import IndexSearchPath
+from retriever.services.workspace import versions
+from retriever.store.connection import utc_now
+
+RUN_FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationProgress:
+    """How far an evaluation is.
+
+    Attributes:
+        suite: the suite's name.
+        task: the task that runs.
+        number: its place among the tasks, from 1.
+        tasks: how many there are.
+        embedding: how far its embedding is; None at its start.
+    """
+
+    suite: str
+    task: str
+    number: int
+    tasks: int
+    embedding: EmbeddingProgress | None = None
+
+
+Progress = Callable[[EvaluationProgress], None]
+
+
+def evaluate(
+    request: EvaluationRequest,
+    encoder: Encoder | None = None,
+    *,
+    progress: Progress | None = None,
+    folder: Path | None = None,
+) -> Evaluation:
+    """Run the tasks of a suite that have not been run before, and return the scores of all.
+
+    A task is kept under what it depends on: suite, encoder with its settings, limit, seed, the contents of the data
+    files, and the code that measures. The file of the whole run is written beside them.
+
+    Args:
+        request: what to measure.
+        encoder: what is measured; None where no task needs a model.
+        progress: called at the start of every task and after every chunk of texts embedded.
+        folder: where embeddings and runs are kept; by default ``evaluation`` in the user's cache.
+
+    Raises:
+        UsageError: a task needs an encoder and there is none.
+        InputError: a data file is missing or bad; file and row are named.
+    """
+    if encoder is None and request.needs_encoder:
+        raise UsageError(f"The suite {request.suite} needs an encoder.", hint="Name one with --encoder.")
+    kept = folder or cache_dir() / "evaluation"
+    description: dict[str, JSON] = {} if encoder is None or not request.needs_encoder else describe(encoder)
+    data = data_hashes(request)
+    run = kept / "runs" / f"{request.suite}-{_run_hash(request, description, data)[:20]}"
+    scores: list[Score] = []
+    seconds: dict[str, float] = {}
+    truncated = getattr(encoder, "truncated", 0)
+    with _bench(request, encoder or NoEncoder(), kept) as (bench, cache, teller):
+        for number, task in enumerate(request.chosen, start=1):
+            teller.start(progress, EvaluationProgress(request.suite, task.name, number, len(request.chosen)))
+            file = run / f"task-{task.name}.json"
+            done = (_saved(file) if request.trec is None else None) or _measured(file, task, bench)
+            scores += done.scores
+            seconds[task.name] = done.seconds
+        notes = list(cache.notes)
+    if cut := getattr(encoder, "truncated", 0) - truncated:
+        notes.append(f"{cut} texts were cut to the encoder's limit.")
+    evaluation = Evaluation(
+        suite=request.suite,
+        encoder=description,
+        scores=scores,
+        seconds=seconds,
+        seed=request.seed,
+        limit=request.limit,
+        data=data,
+        command=request.command,
+        date=utc_now(),
+        machine=machine(),
+        versions=versions(),
+        notes=notes,
+    )
+    evaluation.save(run / RUN_FILE)
+    return evaluation
+
+
+def document(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> dict[str, Any]:
+    """Return the documented JSON object of an evaluation run.
+
+    Args:
+        ours: one evaluation a suite.
+        theirs: those of the encoder it is measured against, in the same order; or none.
+    """
+    pairs = [pair for one, other in zip(ours, theirs, strict=True) for pair in compare(one, other)] if theirs else []
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluations": [one.to_json() for one in ours],
+        "against": [one.to_json() for one in theirs],
+        "differences": [pair.to_json() for pair in pairs],
+    }
+
+
+def data_hashes(request: EvaluationRequest) -> dict[str, str | None]:
+    """Return the SHA-256 of every data file of the suite; None for one that is not there."""
+    names = dict.fromkeys(name for task in find_suite(request.suite) for name in task.files)
+    paths = {name: request.data / name for name in names}
+    return {name: file_hash(path) if path.is_file() else None for name, path in paths.items()}
+
+
+def machine() -> dict[str, JSON]:
+    """Return what timings depend on: processor, cores, and the accelerator where one is in use."""
+    processor = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        lines = information.read_text(encoding="utf-8", errors="replace").splitlines()
+        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
+    torch: Any = sys.modules.get("torch")
+    accelerated = torch is not None and torch.cuda.is_available()
+    return {
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "accelerator": str(torch.cuda.get_device_name(0)) if accelerated else None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A finished task."""
+
+    scores: list[Score]
+    seconds: float
+
+
+class _Teller:
+    """Adds the running task to what the cache tells of its embedding."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._state: EvaluationProgress | None = None
+
+    def start(self, progress: Progress | None, state: EvaluationProgress) -> None:
+        self._progress, self._state = progress, state
+        if progress is not None:
+            progress(state)
+
+    def embedding(self, embedding: EmbeddingProgress) -> None:
+        if self._progress is not None and self._state is not None:
+            self._progress(replace(self._state, embedding=embedding))
+
+
+@contextmanager
+def _bench(
+    request: EvaluationRequest, encoder: Encoder, folder: Path
+) -> Iterator[tuple[Bench, EmbeddingCache, _Teller]]:
+    """Yield what tasks work with, its cache and who tells of its progress."""
+    teller = _Teller()
+    with EmbeddingCache(folder / FILE) as cache:
+        cached = CachedEncoder(encoder, cache, on_progress=teller.embedding)
+        with IndexSearchPath(cached) as search:
+            bench = Bench(request.data, cached, search, request.limit, request.seed, _trec_folder(request))
+            yield bench, cache, teller
+
+
+def _trec_folder(request: EvaluationRequest) -> Path | None:
+    """Return the suite's folder for TREC files, made now."""
+    if request.trec is None:
+        return None
+    folder = request.trec / request.suite
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}.", hint="Choose another --trec.") from error
+    return folder
+
+
+def _measured(file: Path, task: Task, bench: Bench) -> _Done:
+    """Run a task and keep what it found."""
+    started = time.monotonic()
+    scores = list(task.run(bench))
+    done = _Done(scores, time.monotonic() - started)
+    write_json(file, {"seconds": done.seconds, "scores": [score_to_file(score) for score in scores]})
+    return done
+
+
+def _saved(file: Path) -> _Done | None:
+    """Return a task that was finished before; None where there is none, or none that can be read."""
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        return _Done([score_from_file(score) for score in stored["scores"]], float(stored["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _run_hash(request: EvaluationRequest, encoder: Mapping[str, JSON], data: Mapping[str, str | None]) -> str:
+    """Return the hash of all that the scores depend on; which of the tasks are asked for is not among it."""
+    depends: dict[str, JSON] = {
+        "suite": request.suite,
+        "encoder": encoder,
+        "limit": request.limit,
+        "seed": request.seed,
+        "data": cast("Mapping[str, JSON]", data),
+        "version": versions()["retriever"],
+        "code": _code_hash(),
+    }
+    return json_hash(depends)
+
+
+def _code_hash() -> str:
+    """Return a hash of the modules that measure, so that no score outlives the code that gave it."""
+    import retriever.evaluation
+
+    digest = hashlib.sha256()
+    for file in sorted(Path(str(retriever.evaluation.__file__)).parent.iterdir()):
+        if file.suffix in (".py", ".json"):
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+class NoEncoder:
+    """Stands where no task needs a model; implements the `Encoder` contract by refusing."""
+
+    dim = 1
+    fingerprint = "none"
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        instruction: str = "",
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> Embeddings:
+        """Refuse."""
+        raise UsageError("This task was said to need no encoder.", hint="Set needs_model in its row of SUITES.")
+
+    def encode_many(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> list[Embeddings]:
+        """Refuse."""
+        return [self.encode(texts)]
+
+    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
+        """Refuse."""
+        return Encoded(self.encode(texts), [])

@@ -1,0 +1,87 @@
+from collections import Counter
+
+import pytest
+from label_fakes import write_rows
+
+from retriever.core.errors import InputError
+from retriever.evaluation.labelled import LabelledText, LabelSource, balanced_sample, labels_at, load_texts
+from retriever.evaluation.partners import FIRST_ALONE, PAIR_KINDS, SECOND_ALONE, build_pairs, build_triplets
+from retriever.evaluation.splits import split_of
+
+SOURCE = LabelSource("own", "own.jsonl", ("genre", "era"), labels_at("labels.genre", "meta.era"))
+
+
+def row(text, genre, era):
+    return {"text": text, "labels": {"genre": genre}, "meta": {"era": era}}
+
+
+def test_any_corpus_with_two_labels_is_a_source(tmp_path):
+    rows = [row("one", "rock", "old"), row("two", "jazz", "new"), row("one", "rock", "old"), row("odd", "rock", "old")]
+    write_rows(tmp_path, SOURCE.file, [*rows, row("odd", "jazz", "old")])
+    assert load_texts(tmp_path, SOURCE) == [LabelledText("one", ("rock", "old")), LabelledText("two", ("jazz", "new"))]
+
+
+def test_one_label_alone_is_no_criterion(tmp_path):
+    write_rows(tmp_path, SOURCE.file, [row("one", "rock", "old"), row("two", "jazz", "old")])
+    with pytest.raises(InputError, match=r"own.jsonl: fewer than two kinds of era are left among its 2 rows"):
+        load_texts(tmp_path, SOURCE)
+
+
+def test_a_balanced_sample_fills_the_cells_evenly():
+    cells = {("a", "x"): 50, ("a", "y"): 3, ("b", "x"): 20, ("b", "y"): 20}
+    texts = [LabelledText(f"{cell}{number}", cell) for cell, count in cells.items() for number in range(count)]
+    taken = balanced_sample(texts, 33, seed=0)
+    assert Counter(one.labels for one in taken) == {("a", "x"): 10, ("a", "y"): 3, ("b", "x"): 10, ("b", "y"): 10}
+    assert taken == sorted(taken, key=texts.index)
+    assert set(balanced_sample(texts, 20, seed=0)) < set(taken)
+    assert balanced_sample(texts, 33, seed=0) == taken != balanced_sample(texts, 33, seed=1)
+    assert balanced_sample(texts, 1000, seed=0) == texts
+
+
+LABELS = [(first, second) for first in "abc" for second in "xy" for _ in range(4)]
+
+
+def shared(one, other):
+    return (LABELS[one][0] == LABELS[other][0], LABELS[one][1] == LABELS[other][1])
+
+
+def test_triplets_share_one_label_each_way():
+    drawn = build_triplets(LABELS, per_anchor=3, seed=0, what="x")
+    assert drawn.anchors.tolist() == list(range(24))
+    assert drawn.rows.shape == (2, 24, 3)
+    for kind in (FIRST_ALONE, SECOND_ALONE):
+        pairs = [(anchor, row) for anchor, rows in zip(drawn.anchors, drawn.of(kind), strict=True) for row in rows]
+        assert {shared(*pair) for pair in pairs} == {kind}
+    assert len(set(drawn.of(FIRST_ALONE).ravel().tolist())) > 12
+
+
+def test_pairs_come_in_all_four_kinds_and_never_with_oneself():
+    drawn = build_pairs(LABELS, seed=0, what="x")
+    for kind, rows in zip(PAIR_KINDS, drawn.rows[:, :, 0], strict=True):
+        assert {shared(*pair) for pair in zip(drawn.anchors, rows, strict=True)} == {kind}
+        assert all(anchor != row for anchor, row in zip(drawn.anchors, rows, strict=True))
+    assert drawn.shares(0).tolist() == [True, True, False, False]
+    assert drawn.shares(1).tolist() == [True, False, True, False]
+
+
+def test_one_seed_draws_the_same_partners():
+    first, again, other = (build_triplets(LABELS, per_anchor=3, seed=seed, what="x").rows for seed in (4, 4, 5))
+    assert first.tolist() == again.tolist() != other.tolist()
+
+
+def test_a_text_without_both_partners_is_no_anchor():
+    labels = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "z")]
+    assert build_triplets(labels, per_anchor=2, seed=0, what="x").anchors.tolist() == [0]
+    with pytest.raises(InputError, match=r"^own.jsonl: no text has partners"):
+        build_triplets([("a", "x"), ("b", "y")], per_anchor=2, seed=0, what="own.jsonl")
+    with pytest.raises(InputError, match=r"^own.jsonl: no text has partners"):
+        build_pairs(labels, seed=0, what="own.jsonl")
+
+
+def test_splits_by_the_known_digest_of_abc():
+    # SHA-256 of "abc" begins with ba7816bf, of "" with e3b0c442, of "a" with ca978112
+    assert 0xBA7816BF % 10 == 9
+    assert split_of("abc") == split_of("  ABC\n") == "test"
+    assert 0xE3B0C442 % 10 == 0
+    assert split_of("") == "train"
+    assert Counter(split_of(str(number)) for number in range(2000))["dev"] == pytest.approx(200, abs=40)
