@@ -72,9 +72,9 @@ class Backbone:
         """Return the input embeddings (T, d) of one row of ids."""
         return self.embed(torch.tensor(ids, dtype=torch.long, device=self.device))
 
-    def new_cache(self, room: int) -> Cache:
+    def new_cache(self, positions: int) -> Cache:
         """Return an empty key-value cache that can be cropped back, with room for that many positions at once."""
-        return new_cache(self.model.config, room)
+        return new_cache(self.model.config, positions)
 
     def forward(
         self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: Cache | None = None

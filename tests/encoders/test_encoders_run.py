@@ -48,3 +48,21 @@ def test_room_for_all_columns_is_made_once(backbone, monkeypatch):
     monkeypatch.setattr(GrowingLayer, "_grow", lambda layer, *rest: made.append(layer) or real(layer, *rest))
     batch, _, _ = read(backbone("llama", "float32"), 3, monkeypatch)
     assert len(made) == len(set(map(id, made))) == len(batch.cache.layers)
+
+
+def test_all_layers_share_one_piece_of_memory(backbone, monkeypatch):
+    batch, _, _ = read(backbone("llama", "float32"), 3, monkeypatch)
+    buffers = [buffer for layer in batch.cache.layers for buffer in layer._buffers]
+    assert len({buffer.untyped_storage().data_ptr() for buffer in buffers}) == 1
+    assert len({buffer.data_ptr() for buffer in buffers}) == len(buffers)
+
+
+@torch.inference_mode()
+def test_what_outgrows_the_room_is_moved(model):
+    more = model.embed(torch.arange(20, 20 + 70).expand(3, -1))  # beyond the headroom
+    at_once, step_by_step = (PromptRun(model, ROWS, cached=True) for _ in range(2))
+    at_once.start()
+    step_by_step.start()
+    expected = at_once.extend(more)
+    found = torch.cat([step_by_step.extend(one) for one in more.split([1, 62, 3, 4], dim=1)], dim=1)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
