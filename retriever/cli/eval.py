@@ -30,6 +30,9 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     pooling: Annotated[str | None, typer.Option(help="How --encoder pools its hidden states.")] = None,
     steps: Annotated[int | None, typer.Option(help="K soft or generated tokens of --encoder.")] = None,
     look_ahead: Annotated[int | None, typer.Option(help="L look-ahead tokens of --encoder.")] = None,
+    factory: Annotated[
+        list[str] | None, typer.Option(help="A FAISS factory string for the suite index; repeatable.")
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write Markdown to this .md file, and a picture beside it as .svg.")
     ] = None,
@@ -51,7 +54,8 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
     if report is not None:
         check_report(report)
-    options = {"tasks": tuple(task or ()), "limit": limit, "seed": seed, "command": output.command_line(context)}
+    chosen = {"tasks": tuple(task or ()), "factories": tuple(factory or ()), "limit": limit, "seed": seed}
+    options = {**chosen, "command": output.command_line(context)}
     asked = requests(suite, data, **options, trec=trec)
     settings = {"pooling": pooling, "steps": steps, "look_ahead": look_ahead}
     ours = _evaluate(asked, encoder, device=device, **settings)

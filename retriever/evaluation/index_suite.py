@@ -57,14 +57,14 @@ class FactoryMeasure:
 
 
 def synthetic(bench: Bench) -> Iterator[Score]:
-    """Yield recall@10, times 100, and queries a second of four kinds of index over synthetic vectors.
+    """Yield recall@10, times 100, and queries a second of several kinds of index over synthetic vectors.
 
     A limit is that of the vectors.
     """
     size = VECTORS if bench.limit is None else min(bench.limit, VECTORS)
     vectors = clustered_vectors(size, DIM, clusters=min(CLUSTERS, size), seed=bench.seed)
     queries = queries_near(vectors, QUERIES, seed=bench.seed)
-    for measured in measure_factories(vectors, queries, default_factories(size), seed=bench.seed):
+    for measured in measure_factories(vectors, queries, bench.factories or default_factories(size), seed=bench.seed):
         note = f"{size} x {DIM} vectors, {measured.probes} probes, {measured.bytes_per_vector:.0f} bytes a vector"
         yield from factory_scores(measured, k=10, seed=bench.seed, note=note)
 

@@ -44,6 +44,7 @@ class Bench:
         limit: most items a task looks at; None for all.
         seed: of sampling, clustering and resampling.
         trec: an existing folder for the rankings and judgements of retrieval tasks; None to write none.
+        factories: FAISS factory strings that the `index` suite compares; empty for its own choice.
     """
 
     data: Path
@@ -52,6 +53,7 @@ class Bench:
     limit: int | None = None
     seed: int = 0
     trec: Path | None = None
+    factories: tuple[str, ...] = ()
 
 
 TaskFunction: TypeAlias = Callable[[Bench], Iterator[Score]]

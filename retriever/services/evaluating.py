@@ -195,7 +195,9 @@ def _bench(
     with EmbeddingCache(folder / FILE) as cache:
         cached = CachedEncoder(encoder, cache, on_progress=teller.embedding)
         with IndexSearchPath(cached) as search:
-            bench = Bench(request.data, cached, search, request.limit, request.seed, _trec_folder(request))
+            bench = Bench(
+                request.data, cached, search, request.limit, request.seed, _trec_folder(request), request.factories
+            )
             yield bench, cache, teller
 
 
@@ -236,6 +238,7 @@ def _run_hash(request: EvaluationRequest, encoder: Mapping[str, JSON], data: Map
         "encoder": encoder,
         "limit": request.limit,
         "seed": request.seed,
+        "factories": request.factories,
         "data": cast("Mapping[str, JSON]", data),
         "version": versions()["retriever"],
         "code": _code_hash(),

@@ -24,6 +24,7 @@ class EvaluationRequest:
         command: the command line to show beside the scores.
         trec: a folder for the rankings and judgements of retrieval tasks, made where there is none; what was measured
             before is then measured again.
+        factories: FAISS factory strings for the suite `index`; empty for its own choice.
     """
 
     suite: str
@@ -33,6 +34,7 @@ class EvaluationRequest:
     seed: int = 0
     command: str = ""
     trec: Path | None = None
+    factories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [task.name for task in find_suite(self.suite)]
@@ -43,6 +45,8 @@ class EvaluationRequest:
             raise UsageError(f"--limit is {self.limit}.", hint="A task needs at least 1 item.")
         if self.seed < 0:
             raise UsageError(f"--seed is {self.seed}.", hint="A seed is a whole number from 0.")
+        if self.factories and self.needs_encoder:
+            raise UsageError(f"The suite {self.suite} builds no index of its own.", hint="--factory goes with `index`.")
         if any(task.files for task in self.chosen) and not self.data.is_dir():
             raise InputError(f"{self.data} is not a folder.", hint="--data names the folder with the suite's files.")
 

@@ -112,6 +112,7 @@ def test_a_suite_without_a_model_loads_none(measure, monkeypatch):
         (["all", "--data", "data", "--task", "kettles"], 2, ["--task needs one suite"]),
         (["toys", "--data", "nowhere"], 1, ["nowhere is not a folder", "--data"]),
         (["toys", "--data", "data", "--limit", "0"], 2, ["--limit is 0"]),
+        (["toys", "--data", "data", "--factory", "Flat"], 2, ["suite toys builds no index", "--factory goes with"]),
         (["toys", "--data", "data", "--report", "found.txt"], 2, ["not a .md file"]),
         (["toys", "--data", "data", "--report", "no/found.md"], 1, ["no/found.md cannot be written"]),
         ([], 2, ["suite"]),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from retrieval_fakes import BagEncoder, bench, by_name
@@ -101,3 +103,8 @@ def test_the_task_compares_the_default_kinds(tmp_path):
     assert scores["Flat", "recall@10"].value == pytest.approx(100, abs=0.2)  # vectors are kept in half precision
     assert all(scores[factory, "recall@10"].value > 90 for factory in default_factories(300))
     assert default_factories(20_000) == ("Flat", "SQfp16", "IVF256,Flat", "HNSW32")
+
+
+def test_the_factories_asked_for_are_compared_and_no_others(tmp_path):
+    given = replace(bench(tmp_path, BagEncoder("unused"), limit=300), factories=("PQ8x4",))
+    assert {one.task for one in synthetic(given)} == {"PQ8x4"}
