@@ -1,0 +1,1 @@
+"""Training losses: functions of tensors that know no model."""
