@@ -162,7 +162,7 @@ class Searcher:
         Each answer comes from one state of the database, whatever is written meanwhile.
         """
         started = time.perf_counter()
-        request = replace(request, k=min(request.k, max(1, len(self._store.documents))))
+        request = replace(request, k=max(1, self._store.documents.count_to(request.k)))
         request = self._steadily(lambda: replace(request, mode=self._mode(request)))
         found = self._steadily(lambda: self._at_once(request, started))
         yield found.results

@@ -46,6 +46,10 @@ class Documents:
     def __len__(self) -> int:
         return self._db.number("SELECT COUNT(*) FROM documents")
 
+    def count_to(self, most: int) -> int:
+        """Return how many documents there are, or ``most`` without counting further: a million take milliseconds."""
+        return self._db.number("SELECT COUNT(*) FROM (SELECT 1 FROM documents LIMIT ?)", (most,))
+
     def ids(self) -> Iterator[str]:
         """Yield every document's id in ascending order; the documents may change meanwhile."""
         last = ""

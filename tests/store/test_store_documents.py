@@ -19,6 +19,7 @@ def test_equal_texts_are_stored_once(store, reviews):
     assert count(store, "contents") == store.documents.count_contents() == 2
     assert store.documents.get(["c", "none", "a"]) == {"c": reviews[2], "a": reviews[0]}
     assert len(store.documents) == 3
+    assert [store.documents.count_to(most) for most in (1, 3, 9)] == [1, 3, 3]
 
 
 def test_upsert_tells_what_changed(store, reviews):
