@@ -48,7 +48,7 @@ class Documents:
 
     def count_to(self, most: int) -> int:
         """Return how many documents there are, or ``most`` without counting further: a million take milliseconds."""
-        return self._db.number("SELECT COUNT(*) FROM (SELECT 1 FROM documents LIMIT ?)", (most,))
+        return self._db.number("SELECT COUNT(*) FROM (SELECT 1 FROM documents LIMIT ?)", (min(most, 1 << 62),))
 
     def ids(self) -> Iterator[str]:
         """Yield every document's id in ascending order; the documents may change meanwhile."""
