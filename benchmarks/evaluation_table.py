@@ -48,6 +48,22 @@ METRICS = {
 }
 
 
+FILES = {
+    "triplets_dmaste.jsonl": "anchor; same_X and same_Y; instructions: {X: text, Y: text}",
+    "aspects_restaurant_acos.jsonl": "id, text; aspects: list of {aspect, polarity}",
+    "aspects_mams.jsonl": "id, text; aspects: list of {aspect, polarity}",
+    "reviews_dmaste.jsonl": "text; labels: {category, polarity}",
+    "aspects_huliu.jsonl": "text; labels: {product}; aspects: list of {polarity}",
+    "retrieval_msmarco_corpus.jsonl": "id, text",
+    "retrieval_msmarco_queries.jsonl": "id, text; relevant: list of ids; instructions: list of texts",
+    "qa_fairytale.jsonl": "text, question, answer, split; meta: {story}",
+    "stsb.jsonl": "a, b, score, split",
+    "banking77.jsonl": "text, split; labels: {intent}",
+    "fewrel_nyt_pubmed.jsonl": "text, head, tail; labels: {relation}",
+}
+"""What a row of every data file holds; own data under the same names and keys is measured alike."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One encoder of the table: its name there, how to load it, and its limit where it has one of its own."""
@@ -200,6 +216,9 @@ def page(results: Results) -> str:
     for suite in SUITES:
         lines += [f"## {suite}", "", *(f"- {task.name}: {task.summary}." for task in SUITES[suite]), ""]
         lines += [*_suite_table(results, suite), ""]
+    names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
+    lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
+    lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]
     lines += ["## What the metrics mean", "", *table(["metric", "meaning"], [[k, v] for k, v in METRICS.items()]), ""]
     return "\n".join(lines)
 
