@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from retriever.cli import compact, delete, diagnose, embed, eval, index, models, output, search, status
+from retriever.cli import compact, curate, delete, diagnose, embed, eval, index, models, output, search, status
 from retriever.core.errors import RetrieverError
 
 INTERRUPTED = 130
@@ -31,6 +31,7 @@ app.command("embed")(embed.embed)
 app.command("status")(status.status)
 app.command("delete")(delete.delete)
 app.command("compact")(compact.compact)
+app.command("curate")(curate.curate)
 app.command("eval")(eval.evaluate)
 app.command("diagnose")(diagnose.diagnose)
 app.add_typer(models.app, name="models")

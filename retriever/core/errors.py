@@ -46,6 +46,10 @@ class EncoderMismatchError(EncoderError):
     """An index was made by another encoder than the one at hand."""
 
 
+class TrainingError(RetrieverError):
+    """Training cannot go on; checkpoints written so far are kept."""
+
+
 class IndexNotFoundError(RetrieverError):
     """There is no index at the given path."""
 

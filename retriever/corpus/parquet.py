@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError
-from retriever.corpus.rows import TITLE_FIELD, FieldNames, Row
+from retriever.corpus.rows import FieldNames, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ def _wanted(schema: "pa.Schema", file: str, fields: FieldNames) -> "pa.Schema":
     import pyarrow as pa
 
     fields.check_columns(file, schema.names)
-    as_text = {fields.find_id(schema.names), fields.find_text(schema.names), TITLE_FIELD}
+    as_text = fields.as_text(schema.names)
     columns = []
     for column in schema:
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):

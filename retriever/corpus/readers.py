@@ -64,6 +64,22 @@ def read_documents(
     return _documents(files, Converter(fields, bounds))
 
 
+def read_fields(path: str | Path, fields: FieldNames, *, limits: Limits | None = None) -> Iterator[Row]:
+    """Read one file, in any of the formats, as rows of fields that are not yet anything more.
+
+    Args:
+        path: a file, or ``-`` for JSON Lines on standard input.
+        fields: which columns a table must have, and which of them stay text.
+        limits: what a row may hold.
+
+    Raises:
+        InputError: as `read_documents` does.
+    """
+    file = _File(str(path), fields, limits or Limits())
+    file.check()
+    return file.rows()
+
+
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:
     for file in files:
         converter.begin_file(file.name)

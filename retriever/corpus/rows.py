@@ -63,6 +63,11 @@ class FieldNames:
         """Return the text's field, or None if there is none."""
         return _first((self.text,) if self.text else TEXT_FIELDS, names)
 
+    def as_text(self, names: Iterable[str]) -> set[str]:
+        """Return the fields whose values stay text in tables, however much they look like numbers."""
+        present = list(names)
+        return {name for name in (self.find_id(present), self.find_text(present), TITLE_FIELD) if name}
+
     def check_columns(self, file: str, columns: Sequence[str]) -> None:
         """Raise `InputError` unless a table's columns are distinct and include the text and, if named, the id."""
         shown = ", ".join(repr(column) for column in columns if column)

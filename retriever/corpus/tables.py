@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from retriever.core.errors import InputError
 from retriever.corpus.lines import Line, not_utf8, read_lines
-from retriever.corpus.rows import TITLE_FIELD, FieldNames, Limits, Row
+from retriever.corpus.rows import FieldNames, Limits, Row
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?")
@@ -24,7 +24,7 @@ def read_table(stream: BinaryIO, file: str, delimiter: str, fields: FieldNames, 
     csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))  # of the process; the feed bounds a row
     reader = csv.reader(feed, delimiter=delimiter, strict=True)
     columns = _header(reader, feed, fields)
-    as_text = {fields.find_id(columns), fields.find_text(columns), TITLE_FIELD}
+    as_text = fields.as_text(columns)
     while True:
         feed.begin_row()
         try:
@@ -40,7 +40,7 @@ def read_table(stream: BinaryIO, file: str, delimiter: str, fields: FieldNames, 
             yield _row(feed, columns, cells, as_text)
 
 
-def _row(feed: "_Feed", columns: Sequence[str], cells: Sequence[str], as_text: set[str | None]) -> Row:
+def _row(feed: "_Feed", columns: Sequence[str], cells: Sequence[str], as_text: set[str]) -> Row:
     if len(cells) != len(columns):
         problem = (
             f"the row has {len(cells)} cells, the header {len(columns)}; put cells that hold the delimiter in quotes"

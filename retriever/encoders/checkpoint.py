@@ -3,18 +3,21 @@
 retriever.json             method, backbone, options, format version
 adapter_config.json        PEFT's description of the adapter, where there is one
 adapter_model.safetensors  its weights
+layers.safetensors         the trained weights of unfrozen layers by name, where there are some
 look_ahead.safetensors     look-ahead embeddings (L, d), InstEmb only
 README.md                  the model card
 manifest.json              SHA-256 of each of the above
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
+from torch import Tensor, no_grad
 
 from retriever.core.errors import CheckpointError
 from retriever.core.fingerprint import file_hash, json_hash
@@ -29,10 +32,18 @@ FORMAT = 1
 CONFIG = "retriever.json"
 ADAPTER = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
+LAYERS_FILE = "layers.safetensors"
 LOOK_AHEAD_FILE = "look_ahead.safetensors"
 
 
-def save_checkpoint(encoder: PromptEncoder, folder: Path, *, card: str, adapter: PeftModel | None = None) -> None:
+def save_checkpoint(
+    encoder: PromptEncoder,
+    folder: Path,
+    *,
+    card: str,
+    adapter: PeftModel | None = None,
+    layers: Mapping[str, Tensor] | None = None,
+) -> None:
     """Write an encoder as a checkpoint folder; it appears whole or not at all.
 
     Args:
@@ -40,6 +51,7 @@ def save_checkpoint(encoder: PromptEncoder, folder: Path, *, card: str, adapter:
         folder: must not exist yet.
         card: text of the model card.
         adapter: the PEFT model whose active adapter belongs to the encoder.
+        layers: weights of the backbone that were trained themselves, under the names they have in it.
 
     Raises:
         CheckpointError: the folder exists, or the model's backbone is not on disk under a name.
@@ -54,12 +66,15 @@ def save_checkpoint(encoder: PromptEncoder, folder: Path, *, card: str, adapter:
     }
     with new_folder(folder) as draft:
         (draft / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
-        (draft / "README.md").write_text(card)
         if adapter is not None:
             adapter.save_pretrained(str(draft), safe_serialization=True)
             if not (draft / ADAPTER).exists():  # PEFT puts any other adapter into a folder of its own
                 raise CheckpointError("The adapter is not called 'default'.", hint="Give it PEFT's default name.")
-            (draft / "README.md").write_text(card)  # PEFT leaves a card of its own
+        (draft / "README.md").write_text(card)  # PEFT leaves a card of its own
+        if layers:
+            save_file(
+                {name: weight.detach().cpu().contiguous() for name, weight in layers.items()}, draft / LAYERS_FILE
+            )
         if isinstance(encoder, InstEmbEncoder):
             save_file(
                 {"look_ahead": encoder.look_ahead_embeddings.detach().cpu().contiguous()}, draft / LOOK_AHEAD_FILE
@@ -93,7 +108,7 @@ def load_checkpoint(
             f"{folder} was trained on another version of {config['backbone']['name']}.",
             hint=f"Install the backbone with digest {config['backbone']['digest'][:12]}.",
         )
-    backbone = _with_adapter(backbone, folder)
+    backbone = _with_layers(_with_adapter(backbone, folder), folder)
     stored = EncoderOptions(**config["options"])
     chosen = _overridden(stored, options)
     if config["method"] == InstEmbEncoder.method:
@@ -111,6 +126,21 @@ def _with_adapter(backbone: Backbone, folder: Path) -> Backbone:
     adapter = json_hash({name: file_hash(folder / name) for name in (ADAPTER, ADAPTER_CONFIG)})
     digest = f"{backbone.source.digest}+{adapter}"
     return Backbone(replace(backbone.source, digest=digest), merged, backbone.tokenizer)
+
+
+def _with_layers(backbone: Backbone, folder: Path) -> Backbone:
+    """Put the folder's trained layers into the model, and their hash into the backbone's digest."""
+    if not (folder / LAYERS_FILE).exists():
+        return backbone
+    weights = dict(backbone.model.named_parameters())
+    stored = load_file(folder / LAYERS_FILE)
+    if unknown := sorted(stored.keys() - weights.keys()):
+        raise CheckpointError(f"{folder} has a weight {unknown[0]} that {backbone.source.name} has not.")
+    with no_grad():
+        for name, values in stored.items():
+            weights[name].copy_(values)
+    digest = f"{backbone.source.digest}+{file_hash(folder / LAYERS_FILE)}"
+    return Backbone(replace(backbone.source, digest=digest), backbone.model, backbone.tokenizer)
 
 
 def _overridden(stored: EncoderOptions, asked: EncoderOptions) -> EncoderOptions:

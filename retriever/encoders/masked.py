@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.pooling import masked_mean
 from retriever.encoders.prefix import PromptPieces, PromptStates
@@ -36,7 +37,7 @@ class MaskedInBedderEncoder(PromptEncoder):
         tokenizer = self.backbone.tokenizer
         masks = [tokenizer.mask_id] * MASK_TOKENS
         after = [*masks, *tokenizer.end]
-        room = self._positions() - len(pieces.before) - len(pieces.shared) - len(after)
+        room = position_count(self.backbone) - len(pieces.before) - len(pieces.shared) - len(after)
         self.truncated += sum(room < len(ids) < tokenizer.max_text_tokens for ids in texts)
         rows = [[*pieces.before, *ids[: max(0, room)], *pieces.shared] for ids in texts]
         width = max(map(len, rows))
@@ -54,9 +55,10 @@ class MaskedInBedderEncoder(PromptEncoder):
         content = (columns[:width] < lengths[:, None]) & (columns[:width] >= pieces.start_tokens)
         yield PromptStates(run=None, states=states[:, :width], tail=mask_states, content=content)
 
-    def _positions(self) -> int:
-        """Return how many tokens the model has positions for; RoBERTa numbers them from behind its padding id."""
-        table = getattr(getattr(self.backbone.model.base_model, "embeddings", None), "position_embeddings", None)
-        if table is None:
-            return sys.maxsize
-        return int(table.num_embeddings) - (0 if table.padding_idx is None else table.padding_idx + 1)
+
+def position_count(backbone: Backbone) -> int:
+    """Return how many tokens a model has positions for; RoBERTa numbers them from behind its padding id."""
+    table = getattr(getattr(backbone.model.base_model, "embeddings", None), "position_embeddings", None)
+    if table is None:
+        return sys.maxsize
+    return int(table.num_embeddings) - (0 if table.padding_idx is None else table.padding_idx + 1)

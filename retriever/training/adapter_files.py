@@ -1,0 +1,187 @@
+"""Trained models to checkpoint folders and back, and the proof that what was saved is what was trained."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from torch import nn
+
+from retriever.core.errors import CheckpointError
+from retriever.core.types import Embeddings
+from retriever.encoders.backbone import load_backbone
+from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.catalog import build
+from retriever.encoders.checkpoint import (
+    ADAPTER,
+    CONFIG,
+    LAYERS_FILE,
+    LOOK_AHEAD_FILE,
+    load_checkpoint,
+    save_checkpoint,
+)
+from retriever.encoders.instemb import InstEmbEncoder
+from retriever.encoders.sources import check_manifest
+from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
+
+# Rows of length 1 differ by this much at most after merging and rounding the adapter.
+TOLERANCE = {torch.float32: 0.02, torch.bfloat16: 0.15}
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProof:
+    """How far apart the vectors of a saved, a trained and an untrained model are: the largest distance of a row.
+
+    Attributes:
+        to_trained: between the saved model and the one in memory.
+        to_base: between the saved model and the untrained one.
+    """
+
+    to_trained: float
+    to_base: float
+
+
+def trained_encoder(adapted: Adapted, method: str, options: EncoderOptions) -> PromptEncoder:
+    """Return the encoder over the model in training as it is now, at the look-ahead embeddings' present values."""
+    if method == InstEmbEncoder.method:
+        learned = None if adapted.look_ahead is None else adapted.look_ahead.detach()
+        return InstEmbEncoder(adapted.backbone, options, learned)
+    return build(method, adapted.backbone, options)
+
+
+def save_trained(
+    adapted: Adapted, folder: Path, *, method: str, options: EncoderOptions, card: str, dtype: torch.dtype | None = None
+) -> None:
+    """Write the trained model as a checkpoint folder.
+
+    Args:
+        adapted: what was trained.
+        folder: must not exist yet.
+        method: the encoder's.
+        options: stored with it.
+        card: text of the model card.
+        dtype: number format of the stored weights; bfloat16 by default, which halves the folder.
+
+    Raises:
+        CheckpointError: the folder exists.
+    """
+    with _rounded(adapted, dtype or torch.bfloat16):
+        peft = adapted.peft
+        if peft is not None:
+            config: Any = peft.peft_config["default"]
+            config.target_modules = sorted(config.target_modules)  # a set's order would change the folder's digest
+            config.base_model_name_or_path = None  # filled in by PEFT; already set, it asks the hub about it
+        encoder = trained_encoder(adapted, method, options)
+        save_checkpoint(encoder, folder, card=card, adapter=peft, layers=adapted.layers)
+
+
+def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dropout: float = 0.0) -> Adapted:
+    """Load a checkpoint folder to train it further; its base is the backbone without it.
+
+    Args:
+        folder: what `save_trained` wrote.
+        device: where to run.
+        dtype: the model's number format.
+        dropout: as in `AdapterSettings`.
+
+    Raises:
+        CheckpointError: a file changed, or was written for another backbone.
+    """
+    check_manifest(folder, hint="Restore the folder from where it came.")
+    named = json.loads((folder / CONFIG).read_text())["backbone"]
+    backbone = load_backbone(named["name"], device=device, dtype=dtype)
+    if backbone.source.digest != named["digest"]:
+        raise CheckpointError(
+            f"{folder} was trained on another version of {named['name']}.",
+            hint=f"Install the backbone with digest {named['digest'][:12]}.",
+        )
+    look_ahead = _stored(folder / LOOK_AHEAD_FILE).get("look_ahead")
+    length = 0 if look_ahead is None else len(look_ahead)
+    layers = _stored(folder / LAYERS_FILE)
+    if layers:
+        depth = sum(any(name.startswith(f"{one}.") for name in layers) for one in layer_names(backbone))
+        settings = AdapterSettings(kind=AdapterKind.LAYERS, layers=depth, look_ahead=length, dropout=dropout)
+        adapted = attach(backbone, settings)
+    elif (folder / ADAPTER).exists():
+        peft: Any = PeftModel.from_pretrained(backbone.model, str(folder), is_trainable=True)
+        config = peft.peft_config["default"]
+        settings = AdapterSettings(rank=config.r, alpha=config.lora_alpha, look_ahead=length, dropout=dropout)
+        adapted = attach(backbone, settings, peft=peft)
+    else:
+        raise CheckpointError(f"{folder} holds no trained weights.", hint="Name the backbone itself as the base.")
+    parameters = adapted.parameters
+    with torch.no_grad():
+        for name, values in {**layers, **({} if look_ahead is None else {"look_ahead": look_ahead})}.items():
+            parameters[name].copy_(values)
+    return adapted
+
+
+def prove_active(
+    folder: Path, adapted: Adapted, texts: Sequence[str], *, instruction: str = "", tolerance: float | None = None
+) -> ActiveProof:
+    """Reload a checkpoint and compare its vectors with those of the model in memory, with and without its training.
+
+    Args:
+        folder: what `save_trained` wrote.
+        adapted: the model it was written from.
+        texts: a few texts.
+        instruction: read under it; empty for the stored default.
+        tolerance: the most a row may differ from the model in memory, as the length of the difference of two rows of
+            length 1; by default what merging and rounding the weights cost.
+
+    Raises:
+        CheckpointError: the saved model's vectors are not the trained ones, or no nearer to them than to the
+            untrained model's.
+    """
+    backbone = adapted.backbone
+    saved = load_checkpoint(folder, EncoderOptions(), device=str(backbone.device), dtype=_name(backbone.dtype))
+    trained = trained_encoder(adapted, saved.method, saved.options)
+    stored = saved.encode(texts, instruction=instruction)
+    to_trained = _distance(stored, trained.encode(texts, instruction=instruction))
+    with adapted.base():
+        to_base = _distance(stored, trained.encode(texts, instruction=instruction))
+    limit = TOLERANCE[backbone.dtype] if tolerance is None else tolerance
+    if not to_trained <= limit:
+        raise CheckpointError(
+            f"{folder} does not give the trained vectors: they are {to_trained:.3g} apart, {limit:.3g} allowed.",
+            hint="The checkpoint is not usable; the training state is kept, save it again.",
+        )
+    if to_base <= 2 * to_trained:
+        raise CheckpointError(
+            f"The adapter in {folder} does nothing: its vectors are {to_base:.3g} from the untrained model's and "
+            f"{to_trained:.3g} from the trained one's.",
+            hint="Train longer or at a higher learning rate.",
+        )
+    return ActiveProof(to_trained, to_base)
+
+
+@contextmanager
+def _rounded(adapted: Adapted, dtype: torch.dtype) -> Iterator[None]:
+    """Hold the trained parameters in another number format within the block."""
+    parameters: list[nn.Parameter] = list(adapted.parameters.values())
+    full = [parameter.data for parameter in parameters]
+    try:
+        for parameter in parameters:
+            parameter.data = parameter.data.to(dtype)
+        yield
+    finally:
+        for parameter, values in zip(parameters, full, strict=True):
+            parameter.data = values
+
+
+def _stored(file: Path) -> dict[str, torch.Tensor]:
+    return load_file(file) if file.exists() else {}
+
+
+def _distance(one: Embeddings, other: Embeddings) -> float:
+    return float(np.linalg.norm(one.astype(np.float64) - other, axis=1).max())
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

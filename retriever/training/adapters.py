@@ -1,0 +1,269 @@
+"""What of a backbone is trained: a LoRA adapter or its last layers, and look-ahead embeddings beside them.
+
+The trained parameters are float32 whatever the model runs in; the forward pass casts them down. Losses, batches and
+the optimizer are other modules' business.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.lora import LoraLayer
+from torch import Tensor, nn
+from transformers.cache_utils import Cache
+from transformers.pytorch_utils import Conv1D
+
+from retriever.core.errors import UsageError
+from retriever.encoders.backbone import Backbone
+from retriever.encoders.instemb import untrained_look_ahead
+from retriever.training.dropout import dropout_at, use_switchable_dropout
+
+TRAINED_SHARE = 0.25  # of the layers, when whole layers are trained (InstEmb, section 4)
+
+
+class AdapterKind(StrEnum):
+    """What is trained."""
+
+    LORA = "lora"
+    LAYERS = "layers"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSettings:
+    """What of the model is trained, and how much of it.
+
+    Attributes:
+        kind: low-rank matrices beside frozen weights, or the weights of the last layers themselves.
+        rank: r of the low-rank matrices.
+        alpha: their outputs are scaled by alpha / r.
+        dropout: share of a LoRA matrix's inputs, and of attention probabilities, zeroed in an ordinary training pass.
+        projections: names of the linear layers with a LoRA matrix; None for all of them (seven in Llama's layers).
+        layers: how many of the last layers are trained; None for all with LoRA and a quarter, rounded up, without.
+        look_ahead: number of learned look-ahead embeddings, L; 0 for none.
+    """
+
+    kind: AdapterKind = AdapterKind.LORA
+    rank: int = 20
+    alpha: int = 40
+    dropout: float = 0.0
+    projections: tuple[str, ...] | None = None
+    layers: int | None = None
+    look_ahead: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in set(AdapterKind):
+            raise UsageError(f"Unknown kind of adapter {self.kind!r}.", hint=f"Known: {', '.join(AdapterKind)}.")
+        if self.rank < 1:
+            raise UsageError(f"The adapter's rank is {self.rank}; it must be at least 1.")
+        if self.alpha < 1:
+            raise UsageError(f"The adapter's alpha is {self.alpha}; it must be at least 1.")
+        if not 0 <= self.dropout < 1:
+            raise UsageError(f"dropout is {self.dropout}; it must be at least 0 and below 1.")
+        if self.look_ahead < 0:
+            raise UsageError(f"look_ahead is {self.look_ahead}; it cannot be negative.")
+
+
+class TrainableBackbone(Backbone):
+    """A backbone with float32 parameters among its own: what meets them is cast to the model's number format."""
+
+    def forward(
+        self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: Cache | None = None
+    ) -> Tensor:
+        """Return the last hidden states (B, T, d) of embeddings (B, T, d), as `Backbone.forward` does."""
+        mixed = self.dtype != torch.float32
+        with torch.autocast(self.device.type, dtype=self.dtype if mixed else torch.bfloat16, enabled=mixed):
+            return super().forward(embeddings, mask=mask, positions=positions, cache=cache)
+
+
+@dataclass(frozen=True, slots=True)
+class _TrainedWeight:
+    """One weight of an unfrozen layer: the module that holds it, and both versions of it."""
+
+    module: nn.Module
+    attribute: str
+    trained: nn.Parameter
+    original: nn.Parameter
+
+
+class Adapted:
+    """A backbone with what is trained of it. Made by `attach`.
+
+    Args:
+        backbone: the model, with the adapter in it.
+        settings: what is trained.
+        peft: the PEFT model around it; None when whole layers are trained.
+        weights: the weights of the unfrozen layers by name; empty with an adapter.
+        look_ahead: learned embeddings (L, d); None for none.
+    """
+
+    def __init__(
+        self,
+        backbone: TrainableBackbone,
+        settings: AdapterSettings,
+        peft: PeftModel | None,
+        weights: Mapping[str, _TrainedWeight],
+        look_ahead: nn.Parameter | None,
+    ) -> None:
+        self.backbone = backbone
+        self.settings = settings
+        self.peft = peft
+        self.look_ahead = look_ahead
+        self._weights = dict(weights)
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """The trained parameters by name, all float32, in an order that does not change."""
+        found = {name: weight.trained for name, weight in self._weights.items()}
+        if self.peft is not None:
+            found |= {name: weight for name, weight in self.peft.named_parameters() if weight.requires_grad}
+        return found if self.look_ahead is None else {**found, "look_ahead": self.look_ahead}
+
+    @property
+    def layers(self) -> dict[str, Tensor]:
+        """The unfrozen layers' weights under the names they have in the model; empty with a LoRA adapter."""
+        return {name: weight.trained.detach() for name, weight in self._weights.items()}
+
+    @contextmanager
+    def base(self) -> Iterator[None]:
+        """Within the block the model is the untrained one, without dropout: InstEmb's teacher needs no second copy."""
+        with dropout_at(self.backbone.model, 0.0):
+            if self.peft is not None:
+                with self.peft.disable_adapter():
+                    yield
+                return
+            try:
+                self._place(trained=False)
+                yield
+            finally:
+                self._place(trained=True)
+
+    @contextmanager
+    def dropout(self, rate: float | None = None) -> Iterator[None]:
+        """Within the block a share of attention probabilities and LoRA inputs is zeroed; 0 is as at inference.
+
+        Args:
+            rate: the share; None for the settings' own.
+        """
+        with dropout_at(self.backbone.model, self.settings.dropout if rate is None else rate):
+            yield
+
+    def _place(self, *, trained: bool) -> None:
+        for weight in self._weights.values():
+            setattr(weight.module, weight.attribute, weight.trained if trained else weight.original)
+
+
+def attach(backbone: Backbone, settings: AdapterSettings, *, peft: PeftModel | None = None) -> Adapted:
+    """Freeze a backbone and add what is trained. The backbone must not have been packed, and is changed.
+
+    LoRA matrices start at random from torch's generator, look-ahead embeddings from those of a phrase that announces
+    an answer, whole layers from themselves.
+
+    Args:
+        backbone: a loaded model in float32 or bfloat16.
+        settings: what to train.
+        peft: an adapter that already sits in the backbone and is trained on; ``settings`` then say nothing about it.
+
+    Raises:
+        UsageError: the model runs in float16, or has no such projections or not as many layers.
+    """
+    if backbone.dtype == torch.float16:
+        raise UsageError("float16 gradients vanish.", hint="Train in bfloat16 or float32 (--dtype).")
+    weights: dict[str, _TrainedWeight] = {}
+    if settings.kind == AdapterKind.LAYERS:
+        weights = _unfreeze(backbone, settings)
+    elif peft is None:
+        peft = _add_lora(backbone, settings)
+    if peft is not None:
+        use_switchable_dropout(backbone.model)
+        _cast_in_the_matrix_product_only(backbone.model)
+        backbone.model.name_or_path = backbone.source.name  # what PEFT records; else a path on this machine
+    trainable = TrainableBackbone(backbone.source, backbone.model, backbone.tokenizer)
+    look_ahead = None
+    if settings.look_ahead:
+        look_ahead = nn.Parameter(untrained_look_ahead(trainable, settings.look_ahead).float())
+    return Adapted(trainable, settings, peft, weights, look_ahead)
+
+
+def _add_lora(backbone: Backbone, settings: AdapterSettings) -> PeftModel:
+    linear = _linear_layers(backbone)
+    known = {name.rpartition(".")[2] for name in linear}
+    wanted = set(known if settings.projections is None else settings.projections)
+    if unknown := wanted - known:
+        raise UsageError(
+            f"{backbone.source.name} has no projection {', '.join(sorted(unknown))}.",
+            hint=f"Known: {', '.join(sorted(known))}.",
+        )
+    config = LoraConfig(
+        task_type=None if backbone.masked else "CAUSAL_LM",
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=0.0,  # switched on by `Adapted.dropout`, pass by pass
+        target_modules=sorted(wanted),
+        layers_to_transform=[int(name.rpartition(".")[2]) for name in _last_layers(backbone, settings.layers)],
+        fan_in_fan_out=any(isinstance(layer, Conv1D) for layer in linear.values()),
+    )
+    with warnings.catch_warnings():  # PEFT asks transformers for an attribute it has renamed
+        warnings.simplefilter("ignore", FutureWarning)
+        return get_peft_model(backbone.model, config, autocast_adapter_dtype=True)
+
+
+def _cast_in_the_matrix_product_only(model: nn.Module) -> None:
+    """Keep LoRA layers from turning every input to float32 just for autocast to turn it back."""
+    for module in model.modules():
+        if isinstance(module, LoraLayer):
+            module.cast_input_dtype_enabled = False
+
+
+def _unfreeze(backbone: Backbone, settings: AdapterSettings) -> dict[str, _TrainedWeight]:
+    model: nn.Module = backbone.model
+    model.requires_grad_(False)
+    weights = {}
+    quarter = math.ceil(len(layer_names(backbone)) * TRAINED_SHARE)
+    for layer in _last_layers(backbone, quarter if settings.layers is None else settings.layers):
+        for name, original in list(model.get_submodule(layer).named_parameters(prefix=layer)):
+            holder, _, attribute = name.rpartition(".")
+            module = model.get_submodule(holder)
+            trained = nn.Parameter(original.detach().clone().float())
+            setattr(module, attribute, trained)
+            weights[name] = _TrainedWeight(module, attribute, trained, original)
+    return weights
+
+
+def _linear_layers(backbone: Backbone) -> dict[str, nn.Module]:
+    """Return the projections inside the model's layers by name; the head and the embeddings are none of them."""
+    layers = tuple(f"{name}." for name in layer_names(backbone))
+    return {
+        name: module
+        for name, module in backbone.model.named_modules()
+        if isinstance(module, nn.Linear | Conv1D) and name.startswith(layers)
+    }
+
+
+def _last_layers(backbone: Backbone, count: int | None) -> list[str]:
+    """Return the names of the last ``count`` layers, or of all."""
+    names = layer_names(backbone)
+    if count is None:
+        return names
+    if not 1 <= count <= len(names):
+        raise UsageError(f"layers is {count}; {backbone.source.name} has {len(names)}.")
+    return names[-count:]
+
+
+def layer_names(backbone: Backbone) -> list[str]:
+    """Return the names of the model's transformer layers, in order."""
+    depth = int(backbone.model.config.num_hidden_layers)
+    for name, module in backbone.model.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module) == depth:
+            return [f"{name}.{i}" for i in range(depth)]
+    raise UsageError(f"{backbone.source.name} has no list of {depth} layers.", hint="Train another kind of model.")
+
+
+def parameter_count(parameters: Mapping[str, Any]) -> int:
+    """Return how many numbers the parameters hold together."""
+    return sum(parameter.numel() for parameter in parameters.values())

@@ -1,0 +1,114 @@
+"""Rows that are too short, too long or not English, judged by their characters and words alone."""
+
+import re
+from dataclasses import dataclass
+
+from retriever.core.errors import UsageError
+from retriever.core.stopwords import STOPWORDS
+from retriever.training.rows import TrainingRow
+
+ASCII_LETTERS = 0.9
+FOREIGN_WORDS = 2
+ENGLISH_WORDS = 0.05
+JUDGED_WORDS = 20
+"""What counts as English.
+
+Of a row's letters at least the share ASCII_LETTERS are ASCII. No field has FOREIGN_WORDS or more function words of
+German, Dutch, French, Spanish, Italian, Portuguese, Danish, Norwegian or Swedish, and more of them than English
+stopwords. Of a field of JUDGED_WORDS words or more, at least the share ENGLISH_WORDS are English stopwords. Stopwords
+that English shares with these languages count for none.
+"""
+
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_SHARED = frozenset(
+    [
+        *("a", "all", "also", "am", "an", "as", "at", "can", "do", "for", "had", "has", "have", "he", "her", "here"),
+        *("i", "in", "it", "me", "no", "off", "on", "or", "over", "so", "under", "us", "was", "we", "will"),
+    ]
+)
+"""English stopwords that are words of one of these languages too."""
+
+_ENGLISH = STOPWORDS - _SHARED
+_FOREIGN = frozenset(
+    """
+    der die das und ist ich nicht ein eine mit den dem auf f\u00fcr
+    het een en niet dat van ik zijn met voor maar er naar ook wel
+    le la les et est des du une un je pas que qui pour dans avec
+    el los las y del por con para una muy pero lo se su como mi
+    il di che non per della sono questo ma gli molto \u00e8 anche dal
+    o os um uma n\u00e3o com em da mais foi e muito eu ele ao na
+    og ikke det jeg er som av af p\u00e5 til ogs\u00e5 fra har hun han
+    och att inte jag \u00e4r ett mycket fr\u00e5n var
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LengthLimits:
+    """Characters a field may have, blanks at its ends aside.
+
+    Attributes:
+        least: of the instruction and the text.
+        least_output: of answers, positives and negatives: "toy" is an answer.
+        most: of every field.
+    """
+
+    least: int = 4
+    least_output: int = 1
+    most: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least_output <= self.least <= self.most:
+            raise UsageError(
+                f"A field cannot have {self.least} to {self.most} characters.", hint="The usual limits are 4 and 1024."
+            )
+
+
+def length_problem(row: TrainingRow, limits: LengthLimits) -> str:
+    """Return which field of a row is too short or too long, or nothing.
+
+    An instruction that the file does not have stands for the encoder's default and passes.
+    """
+    named = [("text", row.text, limits.least)]
+    named += [("instruction", row.instruction, limits.least)] if row.instruction else []
+    named += [("answer", output, limits.least_output) for output in (row.positives or (row.answer,))]
+    for name, field, least in named:
+        length = len(field.strip())
+        if length < least:
+            return f"{name} under {least} characters"
+        if length > limits.most:
+            return f"{name} over {limits.most} characters"
+    return ""
+
+
+def language_problem(row: TrainingRow) -> str:
+    """Return why a row is not taken for English, or nothing; `ENGLISH_WORDS` states the rule."""
+    fields = [row.instruction, row.text, *(row.positives or (row.answer,))]
+    if ascii_share(" ".join(fields)) < ASCII_LETTERS:
+        return "letters that are not English"
+    return "words that are not English" if any(map(_is_foreign, fields)) else ""
+
+
+def ascii_share(text: str) -> float:
+    """Return the share of a text's letters that are ASCII; 1 for a text without letters."""
+    letters = [character for character in text if character.isalpha()]
+    return sum(map(str.isascii, letters)) / len(letters) if letters else 1.0
+
+
+def english_share(text: str) -> float:
+    """Return the share of a text's words that are English stopwords and no other language's; 1 without words."""
+    words = _words(text)
+    return sum(word in _ENGLISH for word in words) / len(words) if words else 1.0
+
+
+def _is_foreign(text: str) -> bool:
+    words = _words(text)
+    foreign = sum(word in _FOREIGN for word in words)
+    english = sum(word in _ENGLISH for word in words)
+    return (foreign >= FOREIGN_WORDS and foreign > english) or (
+        len(words) >= JUDGED_WORDS and english < ENGLISH_WORDS * len(words)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower().replace("\u2019", "'") for word in _WORD.findall(text)]

@@ -1,0 +1,53 @@
+"""Expert encoders vote: a row stays where each of them finds the answer nearer than in the middle row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.protocols import Encoder
+from retriever.training.row_negatives import embed_queries
+from retriever.training.rows import TrainingRow
+
+
+@dataclass(frozen=True, slots=True)
+class Expert:
+    """An encoder under the name its votes are reported by."""
+
+    name: str
+    encoder: Encoder
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one expert found.
+
+    Attributes:
+        expert: its name.
+        scores: (rows,) cosine of text under instruction and answer.
+        median: of the scores.
+    """
+
+    expert: str
+    scores: NDArray[np.float32]
+    median: float
+
+    @property
+    def approves(self) -> NDArray[np.bool_]:
+        """Which rows lie above the median, (rows,)."""
+        return self.scores > self.median
+
+
+def vote(rows: Sequence[TrainingRow], expert: Expert) -> Vote:
+    """Return what an expert makes of at least one row: sim(instruction + input, output).
+
+    The text is read under the row's instruction, in the way the encoder reads instructions; the answer, or first
+    positive, under the default one.
+
+    Source: "General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning", GEDI pipeline.
+    """
+    queries = embed_queries(rows, expert.encoder)
+    outputs = expert.encoder.encode([row.answer for row in rows])
+    scores = np.asarray((queries * outputs).sum(axis=1), dtype=np.float32)
+    return Vote(expert.name, scores, float(np.median(scores)))

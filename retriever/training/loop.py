@@ -1,0 +1,241 @@
+"""The training loop: batches in a seeded order, AdamW, warmup, checkpoints, and a record of every step.
+
+What a loss is, the loop does not know: it hands over row numbers and finds gradients in the parameters.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import nn
+
+from retriever.core.errors import TrainingError, UsageError
+from retriever.core.types import JSON
+from retriever.training.checkpoints import Position, TrainingCheckpoints
+from retriever.training.interrupts import Interrupts
+from retriever.training.pacing import Clock, Pauses, Progress
+from retriever.training.randomness import RandomState
+from retriever.training.run_record import RunRecord
+
+Backward: TypeAlias = Callable[[Sequence[int]], Mapping[str, float]]
+"""Row numbers of a batch to the values of its losses, ``loss`` the total; gradients are added to the parameters."""
+
+Batches: TypeAlias = Callable[[int], Sequence[Sequence[int]]]
+"""An epoch's number, from 0, to its batches of row numbers; the same for the same number, whenever it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """How a run optimises.
+
+    Attributes:
+        learning_rate: the highest.
+        epochs: passes over the data.
+        max_steps: stop after that many steps; None for whole epochs.
+        warmup: share of the steps in which the rate rises from 0.
+        decay: what the rate does afterwards: fall to 0 at the last step, or stay.
+        max_grad_norm: gradients are scaled down to this norm.
+        weight_decay: AdamW's.
+    """
+
+    learning_rate: float = 1e-4
+    epochs: int = 1
+    max_steps: int | None = None
+    warmup: float = 0.1
+    decay: Literal["linear", "none"] = "linear"
+    max_grad_norm: float = 1.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate > 0:
+            raise UsageError(f"The learning rate is {self.learning_rate}; it must be above 0.")
+        if self.epochs < 1 or (self.max_steps is not None and self.max_steps < 1):
+            raise UsageError("A run needs at least one epoch and one step.")
+        if not 0 <= self.warmup <= 1:
+            raise UsageError(f"warmup is {self.warmup}; it is a share of the steps, from 0 to 1.")
+        if not self.max_grad_norm > 0:
+            raise UsageError(f"max_grad_norm is {self.max_grad_norm}; it must be above 0.")
+
+    def rate(self, step: int, steps: int) -> float:
+        """Return the learning rate of a step, from 0, in a run of that many."""
+        warm = math.ceil(self.warmup * steps)
+        if step < warm:
+            return self.learning_rate * (step + 1) / warm
+        if self.decay == "none":
+            return self.learning_rate
+        return self.learning_rate * (steps - step) / max(1, steps - warm)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """How a run ended.
+
+    Attributes:
+        position: where it stands.
+        steps: steps of the whole run.
+    """
+
+    position: Position
+    steps: int
+
+    @property
+    def finished(self) -> bool:
+        """Whether every step was done; otherwise `Trainer.run` with ``resume`` goes on."""
+        return self.position.step >= self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffledBatches:
+    """All rows once an epoch, in an order that seed and epoch alone decide.
+
+    Attributes:
+        rows: how many rows there are.
+        size: rows of a batch; the last of an epoch may have fewer.
+        seed: of the order.
+    """
+
+    rows: int
+    size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.size < 1:
+            raise UsageError(f"{self.rows} rows in batches of {self.size} give nothing to train on.")
+
+    def __call__(self, epoch: int) -> list[list[int]]:
+        """Return the epoch's batches of row numbers."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.rows).tolist()
+        return [order[i : i + self.size] for i in range(0, self.rows, self.size)]
+
+
+class Trainer:
+    """One run over one set of parameters.
+
+    Args:
+        parameters: what is trained, by name.
+        backward: computes a batch's losses and adds their gradients to the parameters.
+        batches: the batches of each epoch.
+        settings: how to optimise.
+        folder: where states and the record go.
+        identity: what the run is besides ``settings``: data hash, seed, method, versions; stored with every state.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        backward: Backward,
+        batches: Batches,
+        settings: LoopSettings,
+        folder: Path,
+        identity: Mapping[str, JSON],
+    ) -> None:
+        if not parameters:
+            raise UsageError("There is nothing to train.")
+        self.parameters = dict(parameters)
+        self.backward = backward
+        self.batches = batches
+        self.settings = settings
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self.record = RunRecord(folder)
+        about: dict[str, JSON] = {**identity, "settings": asdict(settings)}
+        self.checkpoints = TrainingCheckpoints(folder / "states", about)
+        lengths = [len(batches(epoch)) for epoch in range(settings.epochs)]
+        self.steps = sum(lengths) if settings.max_steps is None else min(sum(lengths), settings.max_steps)
+        if not self.steps:
+            raise UsageError("There is no batch to train on.")
+
+    def run(
+        self,
+        *,
+        resume: bool = False,
+        pauses: Pauses | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> TrainingResult:
+        """Train to the end, or until it is time to pause.
+
+        Resumed, the run ends with the very weights of one that was never interrupted.
+
+        Args:
+            resume: go on from the newest state, where there is one.
+            pauses: when to save, when to stop.
+            on_progress: called after every step; what it does with torch's random numbers is undone.
+
+        Raises:
+            UsageError: the folder holds a run already and ``resume`` is off, or it is another run's.
+            TrainingError: a loss or gradient is no number, or a state cannot be written; earlier states are kept.
+            KeyboardInterrupt: SIGINT came; the state after the step under way was saved.
+        """
+        position = self._start(resume=resume)
+        clock = Clock(pauses or Pauses(), self.steps)
+        with Interrupts() as interrupts:
+            for epoch, number, batch in self._batches_from(position):
+                started = time.monotonic()
+                losses, rate = self._step(position.step, batch)
+                spent = time.monotonic() - started
+                position = Position(position.step + 1, epoch, number + 1, position.seconds + spent)
+                progress = clock.tick(position, len(batch), spent, losses, rate)
+                self.record.add(position, losses, rate)
+                if on_progress is not None:
+                    random = RandomState.now()
+                    on_progress(progress)
+                    random.restore()
+                if interrupts.asked or clock.stops:
+                    break
+                if clock.saves:
+                    self._save(position)
+            self._save(position)
+            if interrupts.asked:
+                raise KeyboardInterrupt
+        return TrainingResult(position, self.steps)
+
+    def _start(self, *, resume: bool) -> Position:
+        newest = self.checkpoints.newest()
+        if newest is None:
+            self.record.begin(self.checkpoints.identity, self.steps)
+            return Position()
+        if not resume:
+            raise UsageError(
+                f"{self.record.folder} holds a run already, at {newest.name}.",
+                hint="Go on with --resume, or choose another output folder.",
+            )
+        position = self.checkpoints.load(newest, self.parameters, self.optimizer)
+        self.record.rewind(position.step)
+        return position
+
+    def _batches_from(self, position: Position) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Yield epoch, number in the epoch and row numbers of every batch that is left."""
+        left = self.steps - position.step
+        for epoch in range(position.epoch, self.settings.epochs):
+            first = position.batch if epoch == position.epoch else 0
+            for number, batch in list(enumerate(self.batches(epoch)))[first:]:
+                if left <= 0:
+                    return
+                left -= 1
+                yield epoch, number, batch
+
+    def _step(self, step: int, batch: Sequence[int]) -> tuple[dict[str, float], float]:
+        """Update the parameters once; return the losses and the learning rate."""
+        self.optimizer.zero_grad(set_to_none=True)
+        losses = {name: float(value) for name, value in self.backward(batch).items()}
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.settings.max_grad_norm))
+        if not (math.isfinite(losses["loss"]) and math.isfinite(norm)):
+            raise TrainingError(
+                f"Step {step + 1}: the loss is {losses['loss']} and the gradient's norm {norm}, over rows "
+                f"{', '.join(map(str, batch[:8]))}{' ...' if len(batch) > 8 else ''}.",
+                hint="Lower the learning rate; states saved before are kept.",
+            )
+        rate = self.settings.rate(step, self.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        return {**losses, "gradient_norm": norm}, rate
+
+    def _save(self, position: Position) -> None:
+        self.checkpoints.save(self.parameters, self.optimizer, position)

@@ -1,0 +1,54 @@
+"""Asymmetric fusion distillation: a student between the fine-tuned and the base model keeps general quality.
+
+Source: "General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning", section 3.4.
+Targets and teachers get no gradient.
+"""
+
+import torch
+from torch import Tensor
+
+from retriever.core.errors import UsageError
+from retriever.training.losses.vectors import cosines, unit
+
+NEW_WEIGHT = 0.5
+
+
+def fused_target(new: Tensor, base: Tensor, *, new_weight: float = NEW_WEIGHT) -> Tensor:
+    """Return eq. 4, lambda E_new + (1 - lambda) E_base, both of length 1 first and the sum of length 1 again: (B, d).
+
+    Args:
+        new: embeddings (B, d) by the fine-tuned model.
+        base: embeddings (B, d) by the model as it was before.
+        new_weight: lambda, from 0 to 1; the paper stays within 0.4 and 0.6.
+
+    Raises:
+        UsageError: lambda is below 0 or above 1.
+    """
+    if not 0 <= new_weight <= 1:
+        raise UsageError(f"The new model's weight is {new_weight}.", hint="Give a number from 0 to 1, such as 0.5.")
+    return unit(new_weight * unit(new.detach()) + (1 - new_weight) * unit(base.detach()))
+
+
+def squared_error(student: Tensor, target: Tensor) -> Tensor:
+    """Return eq. 5: the mean over texts of ||E_student - E_fused||^2, the sum over d of vectors of length 1.
+
+    Args:
+        student: embeddings (B, d), of any length.
+        target: (B, d), as `fused_target` gives them.
+    """
+    return (unit(student) - unit(target.detach())).square().sum(dim=-1).mean()
+
+
+def similarity_error(student: Tensor, teacher: Tensor) -> Tensor:
+    """Return the mean squared difference of the two models' cosines over all pairs of different rows.
+
+    For a teacher of another width, whose vectors cannot be compared with the student's one by one. A single row
+    makes no pair and gives 0.
+
+    Args:
+        student: embeddings (B, d).
+        teacher: embeddings (B, e) of the same texts.
+    """
+    difference = cosines(student, student) - cosines(teacher, teacher).detach()  # (B, B)
+    pairs = ~torch.eye(len(student), dtype=torch.bool, device=student.device)  # (B, B)
+    return difference[pairs].square().sum() / max(len(student) * (len(student) - 1), 1)

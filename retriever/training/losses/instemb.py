@@ -1,0 +1,120 @@
+"""InstEmb's losses: distilling the answer's states into look-ahead tokens, and contrast over views (section 3.2).
+
+Source: Gao et al., "InstEmb: Instruction-Following Embeddings through Glimpses of the Future". Student and teacher
+are aligned by position: look-ahead token j stands where the teacher reads answer token j. Answers shorter than the L
+look-ahead tokens leave places empty; a mask (B, L) says which places count, and what stands in the others is never
+read. The teacher gets no gradient.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import kl_div
+
+from retriever.training.losses.tokens import mean_cross_entropy
+from retriever.training.losses.vectors import cosines, full_precision
+
+TEMPERATURE = 0.1
+
+KlDirection = Literal["student-first", "teacher-first"]
+ContrastForm = Literal["inside", "outside"]
+
+_LOWEST_LOG = -1e4  # of a probability; exp of it is 0, and 0 times it is 0 where 0 times minus infinity is undefined
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredError:
+    """A squared distance between hidden states.
+
+    Attributes:
+        loss: the scalar of eq. 1, a sum over d.
+        width: d.
+    """
+
+    loss: Tensor
+    width: int
+
+    @property
+    def per_dimension(self) -> Tensor:
+        """The loss divided by d, comparable between backbones."""
+        return self.loss / self.width
+
+
+def mse(student: Tensor, teacher: Tensor, mask: Tensor) -> SquaredError:
+    """Return eq. 1: the mean over counted positions of ||h^S - h^T||^2; 0 where none counts.
+
+    Args:
+        student: hidden states (B, L, d) at the look-ahead positions.
+        teacher: hidden states (B, L, d) at the answer's positions.
+        mask: (B, L), true where the answer has a token.
+    """
+    difference = full_precision(student[mask]) - full_precision(teacher[mask].detach())  # (C, d)
+    return SquaredError(difference.square().sum() / max(len(difference), 1), student.shape[-1])
+
+
+def kl(student: Tensor, teacher: Tensor, mask: Tensor, *, direction: KlDirection = "student-first") -> Tensor:
+    """Return eq. 2: the mean over counted positions of the divergence of next-token distributions; 0 where none counts.
+
+    ``student-first`` is as printed, sum_v P^S(v) log(P^S(v) / P^T(v)); ``teacher-first`` is the forward direction,
+    sum_v P^T(v) log(P^T(v) / P^S(v)).
+
+    Args:
+        student: logits (B, L, V) at the look-ahead positions.
+        teacher: logits (B, L, V) at the answer's positions.
+        mask: (B, L), true where the answer has a token.
+        direction: whose distribution weighs the logarithms.
+    """
+    ours, theirs = _log_probabilities(student[mask]), _log_probabilities(teacher[mask].detach())  # (C, V)
+    first, second = (ours, theirs) if direction == "student-first" else (theirs, ours)
+    return kl_div(second, first, reduction="sum", log_target=True) / max(len(ours), 1)
+
+
+def cross_entropy(student: Tensor, answers: Tensor, mask: Tensor) -> Tensor:
+    """Return the control without a teacher (table 3, CE): the mean of -log P^S(y_j) over counted positions.
+
+    Nothing is shifted: look-ahead token j names answer token j.
+
+    Args:
+        student: logits (B, L, V) at the look-ahead positions.
+        answers: token ids (B, L) of the answers' first L tokens.
+        mask: (B, L), true where the answer has a token.
+    """
+    return mean_cross_entropy(student[mask], answers[mask])
+
+
+def view_contrast(
+    views: Tensor, groups: Tensor, *, temperature: float = TEMPERATURE, form: ContrastForm = "inside"
+) -> Tensor:
+    """Return the supervised contrastive loss over all views of a batch, the mean over its V N views.
+
+    For a view z with positives P(z), the other views of its set, and A(z), all other views:
+    ``inside`` is eq. 3, -log(sum_{p in P(z)} exp(s_zp / tau) / sum_{a in A(z)} exp(s_za / tau));
+    ``outside`` is the mean over p in P(z) of -log(exp(s_zp / tau) / sum_{a in A(z)} exp(s_za / tau)) (Khosla et al.,
+    "Supervised Contrastive Learning", 2020, eq. 2). s is the cosine; a view is never compared with itself. A view
+    without a positive is left out of the mean; where no view has one the loss is 0.
+
+    Args:
+        views: (V, N, d), one to four views of N instances.
+        groups: (N,) ids of positive sets; distinct ids for the paper's one-instance-one-set form.
+        temperature: tau.
+        form: where the sum over positives stands.
+    """
+    every = views.flatten(0, 1)  # (V N, d)
+    sets = groups.repeat(len(views))  # (V N,)
+    itself = torch.eye(len(every), dtype=torch.bool, device=views.device)  # (V N, V N)
+    positive = (sets.unsqueeze(1) == sets.unsqueeze(0)) & ~itself  # (V N, V N)
+    counted = positive.any(dim=1)  # (V N,)
+    positive = positive[counted]  # (A, V N)
+    scores = (cosines(every, every) / temperature).masked_fill(itself, float("-inf"))[counted]  # (A, V N)
+    among_all = scores.logsumexp(dim=1)  # (A,)
+    if form == "inside":
+        among_positives = scores.masked_fill(~positive, float("-inf")).logsumexp(dim=1)  # (A,)
+    else:
+        among_positives = scores.masked_fill(~positive, 0).sum(dim=1) / positive.sum(dim=1)  # (A,)
+    return (among_all - among_positives).sum() / max(len(scores), 1)
+
+
+def _log_probabilities(logits: Tensor) -> Tensor:
+    return full_precision(logits).log_softmax(dim=-1).clamp(min=_LOWEST_LOG)

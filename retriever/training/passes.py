@@ -1,0 +1,235 @@
+"""Differentiable passes over a model in training; their values are those of the encoders that will use it.
+
+Everything is padded, positioned and tokenised by the encoders' own code (`PromptRun`, `prompt_pieces`), so that the
+paths cannot differ. What the states are used for is the losses' business.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicCache
+
+from retriever.core.errors import UsageError
+from retriever.encoders.base import EncoderOptions
+from retriever.encoders.gircse import GircseEncoder
+from retriever.encoders.masked import position_count
+from retriever.encoders.prefix import PromptStates
+from retriever.encoders.reading import Prompted
+from retriever.encoders.run import PromptRun
+from retriever.training.adapters import Adapted
+from retriever.training.prompt_batches import PromptBatch, SeparatePrompts, TailStates
+
+VIEW_DROPOUT = 0.2  # InstEmb, section 3: the student's second view
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherStates:
+    """What the untrained model makes of prompts with their answers behind them; no gradient flows into it.
+
+    Attributes:
+        last: (B, d) states of the last prompt token.
+        tail: (B, L, d) states of the first L answer tokens; noise where an answer is shorter.
+        ids: (B, L) the answer tokens; 0 where an answer is shorter.
+        counted: (B, L) true where an answer has a token.
+    """
+
+    last: Tensor
+    tail: Tensor
+    ids: Tensor
+    counted: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLogits:
+    """What the model predicts at the places of answer tokens, over all rows of a batch.
+
+    Attributes:
+        logits: (M, V) float32, M the answer tokens of all rows, row by row.
+        targets: (M,) the answer tokens.
+        rows: (M,) the row each belongs to.
+    """
+
+    logits: Tensor
+    targets: Tensor
+    rows: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedAnswers:
+    """Answers padded on the right.
+
+    Attributes:
+        ids: (B, L), 0 where an answer is shorter.
+        counted: (B, L) true where an answer has a token.
+    """
+
+    ids: Tensor
+    counted: Tensor
+
+
+def student_states(
+    adapted: Adapted, prompts: PromptBatch, *, look_ahead: int | None = None, dropout: float | None = None
+) -> TailStates:
+    """Read [x; s_1..s_L] with the model in training (InstEmb, eq. 1).
+
+    Args:
+        adapted: the model, with look-ahead embeddings unless ``look_ahead`` is 0.
+        prompts: x of each row.
+        look_ahead: L; None for all the learned embeddings, 0 to read x alone.
+        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
+
+    Returns:
+        h_|x| (B, d) and h_|x|+1.. (B, L, d).
+
+    Raises:
+        UsageError: the model has fewer look-ahead embeddings.
+    """
+    learned = adapted.look_ahead
+    available = 0 if learned is None else len(learned)
+    length = available if look_ahead is None else look_ahead
+    if not 0 <= length <= available:
+        raise UsageError(f"look_ahead is {length}; this model has {available} look-ahead embeddings.")
+    backbone = adapted.backbone
+    tail = backbone.embed_ids([])  # (0, d)
+    if learned is not None:
+        tail = learned[:length].to(backbone.dtype)  # (L, d)
+    with adapted.dropout(dropout):
+        return prompts.read(backbone, tail.expand(prompts.size, -1, -1))
+
+
+def last_states(adapted: Adapted, prompts: PromptBatch, *, dropout: float | None = None) -> Tensor:
+    """Return h_|x| (B, d) of prompts without anything behind them; with dropout, InstEmb's second view."""
+    return student_states(adapted, prompts, look_ahead=0, dropout=dropout).last
+
+
+@torch.no_grad()
+def teacher_states(
+    adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequence[int]], *, length: int
+) -> TeacherStates:
+    """Read [x; y_trunc] with the untrained model, without dropout or gradient (InstEmb, eq. 2).
+
+    Args:
+        adapted: the model; its adapter is off for this pass.
+        prompts: x of each row.
+        answers: token ids of each row's answer y.
+        length: L, the most answer tokens read.
+    """
+    backbone = adapted.backbone
+    padded = pad_answers([list(ids)[:length] for ids in answers], width=length, device=backbone.device)
+    with adapted.base():
+        read = prompts.read(backbone, backbone.embed(padded.ids))
+    return TeacherStates(read.last, read.tail, padded.ids, padded.counted)
+
+
+def lone_states(adapted: Adapted, answers: Sequence[Sequence[int]], *, dropout: float | None = None) -> Tensor:
+    """Return h_|y| (B, d) of whole answers read alone, without a template: InstEmb's fourth view."""
+    start = adapted.backbone.tokenizer.start
+    return last_states(adapted, SeparatePrompts([[*start, *ids] for ids in answers]), dropout=dropout)
+
+
+def soft_token_states(
+    adapted: Adapted, prompts: SeparatePrompts, *, steps: int, dropout: float | None = None
+) -> Tensor:
+    """Return z_1..z_K (B, K, d) in float32 of GIRCSE's soft tokens (GIRCSE, eq. 3-5).
+
+    Nothing is sampled or detached: gradients flow through every soft token into all that came before it.
+
+    Args:
+        adapted: a causal model.
+        prompts: the input of each row.
+        steps: K, at least 1.
+        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
+
+    Raises:
+        UsageError: there is not one step.
+    """
+    backbone = adapted.backbone
+    encoder = GircseEncoder(backbone, EncoderOptions(steps=steps))
+    with adapted.dropout(dropout):
+        run = PromptRun(backbone, prompts.rows, cached=False)
+        # The encoders' cache writes in place, which gradients do not survive; this one makes new tensors.
+        run.cache = DynamicCache(config=backbone.model.config)
+        states = run.extend(backbone.embed(run.ids))  # (B, N, d)
+        read = PromptStates(run, states, states[:, :0], run.mask(states.shape[1]))
+        pooled = [z for z, _ in encoder.walk(Prompted(read, [""] * run.size, ""))]
+    return torch.stack(pooled, dim=1)
+
+
+def answer_logits(
+    adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequence[int]], *, dropout: float | None = None
+) -> AnswerLogits:
+    """Predict the answer tokens of [x; y] from those before them; the head sees no other position (InBedder, eq. 1).
+
+    Args:
+        adapted: a causal model.
+        prompts: x of each row.
+        answers: token ids of each row's answer, with an end-of-text token where that is to be learned.
+        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
+
+    Raises:
+        UsageError: no row has an answer token.
+    """
+    backbone = adapted.backbone
+    padded = pad_answers(answers, device=backbone.device)
+    if not padded.counted.any():
+        raise UsageError("No row of the batch has an answer.")
+    with adapted.dropout(dropout):
+        read = prompts.read(backbone, backbone.embed(padded.ids[:, :-1]))
+    states = torch.cat([read.last.unsqueeze(1), read.tail], dim=1)  # (B, L, d): state j predicts answer token j
+    rows = padded.counted.nonzero()[:, 0]
+    return AnswerLogits(backbone.logits(states[padded.counted]), padded.ids[padded.counted], rows)
+
+
+def masked_answer_logits(
+    adapted: Adapted, prompts: SeparatePrompts, answers: Sequence[Sequence[int]], *, dropout: float | None = None
+) -> AnswerLogits:
+    """Predict the answer tokens in the places of as many mask tokens behind the prompt (InBedder, appendix).
+
+    Args:
+        adapted: a masked model.
+        prompts: x of each row.
+        answers: token ids of each row's answer, without an end-of-text token.
+        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
+
+    Raises:
+        UsageError: no row has an answer token, or a row is longer than the model has positions.
+    """
+    backbone = adapted.backbone
+    tokenizer = backbone.tokenizer
+    targets = [token for ids in answers for token in ids]
+    if not targets:
+        raise UsageError("No row of the batch has an answer.")
+    rows = [
+        [*prompt, *[tokenizer.mask_id] * len(ids), *tokenizer.end]
+        for prompt, ids in zip(prompts.rows, answers, strict=True)
+    ]
+    longest, limit = max(map(len, rows)), position_count(backbone)
+    if longest > limit:
+        raise UsageError(
+            f"A prompt with its answer has {longest} tokens; {backbone.source.name} has positions for {limit}.",
+            hint="Cut the texts or the answers.",
+        )
+    padded = pad_answers(rows, device=backbone.device)
+    with adapted.dropout(dropout):
+        states = backbone.forward(backbone.embed(padded.ids), mask=padded.counted.long(), positions=None)
+    lengths = torch.tensor([len(ids) for ids in answers], device=backbone.device)
+    starts = torch.tensor([len(row) for row in prompts.rows], device=backbone.device)
+    columns = torch.arange(longest, device=backbone.device)
+    asked = (columns >= starts[:, None]) & (columns < (starts + lengths)[:, None])  # (B, T)
+    return AnswerLogits(
+        backbone.logits(states[asked]), torch.tensor(targets, device=backbone.device), asked.nonzero()[:, 0]
+    )
+
+
+def pad_answers(
+    answers: Sequence[Sequence[int]], *, device: torch.device | str = "cpu", width: int | None = None
+) -> PaddedAnswers:
+    """Return answers padded on the right to the longest, or to ``width`` tokens."""
+    longest = max((len(ids) for ids in answers), default=0) if width is None else width
+    lengths = torch.tensor([len(ids) for ids in answers], device=device)
+    padded = torch.tensor(
+        [[*ids, *[0] * (longest - len(ids))] for ids in answers], dtype=torch.long, device=device
+    ).reshape(len(answers), longest)
+    return PaddedAnswers(padded, torch.arange(longest, device=device) < lengths[:, None])

@@ -1,0 +1,243 @@
+"""Prompts of a training batch as token ids, and one pass over them: each by itself, or a text's questions together.
+
+Reading several questions of one text together, the text is read once and a mask keeps the questions from seeing each
+other, which gives the same states for less work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from retriever.core.errors import UsageError
+from retriever.core.prompts import PromptTemplate
+from retriever.encoders.backbone import Backbone
+from retriever.encoders.base import DEFAULT_INSTRUCTION
+from retriever.encoders.prefix import prompt_pieces
+from retriever.encoders.run import PromptRun
+from retriever.encoders.tokenize import PieceTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class TailStates:
+    """Last hidden states of a batch.
+
+    Attributes:
+        last: (B, d) h_|x|, the state of the last prompt token.
+        tail: (B, L, d) h_|x|+1.., the states of what stands behind it.
+    """
+
+    last: Tensor
+    tail: Tensor
+
+
+class PromptBatch(Protocol):
+    """Prompts that can be read in one pass."""
+
+    @property
+    def size(self) -> int:
+        """How many prompts, B."""
+        ...
+
+    def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
+        """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatePrompts:
+    """Prompts read side by side.
+
+    Attributes:
+        rows: token ids of each whole prompt.
+    """
+
+    rows: list[list[int]]
+
+    @property
+    def size(self) -> int:
+        """How many prompts, B."""
+        return len(self.rows)
+
+    def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
+        """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it."""
+        run = PromptRun(backbone, self.rows, cached=False)
+        embeddings = torch.cat([backbone.embed(run.ids), tails.to(backbone.dtype)], dim=1)  # (B, T + L, d)
+        states = run.extend(embeddings)
+        end = run.ids.shape[1]
+        return TailStates(states[:, end - 1], states[:, end:])
+
+
+@dataclass(frozen=True, slots=True)
+class PromptGroup:
+    """Several prompts that begin alike: one text under several instructions.
+
+    Attributes:
+        trunk: token ids they share, at least one.
+        branches: how each goes on, at least one token each.
+    """
+
+    trunk: list[int]
+    branches: list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrompts:
+    """Groups of prompts; what a group shares is read once. The prompts count group by group.
+
+    Attributes:
+        groups: one for each text.
+    """
+
+    groups: list[PromptGroup]
+
+    @property
+    def size(self) -> int:
+        """How many prompts, B, over all groups."""
+        return sum(len(group.branches) for group in self.groups)
+
+    def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
+        """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it.
+
+        Raises:
+            UsageError: the model's layers do not all attend to everything before a token.
+        """
+        _refuse_windows(backbone)
+        layout = _Layout(self.groups, tails.shape[1], backbone.device)
+        embeddings = backbone.embed(layout.ids)  # (G, T, d)
+        # A new tensor with the tails in their places: row and column of every tail position, prompt by prompt.
+        at = layout.last[:, None] + 1 + torch.arange(tails.shape[1], device=backbone.device)  # (B, L)
+        rows = layout.group[:, None].expand_as(at)
+        embeddings = embeddings.index_put((rows, at), tails.to(backbone.dtype))
+        states = backbone.forward(embeddings, mask=layout.mask(), positions=layout.positions)
+        return TailStates(states[layout.group, layout.last], states[rows, at])
+
+
+class _Layout:
+    """Where the tokens of each group stand: trunk, then every branch with room for its tail, then padding."""
+
+    def __init__(self, groups: Sequence[PromptGroup], tail: int, device: torch.device) -> None:
+        ids, positions, blocks = [], [], []
+        group, last = [], []
+        for i, one in enumerate(groups):
+            row, at, block = list(one.trunk), list(range(len(one.trunk))), [0] * len(one.trunk)
+            for number, branch in enumerate(one.branches, start=1):
+                width = len(branch) + tail
+                group.append(i)
+                last.append(len(row) + len(branch) - 1)
+                row += [*branch, *[0] * tail]
+                at += range(len(one.trunk), len(one.trunk) + width)
+                block += [number] * width
+            ids.append(row)
+            positions.append(at)
+            blocks.append(block)
+        width = max(map(len, ids))
+        self.ids = _padded(ids, width, 0, device)  # (G, T)
+        self.positions = _padded(positions, width, 0, device)  # (G, T)
+        self.block = _padded(blocks, width, -1, device)  # (G, T): 0 the trunk, n the n-th branch, -1 padding
+        self.group = torch.tensor(group, device=device)  # (B,)
+        self.last = torch.tensor(last, device=device)  # (B,): the column of each prompt's last token
+
+    def mask(self) -> Tensor:
+        """Return (G, 1, T, T), true where a token (row) sees another (column)."""
+        reader, seen = self.block[:, :, None], self.block[:, None, :]
+        columns = torch.arange(self.block.shape[1], device=self.block.device)
+        before = columns[:, None] >= columns
+        # Padding comes last and sees itself, for a row that sees nothing would be no number.
+        return (before & ((seen == 0) | (seen == reader))).unsqueeze(1)
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch.device) -> Tensor:
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], dtype=torch.long, device=device)
+
+
+def _refuse_windows(backbone: Backbone) -> None:
+    config = backbone.model.config
+    kinds = set(getattr(config, "layer_types", None) or [])
+    if backbone.masked or getattr(config, "sliding_window", None) or kinds - {"full_attention"}:
+        raise UsageError(
+            f"{backbone.source.name} cannot read several questions of a text in one pass.",
+            hint="Read each question by itself.",
+        )
+
+
+class PromptTokeniser:
+    """Turns texts, instructions and answers into token ids, with the seams the encoders have.
+
+    Args:
+        tokenizer: the backbone's.
+        template: how text and instruction become one prompt.
+        default_instruction: what an empty instruction stands for.
+    """
+
+    def __init__(
+        self, tokenizer: PieceTokenizer, template: PromptTemplate, *, default_instruction: str = DEFAULT_INSTRUCTION
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.template = template
+        self.default_instruction = default_instruction
+        self.truncated = 0
+
+    def separate(
+        self, texts: Sequence[str], instructions: Sequence[str], *, room: int | None = None
+    ) -> SeparatePrompts:
+        """Return the prompt of every text under the instruction beside it.
+
+        Args:
+            texts: any strings.
+            instructions: one for each text.
+            room: the most tokens a prompt may have; a text is cut to it, an instruction never is.
+
+        Raises:
+            UsageError: an instruction is too long.
+        """
+        rows = []
+        for ids, instruction in zip(self._texts(texts), instructions, strict=True):
+            pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(instruction)])
+            left = len(ids) if room is None else max(0, room - len(pieces.before) - len(pieces.shared))
+            self.truncated += left < len(ids) < self.tokenizer.max_text_tokens  # longer ones are counted already
+            rows.append([*pieces.before, *ids[:left], *pieces.shared])
+        return SeparatePrompts(rows)
+
+    def shared(self, texts: Sequence[str], instructions: Sequence[Sequence[str]]) -> SharedPrompts:
+        """Return every text with the instructions it is asked under, to be read together.
+
+        Raises:
+            UsageError: an instruction is too long, a text has none, or the template puts it before the text.
+        """
+        if not self.template.text_first:
+            raise UsageError(
+                f"The template {self.template.name!r} puts the instruction first; nothing can be shared.",
+                hint="Read each question by itself.",
+            )
+        groups = []
+        for ids, asked in zip(self._texts(texts), instructions, strict=True):
+            if not asked:
+                raise UsageError("A text has no instruction to be read under.")
+            pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(one) for one in asked])
+            alone = len(asked) == 1  # then what follows the text is all "shared"
+            trunk = [*pieces.before, *ids] if alone else [*pieces.before, *ids, *pieces.shared]
+            groups.append(PromptGroup(trunk, [pieces.shared] if alone else pieces.rests))
+        return SharedPrompts(groups)
+
+    def answers(self, answers: Sequence[str], *, end: bool = False) -> list[list[int]]:
+        """Return the token ids of every answer with its leading space, cut like a text.
+
+        Args:
+            answers: any strings.
+            end: add the token that ends an answer, where the tokenizer has one.
+        """
+        closing = self.tokenizer.tokenizer.eos_token_id
+        suffix = [int(closing)] if end and closing is not None else []
+        limit = self.tokenizer.max_text_tokens
+        return [[*self.tokenizer.piece(" " + one.strip())[:limit], *suffix] for one in answers]
+
+    def _texts(self, texts: Sequence[str]) -> list[list[int]]:
+        tokenised = self.tokenizer.texts(texts)
+        self.truncated += tokenised.truncated
+        return tokenised.ids
+
+    def _resolved(self, instruction: str) -> str:
+        return instruction.strip() or self.default_instruction

@@ -1,0 +1,85 @@
+"""What a run leaves to be read: ``run.json`` says what it was, ``losses.jsonl`` how every step went."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from retriever.core.types import JSON
+from retriever.training.checkpoints import Position
+
+RUN_FILE = "run.json"
+LOSSES_FILE = "losses.jsonl"
+_PACKAGES = ("retriever", "torch", "transformers", "peft", "safetensors", "numpy")
+
+
+class RunRecord:
+    """The record of one run.
+
+    Args:
+        folder: where its files lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, identity: Mapping[str, JSON], steps: int) -> None:
+        """Start the record afresh.
+
+        Args:
+            identity: settings, seed, data hash.
+            steps: of the whole run.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        about = {**identity, "steps": steps, "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        (self.folder / RUN_FILE).write_text(json.dumps({**about, "versions": versions()}, indent=1) + "\n")
+        (self.folder / LOSSES_FILE).write_text("")
+
+    def add(self, position: Position, losses: Mapping[str, float], learning_rate: float) -> None:
+        """Add one step: its losses by name, its rate, and the seconds all steps so far took."""
+        row = {
+            "step": position.step,
+            "epoch": position.epoch,
+            **losses,
+            "learning_rate": learning_rate,
+            "seconds": round(position.seconds, 3),
+        }
+        with (self.folder / LOSSES_FILE).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Forget what came after a step: the run goes on from there. A line cut short by a crash goes too."""
+        kept = [row for row in self.rows() if row["step"] <= step]
+        draft = self.folder / f".{LOSSES_FILE}"
+        draft.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        os.replace(draft, self.folder / LOSSES_FILE)  # noqa: PTH105 - the same on every system
+
+    def rows(self) -> list[dict[str, float]]:
+        """Return every step on record, oldest first."""
+        file = self.folder / LOSSES_FILE
+        lines = file.read_text().splitlines() if file.exists() else []
+        rows = []
+        for line in lines:
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                break
+        return rows
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that shapes a run's numbers."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "unknown"
+    return found

@@ -1,0 +1,79 @@
+from math import sqrt
+
+import loss_references as slow
+import pytest
+import torch
+from loss_checks import check, check_finite, draw
+
+from retriever.core.errors import UsageError
+from retriever.training.losses.afd import fused_target, similarity_error, squared_error
+
+
+def texts():
+    return {"student": draw(3, 4), "new": draw(3, 4, seed=1), "base": draw(3, 4, seed=2)}
+
+
+@pytest.mark.parametrize("weight", [0.4, 0.5, 0.6, 0.0, 1.0])
+def test_squared_error_to_the_fused_target_equals_the_reference(weight):
+    def reference(student, new, base):
+        target = slow.fused(new, base, weight)
+        return slow.mean(slow.distance(slow.unit(s), t) for s, t in zip(student, target, strict=True))
+
+    check(
+        lambda student, new, base: squared_error(student, fused_target(new, base, new_weight=weight)),
+        reference,
+        texts(),
+        frozen=["new", "base"],
+    )
+
+
+def test_fused_target_by_hand():
+    new, base = torch.tensor([[3.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.0, 0.5], [-7.0, 0.0]])
+    assert fused_target(new, base)[0].tolist() == pytest.approx([sqrt(0.5), sqrt(0.5)])
+    assert fused_target(new, base, new_weight=0.6)[0].tolist() == pytest.approx([0.6 / sqrt(0.52), 0.4 / sqrt(0.52)])
+    assert fused_target(new, base, new_weight=0.6)[1].tolist() == [1, 0]
+
+
+def test_opposite_models_leave_no_target_but_no_nan_either():
+    new = torch.tensor([[1.0, 0.0]])
+    assert fused_target(new, -new).tolist() == [[0, 0]]
+    check_finite(lambda student: squared_error(student, fused_target(new, -new)), {"student": new}, 1.0)
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.5, float("nan")])
+def test_a_weight_outside_nought_and_one_is_refused(weight):
+    with pytest.raises(UsageError, match="from 0 to 1"):
+        fused_target(draw(3, 4), draw(3, 4), new_weight=weight)
+
+
+def test_the_target_itself_gets_no_gradient():
+    target = draw(3, 4).requires_grad_()
+    assert not fused_target(target, draw(3, 4)).requires_grad
+    assert not fused_target(draw(3, 4), target).requires_grad
+    squared_error(draw(3, 4, seed=1).requires_grad_(), target).backward()
+    assert target.grad is None
+
+
+@pytest.mark.parametrize("width", [2, 4, 7])
+def test_similarity_error_equals_the_reference(width):
+    check(
+        similarity_error,
+        slow.similarity_error,
+        {"student": draw(3, 4), "teacher": draw(3, width, seed=1)},
+        frozen=["teacher"],
+    )
+
+
+def test_similarity_error_by_hand():
+    student = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
+    teacher = torch.tensor([[1.0], [1.0], [-1.0]])
+    assert similarity_error(student, teacher).item() == pytest.approx((1 + 4 + 1) * 2 / 6)
+
+
+def test_one_text_makes_no_pair():
+    check_finite(similarity_error, {"student": draw(1, 4), "teacher": draw(1, 2)}, 0.0)
+
+
+def test_equal_texts_agree_whatever_the_scale():
+    student = draw(1, 4).expand(3, 4)
+    check_finite(similarity_error, {"student": student, "teacher": 9 * draw(1, 2).expand(3, 2)}, 0.0)

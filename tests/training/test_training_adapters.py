@@ -1,0 +1,243 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from training_models import INSTRUCTIONS, TEXTS, gradients, model, move, tokeniser
+
+from retriever.core.errors import CheckpointError, UsageError
+from retriever.encoders.base import EncoderOptions
+from retriever.encoders.checkpoint import load_checkpoint
+from retriever.encoders.instemb import untrained_look_ahead
+from retriever.encoders.sources import write_manifest
+from retriever.training.adapter_files import load_trained, prove_active, save_trained, trained_encoder
+from retriever.training.adapters import AdapterSettings, parameter_count
+from retriever.training.passes import last_states
+
+SEVEN = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+OPTIONS = EncoderOptions(default_instruction="mood")
+
+
+def save(one, folder, method="instemb", **extra):
+    save_trained(one, folder, method=method, options=OPTIONS, card="# A card\n", **extra)
+    return folder
+
+
+def leaves(one):
+    return {name.split(".lora_")[0].rpartition(".")[2] for name in one.parameters}
+
+
+def layers(one):
+    return {part for name in one.parameters for part in name.split(".") if part.isdigit()}
+
+
+def read(one):
+    return last_states(one, tokeniser(one).separate(TEXTS, INSTRUCTIONS))
+
+
+def test_all_seven_projections_of_every_layer_are_adapted(tiny):
+    one = model(tiny("llama"))
+    assert leaves(one) == SEVEN
+    assert layers(one) == {"0", "1"}
+    assert len(one.parameters) == 2 * 7 * 2
+    shapes = {name.partition("self_attn.")[2]: tuple(p.shape) for name, p in one.parameters.items() if "0.self" in name}
+    assert shapes["q_proj.lora_A.default.weight"] == (2, 32)
+    assert shapes["k_proj.lora_B.default.weight"] == (16, 2)
+
+
+def test_projections_and_layers_can_be_chosen(tiny):
+    one = model(tiny("llama"), projections=("q_proj", "v_proj"), layers=1)
+    assert leaves(one) == {"q_proj", "v_proj"}
+    assert layers(one) == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("gpt2", {"c_attn", "c_proj", "c_fc"}), ("roberta", {"query", "key", "value", "dense"})]
+)
+def test_other_models_have_their_own_projections(tiny, name, expected):
+    one = model(tiny(name))
+    assert leaves(one) == expected
+    assert not [name for name in one.parameters if "head" in name]
+
+
+def test_an_untrained_adapter_changes_nothing_and_alpha_scales_a_trained_one(tiny, backbone):
+    one = model(tiny("llama"), moved=False)
+    ids = torch.tensor([tokeniser(one).separate(TEXTS[:1], INSTRUCTIONS[:1]).rows[0]])
+    expected = backbone("llama").model.base_model(ids).last_hidden_state[0, -1]
+    assert torch.allclose(read(one)[0], expected, atol=1e-5)
+    small, large = (model(tiny("llama"), alpha=alpha) for alpha in (1, 8))
+    with large.base():
+        untrained = read(large)
+    assert (read(small) - untrained).norm() < (read(large) - untrained).norm()
+
+
+def test_a_quarter_of_the_layers_rounded_up_is_unfrozen(tiny):
+    one = model(tiny("mistral"), kind="layers")
+    assert layers(one) == {"2"}  # one of three
+    assert "model.layers.2.self_attn.q_proj.weight" in one.parameters
+    assert layers(model(tiny("mistral"), kind="layers", layers=2)) == {"1", "2"}
+    read(one).sum().backward()
+    assert all(gradient is not None for gradient in gradients(one).values())
+    frozen = [p for name, p in one.backbone.model.named_parameters() if name not in one.parameters]
+    assert all(p.grad is None and not p.requires_grad for p in frozen)
+
+
+def test_look_ahead_embeddings_start_as_the_encoders_do_and_can_be_trained(tiny, backbone):
+    one = model(tiny("llama"), moved=False, look_ahead=5)
+    assert torch.equal(one.look_ahead.detach(), untrained_look_ahead(backbone("llama"), 5))
+    assert "look_ahead" in one.parameters and one.look_ahead.requires_grad
+    assert "look_ahead" not in model(tiny("llama")).parameters
+
+
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+def test_the_base_is_the_untrained_model_and_only_within_the_block(tiny, backbone, kind):
+    one = model(tiny("llama"), kind=kind)
+    trained = read(one)
+    with one.base():
+        untrained = read(one)
+    with pytest.raises(ZeroDivisionError), one.base():
+        raise ZeroDivisionError
+    assert torch.equal(read(one), trained)
+    ids = torch.tensor([tokeniser(one).separate(TEXTS[:1], INSTRUCTIONS[:1]).rows[0]])
+    expected = backbone("llama").model.base_model(ids).last_hidden_state[0, -1]
+    assert torch.allclose(untrained[0], expected, atol=1e-5)
+    assert (untrained - trained).abs().max() > 0.05
+
+
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+def test_gradients_flow_where_the_base_was_read_in_between(tiny, kind):
+    one = model(tiny("llama"), kind=kind)
+    read(one).sum().backward()
+    expected = gradients(one)
+    states = read(one)
+    with one.base(), torch.no_grad():
+        read(one)
+    states.sum().backward()
+    for name, gradient in gradients(one).items():
+        assert torch.equal(gradient, expected[name])
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"projections": ("q_proj", "wq")}, "no projection wq"),
+        ({"layers": 3}, "layers is 3; .* has 2"),
+        ({"kind": "layers", "layers": 0}, "layers is 0"),
+    ],
+)
+def test_what_the_model_does_not_have_is_refused(tiny, settings, match):
+    with pytest.raises(UsageError, match=match):
+        model(tiny("llama"), **settings)
+
+
+@pytest.mark.parametrize("settings", [{"kind": "all"}, {"rank": 0}, {"alpha": 0}, {"dropout": 1.0}, {"look_ahead": -1}])
+def test_settings_are_checked(settings):
+    with pytest.raises(UsageError, match=next(iter(settings))):
+        AdapterSettings(**settings)
+
+
+def test_half_precision_is_refused(tiny):
+    with pytest.raises(UsageError, match="float16"):
+        model(tiny("llama"), dtype="float16")
+
+
+def test_parameters_are_counted(tiny):
+    one = model(tiny("llama"), projections=("q_proj",), rank=3, look_ahead=2)
+    assert parameter_count(one.parameters) == 2 * (3 * 32 + 32 * 3) + 2 * 32
+
+
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+@pytest.mark.parametrize("method", ["instemb", "gircse", "inbedder"])
+def test_a_saved_model_gives_the_trained_vectors(tiny, tmp_path, method, kind):
+    one = model(tiny("llama"), kind=kind, look_ahead=3 if method == "instemb" else 0)
+    save(one, tmp_path / "saved", method, dtype=torch.float32)
+    proof = prove_active(tmp_path / "saved", one, TEXTS)
+    assert proof.to_trained < 1e-5
+    assert proof.to_base > 0.05
+    loaded = load_checkpoint(tmp_path / "saved", EncoderOptions(), device="cpu", dtype="float32")
+    expected = trained_encoder(one, method, OPTIONS).encode(TEXTS, instruction="mood")
+    assert np.abs(loaded.encode(TEXTS) - expected).max() < 1e-5
+    assert loaded.backbone.source.digest != one.backbone.source.digest
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 0.02), ("bfloat16", 0.15)])
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+def test_weights_are_stored_in_bfloat16_and_stay_float32_in_training(tiny, tmp_path, kind, dtype, limit):
+    one = model(tiny("llama"), kind=kind, dtype=dtype, look_ahead=3)
+    before = {name: parameter.detach().clone() for name, parameter in one.parameters.items()}
+    folder = save(one, tmp_path / "saved")
+    stored = load_file(folder / ("layers.safetensors" if kind == "layers" else "adapter_model.safetensors"))
+    assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
+    for name, parameter in one.parameters.items():
+        assert torch.equal(parameter, before[name])
+    assert prove_active(folder, one, TEXTS).to_trained < limit
+
+
+def test_nothing_of_this_machine_is_saved_and_no_hub_is_asked(tiny, tmp_path, recwarn):
+    one = model(tiny("llama"))
+    one.backbone.model.name_or_path = "a-model"
+    for name in ("first", "second"):
+        save(one, tmp_path / name, "plain")
+    texts = [(tmp_path / name / "adapter_config.json").read_text() for name in ("first", "second")]
+    assert texts[0] == texts[1]
+    assert json.loads(texts[0])["base_model_name_or_path"] == "a-model"
+    assert json.loads(texts[0])["target_modules"] == sorted(SEVEN)
+    assert not [warning for warning in recwarn if "config file" in str(warning.message)]
+
+
+def test_an_adapter_that_does_nothing_is_not_called_active(tiny, tmp_path):
+    one = model(tiny("llama"), moved=False)
+    with pytest.raises(CheckpointError, match="does nothing"):
+        prove_active(save(one, tmp_path / "saved", "inbedder"), one, TEXTS)
+
+
+def test_another_adapter_than_the_trained_one_is_noticed(tiny, tmp_path):
+    one = model(tiny("llama"))
+    folder = save(one, tmp_path / "saved", "inbedder")
+    move(one, seed=8)
+    with pytest.raises(CheckpointError, match="does not give the trained vectors"):
+        prove_active(folder, one, TEXTS)
+
+
+def test_a_number_that_is_none_is_noticed(tiny, tmp_path):
+    one = model(tiny("llama"), kind="layers")
+    folder = save(one, tmp_path / "saved", "inbedder")
+    stored = load_file(folder / "layers.safetensors")
+    name = next(name for name in stored if "down_proj" in name)
+    save_file({**stored, name: stored[name] * float("nan")}, folder / "layers.safetensors")
+    write_manifest(folder)
+    with pytest.raises(CheckpointError, match="does not give the trained vectors"):
+        prove_active(folder, one, TEXTS)
+
+
+def test_a_layer_of_another_model_is_refused(tiny, tmp_path):
+    one = model(tiny("llama"), kind="layers")
+    folder = save(one, tmp_path / "saved", "inbedder")
+    save_file({"model.layers.9.weight": torch.zeros(2)}, folder / "layers.safetensors")
+    write_manifest(folder)
+    with pytest.raises(CheckpointError, match=r"model.layers.9.weight"):
+        load_checkpoint(folder, EncoderOptions(), device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+def test_training_goes_on_from_a_saved_model(tiny, tmp_path, kind):
+    one = model(tiny("llama"), kind=kind, look_ahead=3)
+    folder = save(one, tmp_path / "saved", dtype=torch.float32)
+    again = load_trained(folder, device="cpu", dtype="float32")
+    assert list(again.parameters) == list(one.parameters)
+    for name, parameter in again.parameters.items():
+        assert parameter.requires_grad and torch.equal(parameter, one.parameters[name]), name
+    assert torch.equal(read(again), read(one))
+    with one.base(), again.base():
+        assert torch.equal(read(again), read(one))
+    assert not torch.equal(last_states(again, tokeniser(again).separate(TEXTS, INSTRUCTIONS), dropout=0.3), read(again))
+
+
+def test_there_is_nothing_to_go_on_from_in_an_untrained_checkpoint(tiny, tmp_path, backbone):
+    from retriever.encoders.checkpoint import save_checkpoint
+    from retriever.encoders.plain import PlainEncoder
+
+    save_checkpoint(PlainEncoder(backbone("llama"), EncoderOptions()), tmp_path / "saved", card="")
+    with pytest.raises(CheckpointError, match="no trained weights"):
+        load_trained(tmp_path / "saved", device="cpu", dtype="float32")

@@ -1,0 +1,91 @@
+import pytest
+import torch
+from training_models import ANSWERS, INSTRUCTIONS, TEXTS, gradients, model, tokeniser
+
+from retriever.core.errors import UsageError
+from retriever.training.grad_cache import cached_backward, chunked
+from retriever.training.passes import last_states, soft_token_states, teacher_states
+
+ROWS = list(range(4))
+
+
+@pytest.fixture(scope="module")
+def one(tiny):
+    return model(tiny("llama"))
+
+
+def views(one, rows, dropout=0.0):
+    """Two passes and the teacher's, as a chunk's tensors."""
+    words = tokeniser(one)
+    prompts = words.separate([TEXTS[i] for i in rows], [INSTRUCTIONS[i] for i in rows])
+    taught = teacher_states(one, prompts, words.answers([ANSWERS[i] for i in rows]), length=2)
+    return [last_states(one, prompts, dropout=dropout), soft_token_states(one, prompts, steps=2)[:, -1], taught.last]
+
+
+def contrast(states):
+    """Every row against every other row of the batch: no chunk's loss stands alone."""
+    anchors, positives, taught = (torch.nn.functional.normalize(one.float(), dim=-1) for one in states)
+    logits = anchors @ positives.T / 0.1
+    return torch.nn.functional.cross_entropy(logits, torch.arange(len(logits))) + (anchors - taught).square().sum()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_gradients_equal_those_of_the_whole_batch(one, size):
+    plain = contrast(views(one, ROWS))
+    plain.backward()
+    expected = gradients(one)
+    cached = cached_backward(lambda rows: views(one, rows), chunked(ROWS, size), contrast)
+    assert not cached.requires_grad
+    assert torch.allclose(cached, plain, atol=1e-5)
+    for name, gradient in gradients(one).items():
+        assert torch.allclose(gradient, expected[name], atol=1e-5, rtol=1e-3), name
+
+
+def noisy(states):
+    return contrast(states) + torch.rand(()) * states[0].sum()
+
+
+def test_random_numbers_are_those_of_one_plain_pass(one):
+    torch.manual_seed(3)
+    noisy([torch.cat(parts) for parts in zip(*(views(one, [i], 0.3) for i in ROWS), strict=True)]).backward()
+    expected, after = gradients(one), torch.rand(1)
+    torch.manual_seed(3)
+    cached_backward(lambda rows: views(one, rows, 0.3), chunked(ROWS, 1), noisy)
+    assert torch.equal(torch.rand(1), after)
+    for name, gradient in gradients(one).items():
+        assert torch.allclose(gradient, expected[name], atol=1e-5, rtol=1e-3), name
+
+
+def test_gradients_add_up_with_what_was_there():
+    weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    weight.grad = torch.tensor([10.0, 10.0])
+    value = cached_backward(
+        lambda rows: [torch.stack([weight * row for row in rows])],
+        [[1.0], [2.0, 3.0]],
+        lambda outputs: outputs[0].sum() ** 2,
+    )
+    assert float(value) == (6 * 3) ** 2  # the rows' weights sum to 6, the parameter's to 3
+    assert weight.grad.tolist() == [10 + 2 * 18 * 6] * 2
+
+
+def test_an_output_that_the_loss_leaves_out_costs_nothing():
+    weight = torch.nn.Parameter(torch.tensor(2.0))
+    cached_backward(
+        lambda rows: [weight * torch.tensor(rows), weight * torch.tensor(rows), torch.tensor([0])],
+        [[1.0], [2.0]],
+        lambda outputs: outputs[1].sum(),
+    )
+    assert float(weight.grad) == 3
+
+
+def test_batches_are_cut_in_order():
+    assert chunked([1, 2, 3, 4, 5], 2) == [[1, 2], [3, 4], [5]]
+    with pytest.raises(UsageError, match="chunk size is 0"):
+        chunked([1], 0)
+
+
+def test_chunks_that_do_not_fit_together_are_refused():
+    with pytest.raises(UsageError, match="at least one chunk"):
+        cached_backward(lambda rows: [], [], lambda outputs: torch.zeros(()))
+    with pytest.raises(UsageError, match="same number"):
+        cached_backward(lambda rows: [torch.zeros(1)] * len(rows), [[1], [1, 2]], lambda outputs: outputs[0].sum())

@@ -1,0 +1,202 @@
+import numpy as np
+import pytest
+from curation_fakes import TableEncoder
+
+from retriever.core.errors import UsageError
+from retriever.index.exact import ExactIndex
+from retriever.training import negatives
+from retriever.training.negatives import MiningOptions, MiningQueries, mine, threshold, vector_index
+from retriever.training.row_negatives import (
+    IndexedDocuments,
+    embed_queries,
+    mine_answers,
+    mine_documents,
+    mine_texts,
+    same_answer_similarity,
+)
+from retriever.training.rows import TrainingRow
+
+
+def at(*degrees):
+    """Return unit vectors in the plane, (n, 2)."""
+    radians = np.radians(np.array(degrees, dtype=np.float64))
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+def cosine(degrees):
+    return np.cos(np.radians(degrees))
+
+
+def row(text, answer, group="kind", **more):
+    return TrainingRow(text, f"{group}?", answer, group=group, **more)
+
+
+def test_the_threshold_is_below_the_positive_on_either_side_of_zero():
+    limits = threshold(np.array([0.8, 0.0, -0.4], np.float32), 0.95)
+    np.testing.assert_allclose(limits, [0.76, 0.0, -0.42], rtol=1e-6)
+
+
+def test_candidates_over_the_margin_are_skipped_and_the_nearest_of_the_others_taken():
+    # Positive at 30 degrees: cosine 0.866, limit 0.823, which is 34.6 degrees.
+    index = ExactIndex(np.arange(6), at(30, 10, 34, 36, 60, -50))
+    queries = MiningQueries(at(0), np.array([cosine(30)], np.float32), [{0}])
+    found = mine(queries, index, MiningOptions(count=2))
+    assert (found.ids, found.skipped) == ([[3, 5]], [2])
+    assert mine(queries, index, MiningOptions(count=9)).ids == [[3, 5, 4]]
+    assert mine(queries, index, MiningOptions(count=2, margin=1.0)).ids == [[2, 3]]
+
+
+def test_the_search_goes_deeper_until_enough_are_left():
+    index = ExactIndex(np.arange(100), at(*np.linspace(0, 90, 100)))
+    queries = MiningQueries(at(0, 90), np.array([cosine(60)] * 2, np.float32), [set(), {0}])
+    found = mine(queries, index, MiningOptions(count=3, depth=1))
+    limits = threshold(queries.positive, 0.95)
+    angles = np.linspace(0, 90, 100)
+    below = [one for one in range(100) if cosine(angles[one]) <= limits[0]][:3]
+    assert found.ids == [below, [99 - one for one in below]]
+
+
+def test_queries_are_searched_in_parts_with_the_same_result(monkeypatch):
+    vectors = at(*np.random.default_rng(0).uniform(0, 90, 40))
+    index = ExactIndex(np.arange(40), vectors)
+    queries = MiningQueries(vectors, np.full(40, 0.9, np.float32), [{one} for one in range(40)])
+    whole = mine(queries, index, MiningOptions(depth=2))
+    monkeypatch.setattr(negatives, "_AT_ONCE", 3 * 4096)
+    assert mine(queries, index, MiningOptions(depth=2)) == whole
+    assert all(len(ids) == 4 for ids in whole.ids)
+
+
+def test_only_allowed_ids_are_found():
+    index = ExactIndex(np.arange(4), at(40, 50, 60, 70))
+    queries = MiningQueries(at(0), np.array([1.0], np.float32), [()], np.array([1, 3]))
+    assert mine(queries, index, MiningOptions()).ids == [[1, 3]]
+    nothing = MiningQueries(at(0), np.array([1.0], np.float32), [()], np.array([], dtype=np.int64))
+    assert mine(nothing, index, MiningOptions()).ids == [[]]
+
+
+def test_many_vectors_are_searched_by_faiss_with_the_same_result(monkeypatch):
+    from retriever.index.faiss_index import FaissIndex
+
+    vectors = at(*np.random.default_rng(0).uniform(0, 360, 50))
+    queries = MiningQueries(at(10, 200), np.array([0.9, 0.2], np.float32), [{1}, {2}])
+    exact = vector_index(vectors)
+    monkeypatch.setattr(negatives, "_EXACT", 10)
+    faiss = vector_index(vectors)
+    assert isinstance(exact, ExactIndex)
+    assert isinstance(faiss, FaissIndex)
+    assert mine(queries, faiss, MiningOptions(5)) == mine(queries, exact, MiningOptions(5))
+
+
+@pytest.mark.parametrize("options", [{"count": 0}, {"depth": 0}, {"margin": 0.0}, {"margin": 1.1}])
+def test_options_without_sense_are_refused(options):
+    with pytest.raises(UsageError) as raised:
+        MiningOptions(**options)
+    assert raised.value.hint
+
+
+def test_queries_are_read_under_their_questions_in_few_passes():
+    rows = [row("a", "x"), row("b", "x"), row("a", "x", "mood"), row("c", "x")]
+    angles = {"a": 0, "b": 10, "c": 20, ("a", "mood?"): 90}
+    encoder = TableEncoder(angles)
+    np.testing.assert_allclose(embed_queries(rows, encoder), at(0, 10, 90, 20), atol=1e-6)
+    assert encoder.calls == [(("a", "b", "c"), "kind?"), (("a",), "mood?")]
+    encoder = TableEncoder(angles)
+    np.testing.assert_allclose(embed_queries([rows[2], rows[0]], encoder), at(90, 0), atol=1e-6)
+    assert encoder.calls == [(("a",), "mood?"), (("a",), "kind?")]
+
+
+def test_answers_are_mined_among_those_to_the_same_question():
+    rows = [row("a", "kettle"), row("b", "pot"), row("c", "lamp"), row("d", "sad", "mood"), row("a", "urn")]
+    angles = {"a": 0, "b": 5, "c": 90, "d": 40, "kettle": 20, "pot": 22, "lamp": 70, "sad": 30, "urn": 50}
+    mined = mine_answers(rows, TableEncoder(angles), MiningOptions(count=2))
+    # For "a" the positive lies at 20 degrees: the pot at 22 is over the limit (0.927 > 0.893), and the urn is right.
+    assert mined.rows[0].answers == ("lamp",)
+    # The positive of the other "a" row, the urn at 50 degrees, makes the limit 0.611: the pot is over it too.
+    assert mined.rows[4].answers == ("lamp",)
+    # From "b" at 5, the positive is 17 degrees away and the limit at 24.7: the kettle at 15 is over it.
+    assert mined.rows[1].answers == ("urn", "lamp")
+    # A question without another answer is given those of all questions. Its positive is 10 degrees away, the limit at
+    # 20.7: urn, pot and kettle are over it.
+    assert mined.rows[3].answers == ("lamp",)
+    assert mined.rows[3].texts == ()
+    assert mined.skipped == 1 + 1 + 1 + 3
+
+
+def test_positives_of_the_same_query_and_the_text_itself_are_never_negatives():
+    rows = [
+        TrainingRow("q", "", "p1", ("p1",)),
+        TrainingRow("Q.", "", "p2", ("p2",)),
+        TrainingRow("r", "", "q", ("q", "p3")),
+    ]
+    angles = {"q": 0, "Q.": 0, "r": 80, "p1": 10, "p2": 40, "p3": 50}
+    mined = mine_answers(rows, TableEncoder(angles), MiningOptions())
+    assert [one.answers for one in mined.rows] == [("p3",), ("p3",), ()]
+
+
+def test_a_text_is_no_negative_answer_to_itself():
+    rows = [TrainingRow("q", "i", "p", ("p",)), TrainingRow("r", "i", "q", ("q",))]
+    encoder = TableEncoder({("q", "i"): 0, ("r", "i"): 90, "p": 10, "q": 60})
+    assert [one.answers for one in mine_answers(rows, encoder, MiningOptions()).rows] == [(), ("p",)]
+
+
+def test_texts_are_mined_among_those_with_another_answer():
+    rows = [
+        row("k1", "kettle"), row("k2", "kettle"), row("l1", "lamp"), row("l2", "lamp"), row("t1", "toy"),
+        row("k1", "lamp"), TrainingRow("k1", "kind?", "p", ("p",), group="kind"),
+    ]  # fmt: skip
+    angles = {"k1": 0, "k2": 40, "l1": 10, "l2": 60, "t1": 50, "p": 0}
+    mined = mine_texts(rows, TableEncoder(angles), MiningOptions(count=3))
+    # k1 and k2 lie 40 degrees apart: cosine 0.766, limit 0.728. For k1 the nearest, l1, is over it.
+    assert mined.rows[0].texts == ("t1", "l2")
+    # For k2 t1 at 10 degrees, l2 at 20 and l1 at 30 are all over it.
+    assert mined.rows[1].texts == ()
+    # A toy has no other toy, so nothing to measure by; k1 is a lamp too, so no lamp's negative.
+    assert mined.rows[4].texts == ()
+    assert not any("k1" in one.texts for one in mined.rows[2:4])
+    assert mined.rows[6].texts == ()
+
+
+def test_the_similarity_to_texts_with_the_same_answer_is_a_mean_over_other_texts():
+    rows = [row("a", "x"), row("b", "x"), row("c", "x"), row("A", "x"), row("d", "y")]
+    similar = same_answer_similarity(rows, at(0, 60, 90, 0, 10))
+    np.testing.assert_allclose(similar[:4], [0.25, (0.5 + cosine(30)) / 2, cosine(30) / 2, 0.25], atol=1e-6)
+    assert np.isnan(similar[4])
+
+
+@pytest.fixture
+def documents():
+    """Four documents of an index by angle, under an instruction."""
+    angles = {"d10": 10, "d40": 40, "d70": 70, "p": 30}
+    ids = {text: 100 + place for place, text in enumerate(angles)}
+
+    def view(instruction):
+        return IndexedDocuments(
+            ExactIndex(np.array(list(ids.values())), at(*angles.values())),
+            instruction,
+            texts=lambda wanted: {one: text for text, one in ids.items() if one in wanted},
+            known=lambda texts: {text: ids[text] for text in texts if text in ids},
+        )
+
+    return view
+
+
+def test_documents_of_an_index_serve_rows_with_positives(documents):
+    rows = [TrainingRow("q", "", "p", ("p",)), TrainingRow("q", "", "d70", ("d70",)), row("q", "x")]
+    mined = mine_documents(rows, TableEncoder({"q": 0, "p": 30, "d70": 70}), documents(""), MiningOptions())
+    # Limit for the first 0.823: d10 is over it; d70 is a positive of the same query.
+    assert [one.answers for one in mined.rows] == [("d40",), (), ()]
+    assert mined.skipped == 3
+
+
+def test_a_view_serves_the_rows_that_ask_its_question(documents):
+    rows = [row("q", "x"), row("d40", "x"), row("q", "x", "mood"), TrainingRow("q", "", "p", ("p",))]
+    mined = mine_documents(rows, TableEncoder({"q": 0, "d40": 40}), documents("kind?"), MiningOptions())
+    # Another x lies at 40 degrees, so the limit is 0.728: p at 30 and d10 are over it, d40 is right.
+    assert mined.rows[0].texts == ("d70",)
+    # From d40, d70 lies 30 degrees away, p and d10 are near too: all over the limit.
+    assert [one.texts for one in mined.rows[1:]] == [(), (), ()]
+
+
+def test_a_view_that_serves_no_row_gives_nothing(documents):
+    mined = mine_documents([row("q", "x")], TableEncoder({}), documents("other?"), MiningOptions())
+    assert (mined.rows[0].texts, mined.skipped) == ((), 0)

@@ -1,0 +1,356 @@
+import numpy as np
+import pytest
+import torch
+from training_models import ANSWERS, INSTRUCTIONS, TEXTS, gradients, model, tokeniser
+
+from retriever.core.errors import UsageError
+from retriever.core.similarity import normalise
+from retriever.encoders.base import EncoderOptions
+from retriever.encoders.gircse import GircseEncoder
+from retriever.encoders.inbedder import InBedderEncoder
+from retriever.encoders.masked import MaskedInBedderEncoder
+from retriever.encoders.pooling import daap
+from retriever.training.adapter_files import trained_encoder
+from retriever.training.passes import (
+    VIEW_DROPOUT,
+    answer_logits,
+    last_states,
+    lone_states,
+    masked_answer_logits,
+    pad_answers,
+    soft_token_states,
+    student_states,
+    teacher_states,
+)
+
+QUESTIONS = [["what kind of product", "mood"], ["mood"], ["which material is it", "mood", "what kind of product"], [""]]
+CAUSAL = ["llama", "mistral", "gpt2"]
+
+
+@pytest.fixture(scope="module")
+def adapted(tiny):
+    loaded = {}
+
+    def get(name, **settings):
+        key = (name, *sorted(settings.items()))
+        if key not in loaded:
+            loaded[key] = model(tiny(name), look_ahead=3, **settings)
+        return loaded[key]
+
+    return get
+
+
+def prompts(one, template="input-first"):
+    return tokeniser(one, template).separate(TEXTS, INSTRUCTIONS)
+
+
+def unit(states):
+    return normalise(states.detach().float().numpy())
+
+
+def encoded(encoder):
+    """Every text alone, under its own instruction, by the encoder."""
+    return np.concatenate(
+        [encoder.encode([text], instruction=asked) for text, asked in zip(TEXTS, INSTRUCTIONS, strict=True)]
+    )
+
+
+def plain(one, ids, tail=()):
+    """States of one unpadded row, read by the bare model."""
+    table = one.backbone.model.get_input_embeddings().weight
+    inputs = torch.cat([table[torch.tensor(ids)], *([tail] if len(tail) else [])])
+    return one.backbone.model.base_model(inputs_embeds=inputs[None], use_cache=False).last_hidden_state[0]
+
+
+@pytest.mark.parametrize("template", ["input-first", "instruct-query"])
+@pytest.mark.parametrize("name", CAUSAL)
+def test_the_student_reads_what_the_instemb_encoder_reads(adapted, name, template):
+    one = adapted(name)
+    read = student_states(one, prompts(one, template))
+    for pooling, states in {"daap": daap(read.last, read.tail), "input-last": read.last}.items():
+        encoder = trained_encoder(one, "instemb", EncoderOptions(pooling=pooling, template=template))
+        assert np.abs(encoded(encoder) - unit(states)).max() < 2e-6
+    assert read.tail.shape == (4, 3, 32)
+
+
+def test_fewer_look_ahead_tokens_are_the_first_ones(adapted):
+    one = adapted("llama")
+    all_three, two = student_states(one, prompts(one)), student_states(one, prompts(one), look_ahead=2)
+    assert torch.allclose(two.tail, all_three.tail[:, :2], atol=1e-6)
+    with pytest.raises(UsageError, match="this model has 3"):
+        student_states(one, prompts(one), look_ahead=4)
+
+
+def test_gradients_reach_the_adapter_and_the_look_ahead_embeddings(adapted):
+    one = adapted("llama")
+    student_states(one, prompts(one)).tail.square().sum().backward()
+    for name, gradient in gradients(one).items():
+        assert gradient is not None and gradient.abs().max() > 0, name
+    assert all(weight.grad is None for weight in one.backbone.model.parameters())
+
+
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+def test_the_teacher_is_the_untrained_model_reading_the_answer(adapted, backbone, kind):
+    one = adapted("llama", kind=kind)
+    rows = prompts(one)
+    answers = tokeniser(one).answers(ANSWERS)
+    read = teacher_states(one, rows, answers, length=4)
+    assert not read.last.requires_grad and not read.tail.requires_grad
+    assert read.counted.sum(dim=1).tolist() == [min(4, len(ids)) for ids in answers]
+    untrained = backbone("llama").model.base_model
+    for i, (row, answer) in enumerate(zip(rows.rows, answers, strict=True)):
+        taught = answer[:4]
+        states = untrained(torch.tensor([[*row, *taught]])).last_hidden_state[0]
+        assert torch.allclose(read.last[i], states[len(row) - 1], atol=1e-5)
+        assert torch.allclose(read.tail[i, : len(taught)], states[len(row) :], atol=1e-5)
+        assert read.ids[i, : len(taught)].tolist() == taught
+    assert (last_states(one, rows) - read.last).abs().max() > 0.05
+
+
+def test_the_teacher_has_no_dropout_even_inside_a_dropout_view(adapted):
+    one = adapted("llama")
+    answers = tokeniser(one).answers(ANSWERS)
+    still = teacher_states(one, prompts(one), answers, length=4)
+    with one.dropout(0.5):
+        assert torch.equal(teacher_states(one, prompts(one), answers, length=4).last, still.last)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("llama", "lora"), ("llama", "layers"), ("mistral", "lora"), ("gpt2", "lora")]
+)
+def test_the_dropout_view_differs_and_leaves_nothing_behind(adapted, name, kind):
+    one = adapted(name, kind=kind)
+    rows = prompts(one)
+    first = last_states(one, rows)
+    views = [last_states(one, rows, dropout=VIEW_DROPOUT) for _ in range(2)]
+    assert (views[0] - first).abs().amax(dim=1).min() > 1e-3
+    assert (views[0] - views[1]).abs().amax(dim=1).min() > 1e-3
+    assert torch.equal(last_states(one, rows), first)
+
+
+@pytest.mark.parametrize("part", ["attention", "adapter"])
+def test_each_half_of_the_dropout_acts_alone(tiny, monkeypatch, part):
+    one = model(tiny("llama"))
+    if part == "attention":
+        monkeypatch.setattr(torch.nn.functional, "dropout", lambda inputs, *args, **kwargs: inputs)
+    else:
+        real = torch.nn.functional.scaled_dot_product_attention
+        monkeypatch.setattr(
+            torch.nn.functional,
+            "scaled_dot_product_attention",
+            lambda *args, **kwargs: real(*args, **{**kwargs, "dropout_p": 0.0}),
+        )
+    assert not torch.equal(last_states(one, prompts(one), dropout=0.2), last_states(one, prompts(one)))
+
+
+def test_a_pass_uses_the_settings_dropout_unless_told_otherwise(tiny):
+    one = model(tiny("llama"), dropout=0.3)
+    still = last_states(one, prompts(one), dropout=0.0)
+    assert (last_states(one, prompts(one)) - still).abs().max() > 1e-3
+    assert torch.equal(last_states(one, prompts(one), dropout=0.0), still)
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_an_answer_alone_is_read_without_a_template(adapted, name):
+    one = adapted(name)
+    answers = tokeniser(one).answers(ANSWERS)
+    read = lone_states(one, answers)
+    for i, ids in enumerate(answers):
+        assert torch.allclose(read[i], plain(one, [*one.backbone.tokenizer.start, *ids])[-1], atol=1e-5)
+
+
+def test_answers_carry_their_leading_space_and_end_only_where_asked(adapted):
+    words = tokeniser(adapted("llama"))
+    tokenizer = words.tokenizer.tokenizer
+    (bare,), (ended,) = words.answers([" red toy "]), words.answers(["red toy"], end=True)
+    assert tokenizer.decode(bare) == " red toy"
+    assert ended == [*bare, tokenizer.eos_token_id]
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_soft_tokens_are_those_of_the_gircse_encoder(adapted, name):
+    one = adapted(name)
+    read = soft_token_states(one, prompts(one), steps=4)
+    encoder = GircseEncoder(one.backbone, EncoderOptions(steps=4))
+    for i, (text, asked) in enumerate(zip(TEXTS, INSTRUCTIONS, strict=True)):
+        for k, expected in enumerate(encoder.encode_steps([text], instruction=asked)):
+            assert np.abs(expected - unit(read[i, k : k + 1])).max() < 2e-6
+
+
+def test_gradients_of_soft_tokens_equal_those_of_reading_everything_again(adapted):
+    one = adapted("llama")
+    rows = prompts(one)
+    weights = torch.randn(4, 3, 32, generator=torch.Generator().manual_seed(1))
+    (soft_token_states(one, rows, steps=3) * weights).sum().backward()
+    cached = gradients(one)
+    table = one.backbone.model.get_input_embeddings().weight
+    total = torch.zeros(())
+    for row, weight in zip(rows.rows, weights, strict=True):
+        inputs, states = table[torch.tensor(row)], []
+        for k in range(3):
+            out = one.backbone.model.base_model(inputs_embeds=inputs[None], use_cache=False).last_hidden_state[0, -1]
+            soft = one.backbone.model.lm_head(out).softmax(-1)
+            inputs = torch.cat([inputs, (soft @ table)[None]])
+            states.append(
+                one.backbone.model.base_model(inputs_embeds=inputs[None], use_cache=False).last_hidden_state[0, -1]
+            )
+            total = total + (torch.stack(states).mean(0) * weight[k]).sum()
+    total.backward()
+    for name, gradient in gradients(one).items():
+        if name != "look_ahead":
+            assert torch.allclose(cached[name], gradient, atol=1e-4, rtol=1e-3), name
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_answer_logits_are_those_of_the_whole_model_at_the_answers(adapted, name):
+    one = adapted(name)
+    rows, answers = prompts(one), tokeniser(one).answers(ANSWERS, end=True)
+    read = answer_logits(one, rows, answers)
+    at = 0
+    for i, (row, answer) in enumerate(zip(rows.rows, answers, strict=True)):
+        logits = one.backbone.model(torch.tensor([[*row, *answer]])).logits[0]
+        chosen = slice(at, at + len(answer))
+        assert torch.allclose(read.logits[chosen], logits[len(row) - 1 : -1], atol=1e-4)
+        assert read.targets[chosen].tolist() == answer
+        assert read.rows[chosen].tolist() == [i] * len(answer)
+        at += len(answer)
+    assert len(read.targets) == at
+
+
+def test_the_first_answer_logits_come_from_the_state_that_inbedder_pools(adapted):
+    one = adapted("llama")
+    rows = prompts(one)
+    read = answer_logits(one, rows, tokeniser(one).answers(ANSWERS))
+    pooled = torch.tensor(encoded(InBedderEncoder(one.backbone, EncoderOptions())))
+    last = last_states(one, rows)
+    assert np.abs(pooled.numpy() - unit(last)).max() < 2e-6
+    first = [int((read.rows == i).nonzero()[0]) for i in range(4)]
+    assert torch.allclose(read.logits[first], one.backbone.logits(last), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["roberta", "bert"])
+def test_masked_models_predict_the_answer_in_the_masks_places(adapted, name):
+    one = adapted(name)
+    words, tokenizer = tokeniser(one), one.backbone.tokenizer
+    rows, answers = words.separate(TEXTS, INSTRUCTIONS), words.answers(ANSWERS)
+    read = masked_answer_logits(one, rows, answers)
+    at = 0
+    for i, (row, answer) in enumerate(zip(rows.rows, answers, strict=True)):
+        ids = torch.tensor([[*row, *[tokenizer.mask_id] * len(answer), *tokenizer.end]])
+        logits = one.backbone.model(ids).logits[0]
+        chosen = slice(at, at + len(answer))
+        assert torch.allclose(read.logits[chosen], logits[len(row) : len(row) + len(answer)], atol=1e-4)
+        assert read.targets[chosen].tolist() == answer
+        assert read.rows[chosen].tolist() == [i] * len(answer)
+        at += len(answer)
+    moved = masked_answer_logits(one, rows, answers, dropout=0.2)
+    assert (moved.logits - read.logits).abs().max() > 1e-3
+    moved.logits.sum().backward()
+    assert all(g is not None and g.abs().max() > 0 for key, g in gradients(one).items() if key != "look_ahead")
+
+
+def test_three_masks_stand_where_the_masked_encoder_puts_them(adapted, monkeypatch):
+    one = adapted("roberta")
+    states, logits = [], one.backbone.logits
+    monkeypatch.setattr(one.backbone, "logits", lambda found: states.append(found) or logits(found))
+    masked_answer_logits(one, prompts(one), [[7, 7, 7]] * 4)
+    encoder = MaskedInBedderEncoder(one.backbone, EncoderOptions())
+    assert np.abs(encoded(encoder) - unit(states[0].reshape(4, 3, -1).mean(dim=1))).max() < 2e-6
+
+
+def test_texts_make_room_for_a_masked_model_s_positions(adapted):
+    one = adapted("roberta")
+    words = tokeniser(one)
+    long = ["toy " * 300]
+    with pytest.raises(UsageError, match="positions for 128"):
+        masked_answer_logits(one, words.separate(long, ["mood"]), [[7]])
+    before = words.truncated
+    cut = words.separate(long, ["mood"], room=128 - 2)
+    assert words.truncated == before + 1
+    assert len(cut.rows[0]) == 126
+    assert cut.rows[0][-3:] == words.separate(["x"], ["mood"]).rows[0][-3:]
+    assert len(masked_answer_logits(one, cut, [[7]]).targets) == 1
+
+
+def test_a_batch_without_answers_is_refused(adapted):
+    one = adapted("llama")
+    with pytest.raises(UsageError, match="No row"):
+        answer_logits(one, prompts(one), [[], [], [], []])
+    with pytest.raises(UsageError, match="No row"):
+        masked_answer_logits(one, prompts(one), [[], [], [], []])
+
+
+def test_padding_keeps_short_and_empty_answers():
+    padded = pad_answers([[5, 6], [], [7]], width=3)
+    assert padded.ids.tolist() == [[5, 6, 0], [0, 0, 0], [7, 0, 0]]
+    assert padded.counted.tolist() == [[True, True, False], [False] * 3, [True, False, False]]
+
+
+def flat(questions):
+    pairs = [(text, one) for text, asked in zip(TEXTS, questions, strict=True) for one in asked]
+    return [text for text, _ in pairs], [one for _, one in pairs]
+
+
+@pytest.mark.parametrize("look_ahead", [0, 3])
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_questions_of_one_text_read_together_give_what_they_give_apart(adapted, name, look_ahead):
+    one = adapted(name)
+    words = tokeniser(one)
+    together = student_states(one, words.shared(TEXTS, QUESTIONS), look_ahead=look_ahead)
+    apart = student_states(one, words.separate(*flat(QUESTIONS)), look_ahead=look_ahead)
+    assert torch.allclose(together.last, apart.last, atol=1e-5)
+    assert torch.allclose(together.tail, apart.tail, atol=1e-5)
+
+
+def test_gradients_of_questions_read_together_equal_those_apart(adapted):
+    one = adapted("llama")
+    words = tokeniser(one)
+    found = []
+    for rows in (words.shared(TEXTS, QUESTIONS), words.separate(*flat(QUESTIONS))):
+        read = student_states(one, rows)
+        (read.last.sin().sum() + read.tail.cos().sum()).backward()
+        found.append(gradients(one))
+    for name, gradient in found[0].items():
+        assert torch.allclose(gradient, found[1][name], atol=1e-4, rtol=1e-3), name
+
+
+def test_teacher_and_answer_logits_share_texts_too(adapted):
+    one = adapted("llama")
+    words = tokeniser(one)
+    answers = words.answers(["toy", "love it", "a terrible kettle", "red", "blue", "x", "love"])
+    together, apart = words.shared(TEXTS, QUESTIONS), words.separate(*flat(QUESTIONS))
+    taught, expected = (teacher_states(one, rows, answers, length=3) for rows in (together, apart))
+    assert torch.allclose(taught.last, expected.last, atol=1e-5)
+    assert torch.allclose(taught.tail[taught.counted], expected.tail[expected.counted], atol=1e-5)
+    said, wanted = (answer_logits(one, rows, answers) for rows in (together, apart))
+    assert torch.allclose(said.logits, wanted.logits, atol=1e-4)
+    assert torch.equal(said.targets, wanted.targets)
+
+
+def test_what_cannot_be_shared_is_refused(adapted):
+    with pytest.raises(UsageError, match="one pass"):  # a sliding window
+        one = adapted("mistral")
+        last_states(one, tokeniser(one).shared(TEXTS, QUESTIONS))
+    with pytest.raises(UsageError, match="puts the instruction first"):
+        tokeniser(adapted("llama"), "instruct-query").shared(TEXTS, QUESTIONS)
+    with pytest.raises(UsageError, match="no instruction"):
+        tokeniser(adapted("llama")).shared(TEXTS[:1], [[]])
+
+
+def test_long_texts_are_cut_and_counted(adapted):
+    words = tokeniser(adapted("llama"))
+    words.separate(["toy " * 600, "x"], ["mood", "mood"])
+    assert words.truncated == 1
+
+
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+def test_a_bfloat16_model_trains_float32_parameters(tiny, kind):
+    one = model(tiny("llama"), dtype="bfloat16", kind=kind, look_ahead=3)
+    read = student_states(one, prompts(one))
+    assert read.last.dtype == torch.bfloat16
+    encoder = trained_encoder(one, "instemb", EncoderOptions(pooling="input-last"))
+    assert np.abs(encoded(encoder) - unit(read.last)).max() < 0.05
+    soft = soft_token_states(one, prompts(one), steps=2)
+    (read.tail.float().sum() + soft.sum()).backward()
+    for name, gradient in gradients(one).items():
+        assert gradient.dtype == torch.float32 and gradient.abs().max() > 0, name
