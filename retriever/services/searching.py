@@ -96,6 +96,7 @@ class _Answers:
 class _Question:
     """What a lazy search goes on with: the base view, and the queries (n, dim) under its instruction and the given."""
 
+    request: SearchRequest
     base: View
     plain: Embeddings
     asked: Embeddings
@@ -163,11 +164,10 @@ class Searcher:
         """
         started = time.perf_counter()
         request = replace(request, k=max(1, self._store.documents.count_to(request.k)))
-        request = self._steadily(lambda: replace(request, mode=self._mode(request)))
         found = self._steadily(lambda: self._at_once(request, started))
         yield found.results
         if found.lazy is not None:
-            yield self._lazy(request, found.lazy, started)
+            yield self._lazy(found.lazy, started)
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """Return an answer drawn from one state of the database.
@@ -184,25 +184,21 @@ class Searcher:
                 if self._store.data_version() == version:
                     raise
 
-    def _mode(self, request: SearchRequest) -> Mode:
-        """Return the mode to search in; ``auto`` is what benchmarks/search_modes.py measured to serve best.
-
-        Words alone lead while they find enough and there is no instruction, which words cannot follow.
-        """
-        if request.mode != "auto":
-            return request.mode
-        if request.like is not None:
-            return "dense"
-        found = [] if request.instruction else [self._lexical(request, query, request.k) for query in request.queries]
-        return "lexical" if found and all(len(one.ids) >= request.k for one in found) else "hybrid"
-
     def _at_once(self, request: SearchRequest, started: float) -> "_AtOnce":
-        """Answer from what is stored, and say whether a lazy search can do better."""
-        allowed = self._allowed(request)
-        if request.mode == "lexical":
+        """Answer from what is stored, and say whether a lazy search can do better.
+
+        Mode ``auto`` is what benchmarks/search_modes.py measured to serve best: words alone lead while they find
+        enough and there is no instruction, which words cannot follow.
+        """
+        by_words = request.mode == "auto" and request.like is None and not request.instruction
+        if request.mode == "lexical" or by_words:
             rankings = [self._lexical(request, query, request.depth) for query in request.queries]
-            answers = _Answers(None, "base", rankings, [{}] * len(rankings))
-            return _AtOnce(self._results(request, answers, started))
+            if not by_words or all(len(one.ids) >= request.k for one in rankings):
+                answers = _Answers(None, "base", rankings, [{}] * len(rankings))
+                return _AtOnce(self._results(replace(request, mode="lexical"), answers, started))
+        if request.mode == "auto":
+            request = replace(request, mode="hybrid" if request.like is None else "dense")
+        allowed = self._allowed(request)
         encoder = self._encoder()
         base_key, key = view_key(encoder, ""), view_key(encoder, request.instruction)
         view = self._store.views.find(key)
@@ -218,7 +214,7 @@ class Searcher:
         steps = with_steps(encoder, request.steps)
         plain, asked = steps.encode_many(request.queries, [base.key.instruction, request.instruction])
         answers = self._dense(request, base, plain, allowed, "base")
-        return _AtOnce(self._results(request, answers, started), _Question(base, plain, asked))
+        return _AtOnce(self._results(request, answers, started), _Question(request, base, plain, asked))
 
     def _allowed(self, request: SearchRequest) -> Ids | None:
         return None if request.where is None else self._store.documents.matching(request.where)
@@ -249,31 +245,30 @@ class Searcher:
         hits = self._store.documents.lexical(query, depth, request.where)
         return Ranking([hit.content_id for hit in hits], [hit.score for hit in hits])
 
-    def _lazy(self, request: SearchRequest, question: "_Question", started: float) -> list[SearchResult]:
+    def _lazy(self, question: "_Question", started: float) -> list[SearchResult]:
         """Read the foremost candidates anew under the instruction and answer as its complete view would.
 
         Candidates that the token budget leaves out stand behind those that were read, in the base view's order.
         """
         with self._store.transaction():
-            view = self._store.views.ensure(view_key(self._encoder(), request.instruction))
-        candidates = self._steadily(lambda: self._candidates(request, question))
+            view = self._store.views.ensure(view_key(self._encoder(), question.request.instruction))
+        candidates = self._steadily(lambda: self._candidates(question))
         self._fill(view, [one.order for one in candidates])
-        return self._steadily(lambda: self._reordered(request, question, view, started))
+        return self._steadily(lambda: self._reordered(question, view, started))
 
-    def _reordered(
-        self, request: SearchRequest, question: "_Question", view: View, started: float
-    ) -> list[SearchResult]:
+    def _reordered(self, question: "_Question", view: View, started: float) -> list[SearchResult]:
         rankings, cosines = [], []
-        for vector, found in zip(question.asked, self._candidates(request, question), strict=True):
+        for vector, found in zip(question.asked, self._candidates(question), strict=True):
             scores = self._cosines(view, vector, found.order)
             instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
             unread = [content_id for content_id in found.dense.ids if content_id not in scores]
             rankings.append(fuse(Ranking(instructed + unread, []), found.lexical))
             cosines.append(scores)
-        return self._results(request, _Answers(view, "lazy", rankings, cosines), started)
+        return self._results(question.request, _Answers(view, "lazy", rankings, cosines), started)
 
-    def _candidates(self, request: SearchRequest, question: "_Question") -> list["_Candidates"]:
+    def _candidates(self, question: "_Question") -> list["_Candidates"]:
         """Return, per query, what the base view finds for it under either instruction, and what its words find."""
+        request = question.request
         allowed = self._allowed(request)
         depth = max(CANDIDATES, request.depth)
         by_plain = nearest(self._views(question.base), question.plain, depth, allowed)
