@@ -123,10 +123,20 @@ def teacher_states(
     return TeacherStates(read.last, read.tail, padded.ids, padded.counted)
 
 
-def lone_states(adapted: Adapted, answers: Sequence[Sequence[int]], *, dropout: float | None = None) -> Tensor:
-    """Return h_|y| (B, d) of whole answers read alone, without a template: InstEmb's fourth view."""
+def lone_states(
+    adapted: Adapted, answers: Sequence[Sequence[int]], *, look_ahead: int | None = 0, dropout: float | None = None
+) -> TailStates:
+    """Read whole answers y alone, without a template: InstEmb's fourth view, at |y| (B, d).
+
+    Args:
+        adapted: the model.
+        answers: token ids of each answer.
+        look_ahead: L, as in `student_states`; the paper's view has none.
+        dropout: as in `student_states`.
+    """
     start = adapted.backbone.tokenizer.start
-    return last_states(adapted, SeparatePrompts([[*start, *ids] for ids in answers]), dropout=dropout)
+    prompts = SeparatePrompts([[*start, *ids] for ids in answers])
+    return student_states(adapted, prompts, look_ahead=look_ahead, dropout=dropout)
 
 
 def soft_token_states(

@@ -104,7 +104,11 @@ class SharedPrompts:
         Raises:
             UsageError: the model's layers do not all attend to everything before a token.
         """
-        _refuse_windows(backbone)
+        if not can_share(backbone):
+            raise UsageError(
+                f"{backbone.source.name} cannot read several questions of a text in one pass.",
+                hint="Read each question by itself.",
+            )
         layout = _Layout(self.groups, tails.shape[1], backbone.device)
         embeddings = backbone.embed(layout.ids)  # (G, T, d)
         # A new tensor with the tails in their places: row and column of every tail position, prompt by prompt.
@@ -153,14 +157,11 @@ def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], dtype=torch.long, device=device)
 
 
-def _refuse_windows(backbone: Backbone) -> None:
+def can_share(backbone: Backbone) -> bool:
+    """Whether all layers attend to everything before a token, which reading several questions at once needs."""
     config = backbone.model.config
     kinds = set(getattr(config, "layer_types", None) or [])
-    if backbone.masked or getattr(config, "sliding_window", None) or kinds - {"full_attention"}:
-        raise UsageError(
-            f"{backbone.source.name} cannot read several questions of a text in one pass.",
-            hint="Read each question by itself.",
-        )
+    return not (backbone.masked or getattr(config, "sliding_window", None) or kinds - {"full_attention"})
 
 
 class PromptTokeniser:
@@ -233,6 +234,14 @@ class PromptTokeniser:
         suffix = [int(closing)] if end and closing is not None else []
         limit = self.tokenizer.max_text_tokens
         return [[*self.tokenizer.piece(" " + one.strip())[:limit], *suffix] for one in answers]
+
+    def length(self, text: str) -> int:
+        """Return how many tokens of a text are read."""
+        return min(self.tokenizer.count([text])[0], self.tokenizer.max_text_tokens)
+
+    def length_around(self, instruction: str) -> int:
+        """Return how many tokens a prompt has beside its text."""
+        return prompt_pieces(self.tokenizer, self.template, [self._resolved(instruction)]).overhead
 
     def _texts(self, texts: Sequence[str]) -> list[list[int]]:
         tokenised = self.tokenizer.texts(texts)

@@ -1,0 +1,1 @@
+"""What each method learns from a batch of rows: passes over the model, losses, gradients."""

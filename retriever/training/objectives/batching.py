@@ -1,0 +1,123 @@
+"""How the rows of an epoch become batches: texts with their questions, and texts that share an answer together."""
+
+import random
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from retriever.core.errors import UsageError
+
+_LOOKED_AT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """How rows become batches.
+
+    Attributes:
+        texts: different texts of a batch.
+        questions: most questions of a text in one batch; its others come in another batch.
+        held_tokens: most tokens whose activations are held at once; a batch beyond it is read twice, piece by piece,
+            with the gradients of the whole (gradient caching).
+        paired: put texts that share an answer into one batch, so that every row has a chance of a positive.
+    """
+
+    texts: int = 16
+    questions: int = 4
+    held_tokens: int = 16384
+    paired: bool = True
+
+    def __post_init__(self) -> None:
+        if self.texts < 2:
+            raise UsageError(f"A batch of {self.texts} texts has nothing to compare.", hint="Give texts of at least 2.")
+        if self.questions < 1 or self.held_tokens < 1:
+            raise UsageError("questions and held_tokens must be at least 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What batching needs to know of a row.
+
+    Attributes:
+        source: rows of different sources never share a batch, so that its negatives are of one kind.
+        text: rows of one text stand together.
+        same: equal for rows that are positives of each other.
+    """
+
+    source: str
+    text: str
+    same: Hashable
+
+
+class TextBatches:
+    """All rows once an epoch: texts in an order that seed and epoch decide, each with its questions.
+
+    Args:
+        keys: one for each row.
+        settings: how large a batch is.
+        seed: of the order.
+    """
+
+    def __init__(self, keys: Sequence[Keys], settings: BatchSettings, seed: int) -> None:
+        if not keys:
+            raise UsageError("There are no rows to train on.")
+        self._keys = keys
+        self._settings = settings
+        self._seed = seed
+
+    def __call__(self, epoch: int) -> list[list[int]]:
+        """Return the epoch's batches of row numbers; the rows of a text stand side by side."""
+        draw = random.Random(f"{self._seed}:{epoch}")
+        by_source: dict[str, list[list[int]]] = defaultdict(list)
+        for part in self._parts(draw):
+            by_source[self._keys[part[0]].source].append(part)
+        batches = []
+        for parts in by_source.values():
+            ordered = self._paired(parts, draw) if self._settings.paired else parts
+            size = self._settings.texts
+            for start in range(0, len(ordered), size):
+                batches.append([row for part in ordered[start : start + size] for row in part])
+        draw.shuffle(batches)
+        return batches
+
+    def _parts(self, draw: random.Random) -> list[list[int]]:
+        """Return the rows of every text, cut to as many questions as a batch takes, in a new order."""
+        by_text: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for row, key in enumerate(self._keys):
+            by_text[key.source, key.text].append(row)
+        parts = []
+        for rows in by_text.values():
+            draw.shuffle(rows)
+            size = self._settings.questions
+            parts += [rows[start : start + size] for start in range(0, len(rows), size)]
+        draw.shuffle(parts)
+        return parts
+
+    def _paired(self, parts: list[list[int]], draw: random.Random) -> list[list[int]]:
+        """Return the parts so that each is followed by one that shares an answer, while there are such."""
+        texts = [self._keys[part[0]].text for part in parts]
+        waiting: dict[Hashable, list[int]] = defaultdict(list)
+        for number, part in enumerate(parts):
+            for row in part:
+                waiting[self._keys[row].same].append(number)
+        placed: set[int] = set()
+        ordered = []
+        for number, part in enumerate(parts):
+            if number in placed:
+                continue
+            placed.add(number)
+            ordered.append(part)
+            sets = [self._keys[row].same for row in draw.sample(part, len(part))]
+            found = (_waiting(waiting[one], placed, texts, texts[number]) for one in sets)
+            partner = next((one for one in found if one is not None), None)
+            if partner is not None:
+                placed.add(partner)
+                ordered.append(parts[partner])
+        return ordered
+
+
+def _waiting(queue: list[int], placed: set[int], texts: Sequence[str], text: str) -> int | None:
+    """Return a part of the queue of another text that is not placed yet; its last few are looked at."""
+    while queue and queue[-1] in placed:
+        queue.pop()
+    return next((one for one in reversed(queue[-_LOOKED_AT:]) if one not in placed and texts[one] != text), None)
