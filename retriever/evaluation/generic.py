@@ -14,7 +14,7 @@ from retriever.core.types import Document
 from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds
 from retriever.evaluation.metrics import cosines, spearman
 from retriever.evaluation.retrieval_metrics import ranking_measures
-from retriever.evaluation.rows import LabelledRow, read_rows, sample
+from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample
 from retriever.evaluation.scores import Score, mean_score, score
 from retriever.evaluation.suites import Bench, Ranking, SearchMode
 from retriever.evaluation.trec import export
@@ -92,7 +92,7 @@ def relations(bench: Bench) -> Iterator[Score]:
 
     The names stand behind the sentence, as in InBedder's FewRel task.
     """
-    rows = sample(read_rows(bench.data, RELATIONS), bench.limit, seed=bench.seed)
+    rows = sample(held_out(read_rows(bench.data, RELATIONS)), bench.limit, seed=bench.seed)
     texts = [f"{row.get('text', str)}\n{row.get('head', str)}; {row.get('tail', str)}" for row in rows]
     labels = [row.get("labels.relation", str) for row in rows]
     yield _clustered(bench, "relations", texts, labels, RELATION_INSTRUCTION)

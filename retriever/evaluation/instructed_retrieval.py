@@ -19,7 +19,7 @@ from typing import Literal, get_args
 from retriever.core.errors import InputError
 from retriever.core.types import Document
 from retriever.evaluation.retrieval_metrics import p_mrr_values, ranking_measures
-from retriever.evaluation.rows import LabelledRow, read_rows, sample
+from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample
 from retriever.evaluation.scores import Score, mean_score
 from retriever.evaluation.suites import Bench, Ranking
 from retriever.evaluation.trec import export
@@ -135,12 +135,12 @@ class Reviews:
 
 def mams(bench: Bench) -> Iterator[Score]:
     """Yield nDCG@10 and p-MRR, times 100, on MAMS, whose sentences all hold two aspects of different polarity."""
-    return _scores(bench, "mams", MAMS, MAMS_ASPECTS)
+    return _scores(bench, "mams", held_out(read_rows(bench.data, MAMS)), MAMS_ASPECTS)
 
 
 def acos(bench: Bench) -> Iterator[Score]:
     """Yield nDCG@10 and p-MRR, times 100, on the restaurant sentences of ACOS."""
-    return _scores(bench, "acos", ACOS, ACOS_ASPECTS)
+    return _scores(bench, "acos", read_rows(bench.data, ACOS), ACOS_ASPECTS)
 
 
 def pairs(aspects: Sequence[str]) -> list[Asked]:
@@ -158,14 +158,16 @@ def pairs(aspects: Sequence[str]) -> list[Asked]:
     return asked
 
 
-def _scores(bench: Bench, task: str, file: str, aspects: Mapping[str, tuple[str, ...]]) -> Iterator[Score]:
+def _scores(
+    bench: Bench, task: str, rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]
+) -> Iterator[Score]:
     limit = DOCUMENTS if bench.limit is None else min(bench.limit, DOCUMENTS)
-    reviews = _read(sample(read_rows(bench.data, file), limit, seed=bench.seed), aspects)
+    reviews = _read(sample(rows, limit, seed=bench.seed), aspects)
     asked = [one for one in pairs(list(aspects)) if reviews.relevant[one.need]]
     removed = _removed(asked, reviews)
     if not removed:
         problem = "no aspect with both complaints and praise"
-        raise InputError(f"{bench.data / file} has {problem}.", hint="Raise --limit, or check the labels.")
+        raise InputError(f"{rows[0].file} has {problem}.", hint="Raise --limit, or check the labels.")
     found = bench.search(
         reviews.documents,
         [one.query for one in asked],

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from retriever.core.errors import InputError
-from retriever.evaluation.rows import LabelledRow, read_rows
+from retriever.evaluation.rows import LabelledRow, held_out, read_rows
 
 ReadLabels: TypeAlias = Callable[[LabelledRow], tuple[str, str] | None]
 """The two labels of a row; None for one that has not exactly one of each."""
@@ -36,12 +36,14 @@ class LabelSource:
         file: its name in the data folder.
         criteria: what the two labels are called.
         read: finds them in a row.
+        trainable: whether the file's other rows may be trained on, so that its test rows alone are measured.
     """
 
     name: str
     file: str
     criteria: tuple[str, str]
     read: ReadLabels
+    trainable: bool = False
 
 
 def labels_at(first: str, second: str) -> ReadLabels:
@@ -63,6 +65,7 @@ def load_texts(folder: Path, source: LabelSource) -> list[LabelledText]:
         InputError: the file cannot be used, a row lacks a key, or either criterion has fewer than two labels.
     """
     rows = read_rows(folder, source.file)
+    rows = held_out(rows) if source.trainable else rows
     found: dict[str, set[tuple[str, str]]] = {}
     for row in rows:
         text, labels = row.get("text", str), source.read(row)
@@ -121,8 +124,12 @@ LABELLED = {
     for source in (
         LabelSource("restaurants", "aspects_restaurant_acos.jsonl", ("aspect", "polarity"), _aspect_and_polarity),
         LabelSource(
-            "reviews", "reviews_dmaste.jsonl", ("category", "polarity"), labels_at("labels.category", "labels.polarity")
+            "reviews",
+            "reviews_dmaste.jsonl",
+            ("category", "polarity"),
+            labels_at("labels.category", "labels.polarity"),
+            trainable=True,
         ),
-        LabelSource("products", "aspects_huliu.jsonl", ("product", "polarity"), _product_and_polarity),
+        LabelSource("products", "aspects_huliu.jsonl", ("product", "polarity"), _product_and_polarity, trainable=True),
     )
 }

@@ -9,6 +9,7 @@ from typing import Any
 from retriever.core.errors import InputError
 from retriever.corpus.jsonl import read_jsonl
 from retriever.corpus.rows import Limits
+from retriever.evaluation.splits import split_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,23 @@ def read_rows(folder: Path, name: str) -> list[LabelledRow]:
     if not rows:
         raise InputError(f"{path} is empty.", hint="The suite needs at least one row.")
     return rows
+
+
+def held_out(rows: Sequence[LabelledRow]) -> list[LabelledRow]:
+    """Return the test rows of a file whose other rows may be trained on.
+
+    A row's ``split`` decides where it has one, else the hash of its text (`split_of`).
+
+    Raises:
+        InputError: no row is a test row.
+    """
+    chosen = [row for row in rows if (row.values.get("split") or split_of(row.get("text", str))) == "test"]
+    if not chosen:
+        raise InputError(
+            f"{rows[0].file} has no row of the test split.",
+            hint='The task scores held-out rows alone; give rows a "split": "test".',
+        )
+    return chosen
 
 
 def sample(rows: Sequence[Any], limit: int | None, *, seed: int) -> list[Any]:

@@ -139,7 +139,7 @@ def test_a_limit_takes_fewer_texts_of_every_cell(tmp_path):
 
 def test_product_reviews_are_judged_by_category_and_polarity(tmp_path):
     rows = [
-        {"text": text, "labels": {"category": kind, "polarity": mood, "stars": 1}}
+        {"text": text, "labels": {"category": kind, "polarity": mood, "stars": 1}, "split": "test"}
         for text, kind, mood in sentences(("toy", "book"), MOODS, 3)
     ]
     asked = [find_wordings("reviews", one).instruction for one in ("category", "polarity")]
@@ -152,12 +152,17 @@ def test_product_reviews_are_judged_by_category_and_polarity(tmp_path):
 
 def test_sentences_about_products_count_with_one_polarity_alone(tmp_path):
     rows = [
-        {"text": text, "labels": {"product": kind}, "aspects": [{"aspect": "x", "polarity": mood}] * 2}
+        {
+            "text": text,
+            "labels": {"product": kind},
+            "aspects": [{"aspect": "x", "polarity": mood}] * 2,
+            "split": "test",
+        }
         for text, kind, mood in sentences(("phone", "camera"), MOODS, 3)
     ]
     mixed = [{"aspect": "x", "polarity": GOOD}, {"aspect": "y", "polarity": BAD}]
-    rows.append({"text": "phone of two minds", "labels": {"product": "phone"}, "aspects": mixed})
-    rows.append({"text": "phone of no mind", "labels": {"product": "phone"}, "aspects": []})
+    rows.append({"text": "phone of two minds", "labels": {"product": "phone"}, "aspects": mixed, "split": "test"})
+    rows.append({"text": "phone of no mind", "labels": {"product": "phone"}, "aspects": [], "split": "test"})
     encoder = BlindEncoder()
     write_rows(tmp_path, "aspects_huliu.jsonl", rows)
     assert len(list(awareness.products(bench(tmp_path, encoder)))) == 9
@@ -239,12 +244,24 @@ def test_a_row_without_its_labels_is_named(tmp_path, row, problem):
 
 def test_a_review_without_its_label_is_named(tmp_path):
     rows = [
-        {"text": "toy", "labels": {"category": "toy", "polarity": "good"}},
-        {"text": "x", "labels": {"category": "b"}},
+        {"text": "toy", "labels": {"category": "toy", "polarity": "good"}, "split": "test"},
+        {"text": "x", "labels": {"category": "b"}, "split": "test"},
     ]
     write_rows(tmp_path, "reviews_dmaste.jsonl", rows)
     with pytest.raises(InputError, match=r"reviews_dmaste.jsonl, row 2: 'labels.polarity' is missing"):
         list(awareness.reviews(bench(tmp_path, BlindEncoder())))
+
+
+def test_texts_that_may_be_trained_on_are_not_measured(tmp_path):
+    rows = [
+        {"text": f"{text} {split}", "labels": {"category": kind, "polarity": mood}, "split": split}
+        for text, kind, mood in sentences(("toy", "book"), MOODS, 3)
+        for split in ("train", "dev", "test")
+    ]
+    encoder = BlindEncoder()
+    write_rows(tmp_path, "reviews_dmaste.jsonl", rows)
+    list(awareness.reviews(bench(tmp_path, encoder)))
+    assert encoder.calls[0][0] == [row["text"] for row in rows if row["split"] == "test"]
 
 
 def test_a_criterion_needs_two_labels(tmp_path):

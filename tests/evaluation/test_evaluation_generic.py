@@ -104,7 +104,14 @@ def test_intents_are_clustered_under_their_instruction(tmp_path):
 
 def test_relations_are_clustered_with_the_names_behind_the_sentence(tmp_path):
     rows = [
-        {"id": str(number), "text": "someone", "head": "Ann", "tail": tail, "labels": {"relation": tail.lower()}}
+        {
+            "id": str(number),
+            "text": "someone",
+            "head": "Ann",
+            "tail": tail,
+            "labels": {"relation": tail.lower()},
+            "split": "test",
+        }
         for number, tail in enumerate(["Ben", "Rome"] * 10)
     ]
     write_rows(tmp_path, generic.RELATIONS, rows)

@@ -34,7 +34,7 @@ def contrary(text, instruction):
 
 
 def scored(folder, encoder, rows, **options):
-    write_rows(folder, MAMS, rows)
+    write_rows(folder, MAMS, [{"split": "test", **row} for row in rows])
     return by_name(instructed_retrieval.mams(bench(folder, encoder, **options)))
 
 
@@ -109,7 +109,7 @@ def test_the_other_file_has_its_own_categories(tmp_path):
 
 def test_a_limit_is_that_of_the_reviews(tmp_path):
     rows = [review(f"{number:03d}", ("food", ("negative", "positive")[number % 2])) for number in range(60)]
-    write_rows(tmp_path, MAMS, rows)
+    write_rows(tmp_path, MAMS, [{"split": "test", **row} for row in rows])
     given = bench(tmp_path, BagEncoder("food"), limit=20)
     list(instructed_retrieval.mams(given))
     assert given.search.asked == [("dense", 20, 20)]

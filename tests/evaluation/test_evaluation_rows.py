@@ -3,7 +3,8 @@ import json
 import pytest
 
 from retriever.core.errors import InputError
-from retriever.evaluation.rows import LabelledRow, read_rows, sample
+from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample
+from retriever.evaluation.splits import split_of
 
 ROW = LabelledRow(
     "data/x.jsonl", 7, {"text": "good", "n": 3, "score": 2.5, "yes": True, "labels": {"kind": "toy", "no": ""}}
@@ -84,3 +85,14 @@ def test_a_sample_is_a_subset_in_file_order_that_a_larger_one_holds():
     assert set(small) < set(large) < set(rows)
     assert sample(rows, 10, seed=1) == small != sample(rows, 10, seed=2)
     assert sample(rows, None, seed=1) == sample(rows, 100, seed=1) == sample(rows, 500, seed=1) == rows
+
+
+def test_held_out_rows_are_the_test_rows():
+    rows = [LabelledRow("x.jsonl", line, {"text": f"text {line}"}) for line in range(1, 200)]
+    hashed = held_out(rows)
+    assert hashed == [row for row in rows if split_of(row.values["text"]) == "test"]
+    assert 10 < len(hashed) < 30
+    marked = [LabelledRow("x.jsonl", 1, {"text": "a", "split": split}) for split in ("train", "val", "test")]
+    assert held_out(marked) == marked[2:]
+    with pytest.raises(InputError, match=r"x.jsonl has no row of the test split"):
+        held_out(marked[:2])
