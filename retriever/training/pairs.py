@@ -33,12 +33,14 @@ class AnswerExample:
         text: the text.
         instruction: the question.
         answer: the answer without stopwords, never empty.
+        document: the answer as the row has it.
         same: question group and answer; examples with equal ones are positives of each other, never negatives.
     """
 
     text: str
     instruction: str
     answer: str
+    document: str
     same: AnswerSet
 
 
@@ -115,7 +117,10 @@ def set_numbers(sets: Sequence[AnswerSet], *, strict: bool = False) -> list[int]
 
 def answer_examples(rows: Sequence[TrainingRow]) -> list[AnswerExample]:
     """Return the rows as InBedder and InstEmb train on them, in order."""
-    return [AnswerExample(row.text, row.instruction, remove_stopwords(row.answer), answer_set(row)) for row in rows]
+    return [
+        AnswerExample(row.text, row.instruction, remove_stopwords(row.answer), row.answer, answer_set(row))
+        for row in rows
+    ]
 
 
 def gircse_examples(

@@ -73,6 +73,24 @@ def test_no_external_negatives_are_masked_ones():
     assert tiered(replace(batch, external=None)).total.item() == pytest.approx(tiered(batch).total.item())
 
 
+@pytest.mark.parametrize("term", [*TERMS, "total"])
+def test_places_of_the_lower_tiers_may_be_empty(term):
+    taken = booleans([1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 1])
+
+    def reference(half_wrong, wrong, **lists):
+        half = [slow.real(row, held) for row, held in zip(half_wrong, taken[:, :2].tolist(), strict=True)]
+        alone = [slow.real(row, held) for row, held in zip(wrong, taken[:, 2:].tolist(), strict=True)]
+        found = slow.tiered(**lists, half_wrong=half, wrong=alone, mask=MASK.tolist(), groups=[0, 1, 2], tau=0.3)
+        return sum(found.values()) if term == "total" else found[term]
+
+    def loss(half_wrong, wrong, **tensors):
+        lower = torch.cat([half_wrong, wrong], dim=1).masked_fill(~taken[..., None], float("nan"))
+        batch = embeddings(half_wrong=lower[:, :2], wrong=lower[:, 2:], **tensors)
+        return getattr(tiered(replace(batch, taken=taken), temperature=0.3), term)
+
+    check(loss, reference, rows())
+
+
 def test_one_row_is_its_own_tiers_alone():
     tensors = {name: tensor[:1] for name, tensor in rows().items()}
     check_finite(lambda **inputs: tiered(embeddings(mask=NONE[:1], **inputs)).symmetric, tensors, 0.0)

@@ -25,6 +25,8 @@ class TieredEmbeddings:
         query: tier 2 (B, d), Q+ alone.
         half_wrong: tier 3 (B, 2, d), I+ with Q- and I- with Q+.
         wrong: tier 4 (B, 2, d), I- alone and Q- alone.
+        taken: (B, 4), true where the two places of ``half_wrong`` and the two of ``wrong`` hold something; the others
+            may hold anything. None for all.
         external: tier 5, other wrong answers, vectors (B, H, d) and mask (B, H); None for none.
         groups: (B,) ids of equal (question group, answer), which are never each other's negatives; None for the
             paper's form, every other row.
@@ -36,6 +38,7 @@ class TieredEmbeddings:
     query: Tensor
     half_wrong: Tensor
     wrong: Tensor
+    taken: Tensor | None = None
     external: Negatives | None = None
     groups: Tensor | None = None
 
@@ -73,7 +76,10 @@ def tiered(batch: TieredEmbeddings, *, temperature: float = TEMPERATURE) -> Tier
     - L_T1>T2: anchor p, positive tier 1, against this row's tier 2 only.
     """
     second = Negatives.of(torch.stack([batch.instruction, batch.query], dim=1))  # (B, 2, d)
-    lower = Negatives.of(torch.cat([batch.half_wrong, batch.wrong], dim=1)).beside(batch.external)  # (B, 4 + H, d)
+    corrupted = Negatives.of(torch.cat([batch.half_wrong, batch.wrong], dim=1))  # (B, 4, d)
+    if batch.taken is not None:
+        corrupted = Negatives(corrupted.vectors, batch.taken)
+    lower = corrupted.beside(batch.external)  # (B, 4 + H, d)
 
     def against(anchors: Tensor, positives: Tensor, own: Negatives | None) -> Tensor:
         return infonce(anchors, positives, own=own, groups=batch.groups, temperature=temperature).mean()

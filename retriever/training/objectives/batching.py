@@ -3,7 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retriever.core.errors import UsageError
 
@@ -15,8 +15,8 @@ class BatchSettings:
     """How rows become batches.
 
     Attributes:
-        texts: different texts of a batch.
-        questions: most questions of a text in one batch; its others come in another batch.
+        texts: texts of a batch, each with its questions.
+        questions: most questions of a text that stay together; its others come elsewhere, as if of another text.
         held_tokens: most tokens whose activations are held at once; a batch beyond it is read twice, piece by piece,
             with the gradients of the whole (gradient caching).
         paired: put texts that share an answer into one batch, so that every row has a chance of a positive.
@@ -32,6 +32,10 @@ class BatchSettings:
             raise UsageError(f"A batch of {self.texts} texts has nothing to compare.", hint="Give texts of at least 2.")
         if self.questions < 1 or self.held_tokens < 1:
             raise UsageError("questions and held_tokens must be at least 1.")
+
+    def unpaired(self) -> "BatchSettings":
+        """Return the same without pairing, for an objective that makes nothing of rows with the same answer."""
+        return replace(self, paired=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ The states of `TeacherStates` come from the same model with its adapter off; the
 carry no gradient.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +25,7 @@ from retriever.training.losses.instemb import (
 from retriever.training.objectives.base import Learner
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, backward, pieces, together
-from retriever.training.pairs import answer_examples, set_numbers
+from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
 from retriever.training.passes import (
     VIEW_DROPOUT,
     PaddedAnswers,
@@ -35,11 +35,11 @@ from retriever.training.passes import (
     student_states,
     teacher_states,
 )
-from retriever.training.prompt_batches import TailStates
+from retriever.training.prompt_batches import SeparatePrompts, TailStates
 from retriever.training.rows import TrainingRow
 
 Distillation = Literal["mse", "kl", "ce"]
-View = Literal["dropout", "teacher", "answer"]
+View = Literal["dropout", "teacher", "answer", "document"]
 Compared = Literal["input-last", "daap"]
 
 
@@ -51,7 +51,8 @@ class InstEmbSettings:
         distillation: the terms that teach the look-ahead tokens the answer; several are added up. ``ce`` is the
             control without a teacher (table 3).
         direction: of ``kl``.
-        views: beside the student's own; each can be left out (table 4). ``answer`` is the whole answer read alone.
+        views: beside the student's own; each can be left out (table 4). ``answer`` is the whole answer read alone;
+            ``document``, ours, is the answer as a search finds it, a text under the default instruction.
         compared: what of a view is compared: the last prompt state, as in the paper, or what inference pools.
         temperature: tau of the contrast.
         form: where the sum over positives stands.
@@ -123,7 +124,7 @@ class InstEmbObjective:
             return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
 
         def encode(piece: Piece) -> list[Tensor]:
-            return self._encode(piece, [answers[row] for row in piece.rows])
+            return self._encode(piece, [examples[row] for row in piece.rows], [answers[row] for row in piece.rows])
 
         total = backward(encode, read, loss, held_tokens=self._held_tokens)
         return {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
@@ -133,7 +134,9 @@ class InstEmbObjective:
         learned = self._learner.adapted.look_ahead
         return 0 if learned is None else len(learned)
 
-    def _encode(self, piece: Piece, answers: Sequence[Sequence[int]]) -> list[Tensor]:
+    def _encode(
+        self, piece: Piece, examples: Sequence[AnswerExample], answers: Sequence[Sequence[int]]
+    ) -> list[Tensor]:
         """Return the student's states of the piece's rows: last (b, d), tail (b, L, d), and its other views (b, d)."""
         adapted = self._learner.adapted
         student = student_states(adapted, piece.prompts)
@@ -142,7 +145,10 @@ class InstEmbObjective:
         if "dropout" in views:
             found.append(self._vector(student_states(adapted, piece.prompts, dropout=VIEW_DROPOUT)))
         if "answer" in views:
-            found.append(self._alone(answers))
+            found.append(self._different(answers, self._alone))
+        if "document" in views:
+            documents = self._learner.tokeniser.separate([one.document for one in examples], [""] * len(examples))
+            found.append(self._different(documents.rows, self._document))
         return found
 
     def _vector(self, states: TailStates) -> Tensor:
@@ -199,10 +205,18 @@ class InstEmbObjective:
             return teacher.last
         return (teacher.last.float() + masked_mean(teacher.tail, teacher.counted)) / 2
 
-    def _alone(self, answers: Sequence[Sequence[int]]) -> Tensor:
-        """Return the states (b, d) of answers read alone, each different one once."""
-        different = dict.fromkeys(tuple(ids) for ids in answers)
-        numbers = {ids: number for number, ids in enumerate(different)}
-        length = 0 if self._settings.compared == "input-last" else None
-        states = self._vector(lone_states(self._learner.adapted, [list(ids) for ids in numbers], look_ahead=length))
-        return states[[numbers[tuple(ids)] for ids in answers]]
+    def _different(self, rows: Sequence[Sequence[int]], read: Callable[[list[list[int]]], TailStates]) -> Tensor:
+        """Return the vectors (b, d) of token rows, each different one read once."""
+        numbers: dict[tuple[int, ...], int] = {}
+        places = [numbers.setdefault(tuple(ids), len(numbers)) for ids in rows]
+        return self._vector(read([list(ids) for ids in numbers]))[places]
+
+    def _alone(self, answers: list[list[int]]) -> TailStates:
+        return lone_states(self._learner.adapted, answers, look_ahead=self._compared_length)
+
+    def _document(self, prompts: list[list[int]]) -> TailStates:
+        return student_states(self._learner.adapted, SeparatePrompts(prompts), look_ahead=self._compared_length)
+
+    @property
+    def _compared_length(self) -> int:
+        return 0 if self._settings.compared == "input-last" else self._length

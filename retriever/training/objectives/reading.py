@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from retriever.training.grad_cache import cached_backward
 from retriever.training.objectives.base import Learner
-from retriever.training.prompt_batches import PromptBatch
+from retriever.training.prompt_batches import PromptBatch, SeparatePrompts
 
 PIECE_TOKENS = 2048
 """Most padded tokens of one forward pass: texts of like length share one, so that little is padding."""
@@ -44,6 +45,40 @@ class Piece:
     tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class SeparatePiece(Piece):
+    """What one forward pass reads, every prompt by itself."""
+
+    prompts: SeparatePrompts = field(repr=False)
+
+
+_Read = TypeVar("_Read", bound=Piece)
+
+
+class Prompts:
+    """The different prompts of a batch, each to be read once however many rows need it."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, str], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def place(self, text: str, instruction: str) -> int:
+        """Return the number of a prompt, a new one for a text or an instruction that is new to it."""
+        return self._places.setdefault((text, instruction.strip()), len(self._places))
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of every prompt."""
+        return [text for text, _ in self._places]
+
+    @property
+    def instructions(self) -> list[str]:
+        """The instruction of every prompt; empty for the default one."""
+        return [instruction for _, instruction in self._places]
+
+
 def together(texts: Sequence[str], instructions: Sequence[str], rows: Sequence[int]) -> list[Asked]:
     """Return the rows by text, in the order of their first question."""
     found: dict[str, Asked] = {}
@@ -64,23 +99,50 @@ def pieces(learner: Learner, asked: Sequence[Asked], *, tail: int) -> list[Piece
     """
     shared = learner.shares
     widths = [_width(learner, one, tail, shared=shared) for one in asked]
-    order = sorted(range(len(asked)), key=lambda i: widths[i])
-    groups: list[list[int]] = []
-    count = 0
-    for i in order:
-        lines = 1 if shared else len(asked[i].rows)
-        if groups and (count + lines) * widths[i] <= PIECE_TOKENS:
-            groups[-1].append(i)
-            count += lines
-        else:
-            groups.append([i])
-            count = lines
+    groups = _groups(widths, [1 if shared else len(one.rows) for one in asked])
     return [_piece(learner, [asked[i] for i in group], widths[group[-1]], shared=shared) for group in groups]
 
 
+def separate_pieces(prompts: SeparatePrompts, *, tail: int) -> list[SeparatePiece]:
+    """Return prompts in forward passes as `pieces` does, for a pass that cannot read a text's questions together.
+
+    Args:
+        prompts: a row each, numbered from 0.
+        tail: tokens that will stand behind every prompt.
+    """
+    widths = [len(row) + tail for row in prompts.rows]
+    return [
+        SeparatePiece(
+            prompts=SeparatePrompts([prompts.rows[i] for i in group]),
+            rows=group,
+            tokens=widths[group[-1]] * len(group),
+        )
+        for group in _groups(widths, [1] * len(widths))
+    ]
+
+
+def in_order(read: Sequence[Piece], outputs: Tensor) -> Tensor:
+    """Return the outputs (N, ...) of all pieces, joined in the order of the pieces, in the order of the rows."""
+    rows = torch.tensor([row for piece in read for row in piece.rows], device=outputs.device)  # (N,)
+    return outputs[rows.argsort()]
+
+
+def add_up(loss: Callable[[Piece], Tensor], read: Sequence[Piece]) -> Tensor:
+    """Add the gradients of a sum of losses, one of each piece, to the parameters and return it, without a graph.
+
+    What adds up piece by piece needs no gradient caching: each is read once, and one is held at a time.
+    """
+    values = []
+    for piece in read:
+        value = loss(piece)
+        torch.autograd.backward(value)
+        values.append(value.detach())
+    return torch.stack(values).sum()
+
+
 def backward(
-    encode: Callable[[Piece], Sequence[Tensor]],
-    read: Sequence[Piece],
+    encode: Callable[[_Read], Sequence[Tensor]],
+    read: Sequence[_Read],
     loss: Callable[[Sequence[Tensor]], Tensor],
     *,
     held_tokens: int,
@@ -95,6 +157,25 @@ def backward(
     value = loss([torch.cat(list(parts)) for parts in outputs])
     torch.autograd.backward(value)
     return value.detach()
+
+
+def _groups(widths: Sequence[int], lines: Sequence[int]) -> list[list[int]]:
+    """Return the numbers of what one pass reads, group by group, the narrowest first.
+
+    Args:
+        widths: tokens of a line.
+        lines: how many lines each takes.
+    """
+    groups: list[list[int]] = []
+    count = 0
+    for i in sorted(range(len(widths)), key=lambda i: widths[i]):
+        if groups and (count + lines[i]) * widths[i] <= PIECE_TOKENS:
+            groups[-1].append(i)
+            count += lines[i]
+        else:
+            groups.append([i])
+            count = lines[i]
+    return groups
 
 
 def _piece(learner: Learner, asked: Sequence[Asked], width: int, *, shared: bool) -> Piece:

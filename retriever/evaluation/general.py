@@ -1,0 +1,131 @@
+"""A small general-purpose set: has an encoder become worse at plain search and likeness while it was fine-tuned?
+
+The texts stand in ``general.jsonl`` and were written for this project: short documents on everyday matters, most with a
+query in other words, among others on the same matter or with the same words in another sense; and pairs of sentences,
+graded from 0 (nothing in common) to 5 (the same meaning). The set is small and has one rater: it tells a model that
+has forgotten how to search from one that has not, and says little about small differences.
+
+Tokens: 350 texts of some 13 tokens and 30 for the default instruction with the template, about 15,000 in all.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from retriever.core.protocols import Encoder
+from retriever.core.types import Embeddings
+from retriever.evaluation.metrics import cosines, spearman
+from retriever.evaluation.retrieval_metrics import ranking_measures
+from retriever.evaluation.scores import Score, combine, mean_score, score
+from retriever.evaluation.suites import Ranking
+
+TASK = "general"
+MEASURE = "nDCG@10"
+PERCENT = 100.0
+
+_NOTE = "default instruction"
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePair:
+    """Two sentences and how alike they are, 0 to 5."""
+
+    first: str
+    second: str
+    likeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralSet:
+    """The texts.
+
+    Attributes:
+        documents: by id.
+        queries: by the id of the one document that answers it; some documents have none.
+        pairs: graded pairs of sentences.
+    """
+
+    documents: Mapping[str, str]
+    queries: Mapping[str, str]
+    pairs: tuple[SentencePair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralScore:
+    """How an encoder does on the set, in percent.
+
+    Attributes:
+        retrieval: nDCG@10 of the queries over all documents.
+        similarity: Spearman correlation of cosines with the grades.
+        mean: of the two; the headline.
+    """
+
+    retrieval: Score
+    similarity: Score
+    mean: Score
+
+
+def general_score(encoder: Encoder, *, seed: int = 0) -> GeneralScore:
+    """Return how an encoder does at plain search and likeness under its default instruction.
+
+    Two encoders scored with one seed share their resamples, so `scores.difference` gives a paired interval.
+
+    Args:
+        encoder: what is measured; every text is embedded once.
+        seed: of the resampling.
+    """
+    return score_texts(encoder, load_general(), seed=seed)
+
+
+def score_texts(encoder: Encoder, texts: GeneralSet, *, seed: int) -> GeneralScore:
+    """Return how an encoder does on some set."""
+    documents, queries = list(texts.documents.values()), list(texts.queries.values())
+    firsts, seconds = [pair.first for pair in texts.pairs], [pair.second for pair in texts.pairs]
+    vectors = encoder.encode([*documents, *queries, *firsts, *seconds])
+    ends = np.cumsum([len(documents), len(queries), len(firsts)])
+    retrieval = _retrieval(texts, *np.split(vectors, ends)[:2], seed=seed)
+    similarity = _similarity(texts, *np.split(vectors, ends)[2:], seed=seed)
+    mean = combine(TASK, "mean", [retrieval, similarity], lambda values: values.mean(axis=0), headline=True, note=_NOTE)
+    return GeneralScore(retrieval, similarity, mean)
+
+
+@cache
+def load_general() -> GeneralSet:
+    """Return the packaged set."""
+    lines = resources.files(__package__).joinpath("general.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    found = [row for row in rows if "id" in row]
+    return GeneralSet(
+        {row["id"]: row["text"] for row in found},
+        {row["id"]: row["query"] for row in found if "query" in row},
+        tuple(SentencePair(row["a"], row["b"], float(row["score"])) for row in rows if "a" in row),
+    )
+
+
+def _retrieval(texts: GeneralSet, documents: Embeddings, queries: Embeddings, *, seed: int) -> Score:
+    found = queries @ documents.T  # (queries, documents)
+    rankings: dict[str, Ranking] = {
+        query: list(zip(texts.documents, row.tolist(), strict=True))
+        for query, row in zip(texts.queries, found, strict=True)
+    }
+    relevant = {query: {query: 1} for query in texts.queries}
+    values = ranking_measures(rankings, relevant, [MEASURE])[MEASURE]
+    note = f"{_NOTE}, {len(texts.documents)} documents"
+    return mean_score(TASK, MEASURE, values, seed=seed, scale=PERCENT, note=note)
+
+
+def _similarity(texts: GeneralSet, firsts: Embeddings, seconds: Embeddings, *, seed: int) -> Score:
+    found = cosines(firsts, seconds)  # (pairs,)
+    wanted = np.array([pair.likeness for pair in texts.pairs])
+    return score(
+        TASK,
+        "Spearman",
+        len(wanted),
+        lambda rows: PERCENT * spearman(found[rows], wanted[rows]),
+        seed=seed,
+        note=_NOTE,
+    )

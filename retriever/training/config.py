@@ -1,0 +1,205 @@
+"""What a fine-tuning is told: one settings object a section, defaults by method, a TOML file for what differs.
+
+The file that is written beside a trained model can be given to the next run as it is.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from retriever.core.errors import UsageError
+from retriever.core.registry import nearest, resolve
+from retriever.encoders.tokenize import MAX_TEXT_TOKENS
+from retriever.training.adapters import AdapterSettings
+from retriever.training.loop import LoopSettings
+from retriever.training.methods import Method
+from retriever.training.negatives import MARGIN
+from retriever.training.objectives.batching import BatchSettings
+
+if TYPE_CHECKING:
+    from retriever.training.objectives.catalog import ObjectiveSettings
+    from retriever.training.objectives.fusion import FusionSettings
+    from retriever.training.objectives.similarity import SimilaritySettings
+
+_T = TypeVar("_T")
+
+LEAST_HELD_OUT = 40  # texts, where that is at most a quarter
+MOST_HELD_OUT = 1000  # texts
+_TENTH, _QUARTER = 0.1, 0.25
+_VISITS = 1500  # rows read at least, over all epochs
+_MOST_EPOCHS = 6
+
+_OBJECTIVES = {
+    Method.INSTEMB: "retriever.training.objectives.instemb:InstEmbSettings",
+    Method.GIRCSE: "retriever.training.objectives.gircse:GircseSettings",
+    Method.INBEDDER: "retriever.training.objectives.inbedder:InBedderSettings",
+    Method.DICL: "retriever.training.objectives.dicl:DiclSettings",
+}
+_OPTIONAL = {
+    "similarity": "retriever.training.objectives.similarity:SimilaritySettings",
+    "fusion": "retriever.training.objectives.fusion:FusionSettings",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DataSettings:
+    """What is done with the rows.
+
+    Attributes:
+        held_out: share of the texts kept out to measure with; None for a tenth, at least 40 texts where that is no
+            more than a quarter of them, at most 1,000.
+        seed: of everything that is drawn.
+        max_text_tokens: texts are cut to this many tokens in training.
+        margin: share of the positive's similarity above which a document of an index is taken for right, and is no
+            hard negative.
+    """
+
+    held_out: float | None = None
+    seed: int = 0
+    max_text_tokens: int = MAX_TEXT_TOKENS
+    margin: float = MARGIN
+
+    def __post_init__(self) -> None:
+        if self.held_out is not None and not 0 < self.held_out < 1:
+            raise UsageError(f"held_out is {self.held_out}; it is a share between 0 and 1, such as 0.1.")
+        if self.seed < 0:
+            raise UsageError(f"The seed is {self.seed}; it cannot be negative.")
+        if not 1 <= self.max_text_tokens <= MAX_TEXT_TOKENS:
+            raise UsageError(f"max_text_tokens is {self.max_text_tokens}; encoders read 1 to {MAX_TEXT_TOKENS}.")
+
+    def share(self, texts: int) -> float:
+        """Return the share of so many texts to keep out."""
+        if self.held_out is not None:
+            return self.held_out
+        wanted = max(_TENTH, min(_QUARTER, LEAST_HELD_OUT / max(1, texts)))
+        return min(wanted, MOST_HELD_OUT / max(1, texts))
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneConfig:
+    """All that a fine-tuning is told.
+
+    Attributes:
+        method: how it trains.
+        objective: the method's own settings.
+        adapter: what of the model is trained; a base that is trained already keeps its own.
+        loop: how it optimises.
+        batch: how rows become batches.
+        data: what is done with the rows.
+        similarity: a general encoder's similarities, kept under the default instruction beside; None for none.
+        fusion: a second stage that keeps the student between the new and the base model; None for none.
+    """
+
+    method: Method
+    objective: "ObjectiveSettings"
+    adapter: AdapterSettings = field(default_factory=AdapterSettings)
+    loop: LoopSettings = field(default_factory=LoopSettings)
+    batch: BatchSettings = field(default_factory=BatchSettings)
+    data: DataSettings = field(default_factory=DataSettings)
+    similarity: "SimilaritySettings | None" = None
+    fusion: "FusionSettings | None" = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings by section, sections that are off left out."""
+        found: dict[str, Any] = {"method": str(self.method)}
+        for name in _sections(self):
+            found[name] = json.loads(json.dumps(asdict(getattr(self, name))))
+        return found
+
+    def to_toml(self) -> str:
+        """Return the text of a file that `read_config` reads back as this very object."""
+        lines = [f"method = {json.dumps(str(self.method))}"]
+        for name in _sections(self):
+            lines += ["", f"[{name}]"]
+            lines += [f"{key} = {_toml(value)}" for key, value in self.to_json()[name].items() if value is not None]
+        return "\n".join(lines) + "\n"
+
+
+def default_config(method: Method, *, rows: int) -> FinetuneConfig:
+    """Return a method's settings for so many training rows.
+
+    The learning rates are for LoRA; with ``kind = "layers"`` the papers' 5e-6 to 2e-5 fit better.
+    """
+    loop = LoopSettings(learning_rate=2e-4, epochs=max(1, min(_MOST_EPOCHS, math.ceil(_VISITS / max(1, rows)))))
+    config = FinetuneConfig(method, resolve(_OBJECTIVES[method])(), loop=loop)
+    if method is Method.INSTEMB:
+        return replace(
+            config,
+            objective=cast("ObjectiveSettings", replace(cast("Any", config.objective), distillation=("ce",))),
+            adapter=AdapterSettings(look_ahead=2),
+        )
+    if method is Method.INBEDDER:
+        return config
+    return replace(config, loop=replace(loop, learning_rate=1e-4), batch=BatchSettings(texts=8))
+
+
+def read_config(path: Path | None, method: Method | None, *, rows: int) -> FinetuneConfig:
+    """Return the settings of a TOML file over the method's defaults.
+
+    Args:
+        path: sections ``[adapter] [loop] [batch] [objective] [data] [similarity] [fusion]`` and, above them,
+            ``method``; None for the defaults alone.
+        method: how to train; None takes the file's, or InstEmb.
+        rows: how many rows there are; small data gets more epochs by default.
+
+    Raises:
+        UsageError: the file cannot be read, names another method, or holds an unknown section or key or a value of
+            the wrong type; file, section, key and the nearest known name are said.
+    """
+    given = _read(path) if path is not None else {}
+    named = given.pop("method", None)
+    if named is not None and named not in set(Method):
+        raise UsageError(f"{path}: the method {named!r} is not known.", hint=nearest(str(named), Method))
+    if named is not None and method is not None and named != method:
+        raise UsageError(f"{path} is for the method {named}, not {method}.", hint="Leave --method out, or the file's.")
+    config = default_config(method or Method(named or Method.INSTEMB), rows=rows)
+    known = [one.name for one in fields(config) if one.name != "method"]
+    for section, values in given.items():
+        if section not in known:
+            raise UsageError(f"{path}: there is no section [{section}].", hint=nearest(section, known))
+        if not isinstance(values, Mapping):
+            raise UsageError(f"{path}: {section} is a section, not a value.", hint=f"Write [{section}] above its keys.")
+        default = getattr(config, section)
+        kind = resolve(_OPTIONAL[section]) if default is None else type(default)
+        config = replace(config, **{section: _section(kind, default, values, f"{path}, [{section}]")})
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", hint="Name a TOML file.") from error
+    except ValueError as error:  # not UTF-8, or not TOML
+        raise UsageError(f"{path} is no TOML: {error}.", hint="Write sections such as [loop].") from error
+
+
+def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], place: str) -> _T:
+    """Return settings of a kind: the default's, or the kind's own, with some fields changed."""
+    known = [one.name for one in fields(cast("Any", kind))]
+    for key in values:
+        if key not in known:
+            raise UsageError(f"{place}: there is no key {key!r}.", hint=nearest(key, known))
+    merged = {} if default is None else {name: getattr(default, name) for name in known}
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps({**merged, **values}, default=str), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else ""
+        raise UsageError(f"{place}: {key} is {values.get(key)!r}. {first['msg']}.", hint="Mend the file.") from error
+    except UsageError as error:
+        raise UsageError(f"{place}: {error.message}", hint=error.hint) from error
+
+
+def _sections(config: FinetuneConfig) -> list[str]:
+    return [one.name for one in fields(config) if one.name != "method" and getattr(config, one.name) is not None]
+
+
+def _toml(value: bool | int | float | str | Sequence[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)

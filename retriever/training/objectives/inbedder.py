@@ -1,0 +1,92 @@
+"""InBedder's objective: the answer's tokens, stopwords removed, predicted from text and question (section 3)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from retriever.encoders.masked import position_count
+from retriever.training.losses.tokens import mean_cross_entropy
+from retriever.training.objectives.base import Learner
+from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
+from retriever.training.objectives.reading import Piece, SeparatePiece, add_up, pieces, separate_pieces, together
+from retriever.training.pairs import AnswerExample, answer_examples
+from retriever.training.passes import answer_logits, masked_answer_logits
+from retriever.training.prompt_batches import SeparatePrompts
+from retriever.training.rows import TrainingRow
+
+
+@dataclass(frozen=True, slots=True)
+class InBedderSettings:
+    """What InBedder learns from.
+
+    Attributes:
+        end: a causal model also learns to end the answer; a masked one has no token for it.
+    """
+
+    end: bool = True
+
+
+class InBedderObjective:
+    """Loss and gradients of a batch of rows: the mean over all answer tokens of the batch of -log P(token).
+
+    The sum over tokens adds up piece by piece, so that one piece is held at a time whatever ``held_tokens`` says. No
+    row is compared with another, so ``paired`` has no meaning.
+
+    Args:
+        learner: a causal or a masked model.
+        rows: what it learns from.
+        settings: what is predicted.
+        batch: how rows become batches.
+    """
+
+    def __init__(
+        self, learner: Learner, rows: Sequence[TrainingRow], settings: InBedderSettings, batch: BatchSettings
+    ) -> None:
+        self._learner = learner
+        self._masked = learner.adapted.backbone.masked
+        self._end = settings.end and not self._masked
+        self._examples = answer_examples(rows)
+        keys = [Keys(row.file, row.text, example.same) for row, example in zip(rows, self._examples, strict=True)]
+        self.batches = TextBatches(keys, batch.unpaired(), learner.seed)
+
+    def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
+        """Add the gradients of a batch to the parameters; return ``loss``."""
+        examples = [self._examples[row] for row in batch]
+        answers = self._learner.tokeniser.answers([one.answer for one in examples], end=self._end)
+        if self._masked:
+            answers, read = self._masked_pieces(examples, answers)
+        else:
+            asked = together(
+                [one.text for one in examples], [one.instruction for one in examples], range(len(examples))
+            )
+            read = pieces(self._learner, asked, tail=max(map(len, answers)) - 1)
+        count = sum(map(len, answers))
+
+        def loss(piece: Piece) -> Tensor:
+            return self._sum(piece, [answers[row] for row in piece.rows]) / count
+
+        return {"loss": float(add_up(loss, read))}
+
+    def _sum(self, piece: Piece, answers: Sequence[Sequence[int]]) -> Tensor:
+        """Return the sum over the piece's answer tokens of -log P(token)."""
+        adapted = self._learner.adapted
+        if isinstance(piece, SeparatePiece):
+            said = masked_answer_logits(adapted, piece.prompts, answers)
+        else:
+            said = answer_logits(adapted, piece.prompts, answers)
+        return mean_cross_entropy(said.logits, said.targets) * len(said.targets)
+
+    def _masked_pieces(
+        self, examples: Sequence[AnswerExample], answers: Sequence[list[int]]
+    ) -> tuple[list[list[int]], list[Piece]]:
+        """Return answers and prompts cut to the model's positions; an answer gets half of what the text could have."""
+        tokeniser = self._learner.tokeniser
+        ends = len(tokeniser.tokenizer.end)
+        limit = position_count(self._learner.adapted.backbone) - ends
+        cut, rows = [], []
+        for one, ids in zip(examples, answers, strict=True):
+            left = limit - tokeniser.length_around(one.instruction)
+            cut.append(ids[: max(1, left // 2)])
+            rows += tokeniser.separate([one.text], [one.instruction], room=limit - len(cut[-1])).rows
+        return cut, [*separate_pieces(SeparatePrompts(rows), tail=max(map(len, cut)) + ends)]

@@ -1,0 +1,116 @@
+"""A general sentence encoder's similarities, kept under the default instruction beside another objective.
+
+Plain search asks nothing; a model that learns only from questions forgets it. The teacher's vectors have another
+width, so its cosines are taught (`losses.afd.similarity_error`).
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from retriever.core.errors import UsageError
+from retriever.training.losses.afd import similarity_error
+from retriever.training.objectives.base import Learner, Objective
+from retriever.training.objectives.reading import Piece, backward, in_order
+from retriever.training.objectives.vectors import VectorReader
+from retriever.training.rows import TrainingRow
+
+
+@dataclass(frozen=True, slots=True)
+class SimilaritySettings:
+    """What is learned from the teacher.
+
+    Attributes:
+        teacher: the encoder's name, as the catalog has it.
+        weight: of the similarities beside the other objective.
+        texts: most texts compared in a step.
+    """
+
+    teacher: str = "minilm"
+    weight: float = 1.0
+    texts: int = 32
+
+    def __post_init__(self) -> None:
+        if not self.weight > 0:
+            raise UsageError(f"weight is {self.weight}; it must be above 0.", hint="Leave the teacher out for none.")
+        if self.texts < 2:
+            raise UsageError(f"{self.texts} texts make no pair.", hint="Give texts of at least 2.")
+
+
+class Teacher(Protocol):
+    """An encoder, as far as it is needed here."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return (n, e), a row for every text."""
+        ...
+
+
+class SimilarityObjective:
+    """Another objective, and with every batch the teacher's similarities of some texts.
+
+    Args:
+        inner: the other objective; its batches are taken.
+        learner: the model.
+        rows: where texts are drawn from.
+        settings: weight and number of texts.
+        teacher: never trained.
+        held_tokens: as in `BatchSettings`.
+        steps: as for `VectorReader`.
+    """
+
+    def __init__(
+        self,
+        inner: Objective,
+        learner: Learner,
+        rows: Sequence[TrainingRow],
+        settings: SimilaritySettings,
+        teacher: Teacher,
+        *,
+        held_tokens: int,
+        steps: int | None = None,
+    ) -> None:
+        self.batches = inner.batches
+        self._inner = inner
+        self._reader = VectorReader(learner, steps=steps)
+        self._device = learner.adapted.backbone.device
+        self._seed = learner.seed
+        self._rows = rows
+        self._settings = settings
+        self._teacher = teacher
+        self._held_tokens = held_tokens
+
+    def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
+        """Add the gradients of both; return the inner losses with the new ``loss``, and ``similarity`` unweighted."""
+        losses = self._inner.backward(batch)
+        texts = self.drawn(batch)
+        taught = torch.as_tensor(np.asarray(self._teacher.encode(texts)), device=self._device)  # (n, e)
+        read = self._reader.pieces(texts, [""] * len(texts))
+
+        def encode(piece: Piece) -> list[Tensor]:
+            return [self._reader.read(piece)]
+
+        def loss(outputs: Sequence[Tensor]) -> Tensor:
+            return self._settings.weight * similarity_error(in_order(read, outputs[0]), taught)
+
+        added = float(backward(encode, read, loss, held_tokens=self._held_tokens))
+        return {**losses, "loss": losses["loss"] + added, "similarity": added / self._settings.weight}
+
+    def drawn(self, batch: Sequence[int]) -> list[str]:
+        """Return the different texts compared beside a batch, which seed and row numbers alone decide.
+
+        They are drawn from all rows: a text, its question and its answer after one another, so that some are related.
+        """
+        draw = random.Random(f"{self._seed}:{','.join(map(str, batch))}")
+        found: dict[str, None] = {}
+        for number in draw.sample(range(len(self._rows)), min(self._settings.texts, len(self._rows))):
+            row = self._rows[number]
+            found |= dict.fromkeys(one for one in (row.text, row.instruction, row.answer) if one.strip())
+            if len(found) >= self._settings.texts:
+                break
+        return list(found)[: self._settings.texts]

@@ -1,0 +1,79 @@
+"""Which question and which text of a batch are wrong for a row: I- and Q- of the tiered ranking loss."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retriever.training.rows import TrainingRow
+
+
+@dataclass(frozen=True, slots=True)
+class WrongParts:
+    """What stands in for a row's question and text in the lower tiers.
+
+    Attributes:
+        instruction: I-, another question; None where the batch has none.
+        text: Q-, another text; None where the batch has none.
+    """
+
+    instruction: str | None
+    text: str | None
+
+
+def wrong_parts(batch: Sequence[TrainingRow], *, seed: int) -> list[WrongParts]:
+    """Return the wrong parts of every row, drawn from the other rows of the batch.
+
+    I- is a question of another group with another answer; one that the batch asks of the row's own text comes first,
+    for its answer is known to be another. Q- is a text with another answer; one that is asked the row's own question
+    comes first. A question that the row's text answers with the row's answer, and a text that answers the row's
+    question with it, are never drawn.
+
+    Args:
+        batch: the rows.
+        seed: of the draws, which depend on nothing else but the batch.
+    """
+    facts = [_Facts.of(row) for row in batch]
+    known = set(facts)
+    draw = random.Random(seed)
+    return [_drawn(batch, facts, known, place, draw) for place in range(len(batch))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A row in the form in which rows are compared."""
+
+    text: str
+    group: str
+    answer: str
+
+    @classmethod
+    def of(cls, row: TrainingRow) -> "_Facts":
+        return cls(row.text_key, row.group, row.answer_key)
+
+
+def _drawn(
+    batch: Sequence[TrainingRow], facts: Sequence[_Facts], known: set[_Facts], place: int, draw: random.Random
+) -> WrongParts:
+    own = facts[place]
+    others = [(number, one) for number, one in enumerate(facts) if one.answer != own.answer]
+    questions = [
+        (number, one.text == own.text)
+        for number, one in others
+        if one.group != own.group and _Facts(own.text, one.group, own.answer) not in known
+    ]
+    texts = [
+        (number, one.group == own.group)
+        for number, one in others
+        if one.text != own.text and _Facts(one.text, own.group, own.answer) not in known
+    ]
+    question, text = _pick(questions, draw), _pick(texts, draw)
+    return WrongParts(
+        None if question is None else batch[question].instruction, None if text is None else batch[text].text
+    )
+
+
+def _pick(candidates: Sequence[tuple[int, bool]], draw: random.Random) -> int | None:
+    """Return the number of a preferred candidate, of any where none is preferred, None where there is none."""
+    preferred = [number for number, first in candidates if first]
+    numbers = preferred or [number for number, _ in candidates]
+    return draw.choice(numbers) if numbers else None

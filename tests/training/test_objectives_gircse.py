@@ -1,0 +1,131 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
+
+from retriever.core.errors import UsageError
+from retriever.training.losses.gircse import gircse
+from retriever.training.losses.infonce import Negatives
+from retriever.training.objectives import reading
+from retriever.training.objectives.contrastive import positive_sets
+from retriever.training.objectives.gircse import GircseObjective, GircseSettings
+from retriever.training.pairs import HardNegatives, gircse_examples
+from retriever.training.passes import soft_token_states
+
+SETTINGS = GircseSettings(steps=3, temperature=0.2, weight=0.7, negatives=2)
+ALONE = [row("x", "mood", "love")]
+
+
+def states(one, text, instruction):
+    return soft_token_states(one.adapted, prompt(one, text, instruction), steps=SETTINGS.steps)[0]  # (K, d)
+
+
+def reference(one, rows=ROWS, settings=SETTINGS, groups=None, mined=None):
+    """Every prompt read by itself as often as it is needed, and the loss taken once."""
+    examples = gircse_examples(rows, seed=one.seed, negatives=settings.negatives, mined=mined)
+    queries, documents, negatives, mask = [], [], [], []
+    for each in examples:
+        under = each.instruction if each.symmetric else ""
+        queries.append(states(one, each.text, each.instruction))
+        documents.append(states(one, each.positive, under))
+        read = [states(one, text, under) for text in each.negatives]
+        missing = settings.negatives - len(read)
+        mask.append([True] * len(read) + [False] * missing)
+        negatives.append(torch.stack([*read, *[torch.full((3, 32), float("nan"))] * missing]))
+    loss = gircse(
+        torch.stack(queries, dim=1),
+        torch.stack(documents, dim=1),
+        groups=torch.tensor(groups),
+        negatives=Negatives(torch.stack(negatives).permute(2, 0, 1, 3), torch.tensor(mask)),
+        temperature=settings.temperature,
+        weight=settings.weight,
+    )
+    return loss.total
+
+
+# "toy" is asked twice, and "love" is the answer to "mood" twice.
+GROUPS = [0, 1, 0, 2, 3, 4, 3, 5, 6]
+
+
+def objective(one, batch=BATCH, rows=ROWS, settings=SETTINGS, mined=None):
+    return GircseObjective(one, rows, settings, batch, mined=mined)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_losses_and_gradients_are_those_of_prompts_read_alone_cached_or_not(tiny, monkeypatch, name):
+    monkeypatch.setattr(reading, "PIECE_TOKENS", 200)
+    one = learner(tiny(name))
+    losses = agree(
+        one,
+        lambda: reference(one, groups=GROUPS),
+        lambda: objective(one).backward([*EVERY]),
+        lambda: objective(one, ONE_BY_ONE).backward([*EVERY]),
+    )
+    assert losses["loss"] == pytest.approx(losses["contrast"] + 0.7 * losses["refinement"], rel=1e-5)
+
+
+def test_the_rows_take_both_ways_of_reading_and_different_numbers_of_negatives():
+    examples = gircse_examples(ROWS, seed=3, negatives=2)
+    assert {one.symmetric for one in examples} == {True, False}
+    assert {len(one.negatives) for one in examples} == {0, 1, 2}
+
+
+def test_equal_prompts_are_read_once(tiny, monkeypatch):
+    seen = []
+
+    def spy(adapted, prompts, *, steps):
+        seen.extend(map(tuple, prompts.rows))
+        return soft_token_states(adapted, prompts, steps=steps)
+
+    monkeypatch.setattr("retriever.training.objectives.gircse.soft_token_states", spy)
+    objective(learner(tiny("llama"))).backward([*EVERY])
+    assert len(seen) == len(set(seen)) < 3 * len(ROWS)
+
+
+def test_mined_negatives_are_used(tiny):
+    one = learner(tiny("llama"))
+    mined = [HardNegatives(texts=("a dull lamp",), answers=("a lamp",))] * 3
+    agree(
+        one,
+        lambda: reference(one, ROWS[:3], groups=GROUPS[:3], mined=mined),
+        lambda: objective(one, rows=ROWS[:3], mined=mined).backward([0, 1, 2]),
+    )
+
+
+def test_rows_of_one_positive_are_not_each_other_s_negatives():
+    examples = gircse_examples(ROWS, seed=3)
+    assert positive_sets(examples) == GROUPS
+    lone = replace(examples[7], positive="Toy.", symmetric=False)
+    same_word = [lone, replace(lone, positive="toy", same=("use", "toy")), examples[1], lone]
+    assert positive_sets(same_word) == [0, 0, 2, 0]
+    asked = replace(lone, instruction="mood", symmetric=True, same=("use", "toy"))
+    assert positive_sets([lone, asked]) == [0, 1]  # read under a question it is another vector
+    chain = [replace(lone, positive=text, same=("q", same)) for text, same in ["ax", "bx", "by", "cy", "cz"]]
+    assert positive_sets(chain) == [0] * 5
+
+
+def test_one_row_without_negatives_has_nothing_to_learn(tiny):
+    one = learner(tiny("llama"))
+    losses = objective(one, rows=ALONE).backward([0])
+    assert losses["loss"] == pytest.approx(0, abs=1e-6)
+    assert all(weight.grad.isfinite().all() for weight in one.adapted.parameters.values())
+
+
+def test_equal_positives_are_masked(tiny):
+    rows = [row(text, "mood", "love") for text in ("x", "the toy broke", "light knife")]
+    losses = objective(learner(tiny("llama")), rows=rows).backward([0, 1, 2])
+    assert losses["loss"] == pytest.approx(0, abs=1e-6)
+
+
+def test_training_lowers_the_loss(tiny):
+    one = learner(tiny("llama"), fresh=True)
+    assert falls(one, objective(one))
+
+
+def test_masked_models_and_settings_without_sense_are_refused(tiny):
+    with pytest.raises(UsageError, match="needs a causal one"):
+        objective(learner(tiny("bert")))
+    for wrong in ({"steps": 0}, {"temperature": 0.0}, {"weight": -1.0}, {"negatives": -1}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            GircseSettings(**wrong)

@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+import torch
+from objective_checks import BATCH, EVERY, ROWS, agree, learner, row, vector
+
+from retriever.core.errors import UsageError
+from retriever.training.losses.afd import similarity_error
+from retriever.training.objectives import reading
+from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
+from retriever.training.objectives.similarity import SimilarityObjective, SimilaritySettings
+
+SETTINGS = SimilaritySettings(weight=0.3, texts=7)
+MANY = [row(f"text {i}", f"question {i}", f"answer {i}") for i in range(50)]
+
+
+class Letters:
+    """Counts of a few letters: vectors that a person can check."""
+
+    def encode(self, texts):
+        return np.array([[text.count(letter) + 0.1 for letter in "aeoty"] for text in texts], dtype=np.float32)
+
+
+class Nothing:
+    """An objective without losses of its own."""
+
+    def batches(self, epoch):
+        return [[*EVERY]]
+
+    def backward(self, batch):
+        return {"loss": 2.0, "other": 1.0}
+
+
+def objective(one, inner=None, *, rows=ROWS, settings=SETTINGS, held_tokens=9999, steps=None):
+    return SimilarityObjective(inner or Nothing(), one, rows, settings, Letters(), held_tokens=held_tokens, steps=steps)
+
+
+@pytest.mark.parametrize(("look_ahead", "steps"), [(0, None), (2, None), (0, 3)])
+def test_similarities_and_gradients_are_those_of_texts_read_alone(tiny, monkeypatch, look_ahead, steps):
+    monkeypatch.setattr(reading, "PIECE_TOKENS", 120)
+    one = learner(tiny("llama"), look_ahead=look_ahead)
+    trained = objective(one, steps=steps)
+    cached = objective(one, held_tokens=1, steps=steps)
+    texts = trained.drawn([2, 0])
+    assert len(texts) == 7
+
+    def reference():
+        student = torch.stack([vector(one, text, "", steps) for text in texts])
+        return 2 + 0.3 * similarity_error(student, torch.tensor(Letters().encode(texts)))
+
+    losses = agree(one, reference, lambda: trained.backward([2, 0]), lambda: cached.backward([2, 0]))
+    assert losses["other"] == 1
+    assert losses["loss"] == pytest.approx(2 + 0.3 * losses["similarity"])
+
+
+def test_it_adds_to_the_gradients_of_the_other_objective(tiny):
+    one = learner(tiny("llama"))
+    inner = InBedderObjective(one, ROWS, InBedderSettings(), BATCH)
+    trained = objective(one, inner)
+    assert trained.batches(2) == inner.batches(2)
+
+    def both():
+        expected = inner.backward([1, 4])["loss"]
+        student = torch.stack([vector(one, text) for text in trained.drawn([1, 4])])
+        error = 0.3 * similarity_error(student, torch.tensor(Letters().encode(trained.drawn([1, 4]))))
+        return error + expected
+
+    agree(one, both, lambda: trained.backward([1, 4]))
+
+
+def test_seed_and_batch_alone_decide_what_is_drawn(tiny):
+    one = learner(tiny("llama"))
+    first, again = (objective(one, rows=MANY, settings=SimilaritySettings(texts=12)) for _ in range(2))
+    first.backward([0, 1])
+    assert first.drawn([3, 4]) == again.drawn([3, 4])
+    assert first.drawn([3, 4]) != first.drawn([4, 5])
+    other = type(one)(one.adapted, one.tokeniser, seed=4)
+    assert objective(other, rows=MANY).drawn([3, 4]) != objective(one, rows=MANY).drawn([3, 4])
+
+
+def test_texts_come_with_their_questions_and_answers(tiny):
+    drawn = objective(learner(tiny("llama")), rows=MANY, settings=SimilaritySettings(texts=12)).drawn([3])
+    numbers = [text.split()[1] for text in drawn]
+    assert len(drawn) == 12
+    assert [text.split()[0] for text in drawn] == ["text", "question", "answer"] * 4
+    assert all(len(set(numbers[i : i + 3])) == 1 for i in range(0, 12, 3))
+    assert len(set(numbers)) == 4
+
+
+def test_few_rows_give_each_different_text_once(tiny):
+    rows = [row("x", "mood", "love"), row("x", "", "love")]
+    assert sorted(objective(learner(tiny("llama")), rows=rows).drawn([0])) == ["love", "mood", "x"]
+    alone = [row("x", "", "x")]
+    assert objective(learner(tiny("llama")), rows=alone).backward([0])["similarity"] == 0
+
+
+def test_training_brings_the_similarities_nearer(tiny):
+    one = learner(tiny("llama"), fresh=True)
+    trained = objective(one)
+    optimizer = torch.optim.Adam(one.adapted.parameters.values(), lr=0.003)
+    values = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        values.append(trained.backward([0, 1])["similarity"])
+        optimizer.step()
+    assert values[-1] < 0.8 * values[0]
+
+
+def test_what_makes_no_sense_is_refused(tiny):
+    with pytest.raises(UsageError, match=r"weight is 0\.0"):
+        SimilaritySettings(weight=0.0)
+    with pytest.raises(UsageError, match="1 texts make no pair"):
+        SimilaritySettings(texts=1)
+    with pytest.raises(UsageError, match="needs a causal one"):
+        objective(learner(tiny("bert")))

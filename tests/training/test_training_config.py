@@ -1,0 +1,117 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from retriever.core.errors import UsageError
+from retriever.training.config import DataSettings, default_config, read_config
+from retriever.training.methods import Method
+from retriever.training.objectives.dicl import DiclSettings
+from retriever.training.objectives.fusion import FusionSettings
+from retriever.training.objectives.gircse import GircseSettings
+from retriever.training.objectives.inbedder import InBedderSettings
+from retriever.training.objectives.instemb import InstEmbSettings
+from retriever.training.objectives.similarity import SimilaritySettings
+
+OBJECTIVES = {
+    Method.INSTEMB: InstEmbSettings,
+    Method.GIRCSE: GircseSettings,
+    Method.INBEDDER: InBedderSettings,
+    Method.DICL: DiclSettings,
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read settings from the text of a file."""
+
+    def from_text(text, method=None, *, rows=200):
+        path = tmp_path / "tune.toml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_config(path, method, rows=rows)
+
+    return from_text
+
+
+def test_every_method_has_its_own_objective_and_only_instemb_look_ahead_tokens():
+    assert {method: type(default_config(method, rows=200).objective) for method in Method} == OBJECTIVES
+    assert [bool(default_config(method, rows=200).adapter.look_ahead) for method in Method] == [True, *[False] * 3]
+    assert read_config(None, None, rows=200) == default_config(Method.INSTEMB, rows=200)
+    assert read_config(None, Method.DICL, rows=200) == default_config(Method.DICL, rows=200)
+
+
+@pytest.mark.parametrize(("rows", "epochs"), [(20, 6), (250, 6), (400, 4), (1499, 2), (1500, 1), (200_000, 1)])
+def test_few_rows_are_read_more_often(rows, epochs):
+    assert default_config(Method.GIRCSE, rows=rows).loop.epochs == epochs
+
+
+def test_what_a_file_says_takes_the_place_of_defaults_and_nothing_else(read):
+    config = read('[loop]\nlearning_rate = 1\n[adapter]\nkind = "layers"\nprojections = ["q_proj"]\n', rows=400)
+    default = default_config(Method.INSTEMB, rows=400)
+    assert config.loop == replace(default.loop, learning_rate=1.0)
+    assert config.adapter == replace(default.adapter, kind="layers", projections=("q_proj",))
+    assert replace(config, loop=default.loop, adapter=default.adapter) == default
+
+
+def test_a_file_can_name_the_method_and_switch_sections_on(read):
+    config = read('method = "gircse"\n[objective]\nsteps = 3\n[similarity]\n[fusion]\nnew_weight = 0.4\n')
+    assert (config.method, config.objective) == (Method.GIRCSE, GircseSettings(steps=3))
+    assert (config.similarity, config.fusion) == (SimilaritySettings(), FusionSettings(new_weight=0.4))
+    assert read('method = "dicl"\n', Method.DICL).method is Method.DICL
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_what_is_written_is_read_back_as_the_very_settings(read, method):
+    default = default_config(method, rows=200)
+    config = replace(
+        default,
+        adapter=replace(default.adapter, projections=("q_proj", 'odd "name"'), layers=2, dropout=0.1),
+        loop=replace(default.loop, learning_rate=1e-5, max_steps=7, decay="none"),
+        data=DataSettings(held_out=0.25, seed=3),
+        similarity=SimilaritySettings(weight=0.5),
+        fusion=FusionSettings(),
+    )
+    for one in (default, config):
+        assert read(one.to_toml(), rows=9999) == one
+    assert config.to_json()["adapter"]["projections"] == ["q_proj", 'odd "name"']
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("[looop]\n", ["no section [looop]", "'loop'"]),
+        ("[loop]\nlearning_rat = 1.0\n", ["[loop]: there is no key 'learning_rat'", "'learning_rate'"]),
+        ("[objective]\nsteps = 3\n", ["[objective]: there is no key 'steps'"]),
+        ('[loop]\nlearning_rate = "high"\n', ["[loop]: learning_rate is 'high'", "valid number"]),
+        ("[adapter]\nrank = true\n", ["[adapter]: rank is True", "valid integer"]),
+        ("[adapter]\nrank = 2.5\n", ["[adapter]: rank is 2.5", "integer"]),
+        ("[loop]\nepochs = 2024-01-01\n", ["[loop]: epochs is datetime.date(2024, 1, 1)"]),
+        ('[objective]\ndistillation = ["kl", "lk"]\n', ["[objective]: distillation is ['kl', 'lk']", "'mse', 'kl' or"]),
+        ("[loop]\nlearning_rate = nan\n", ["[loop]: The learning rate is nan; it must be above 0"]),
+        ("[data]\nheld_out = 1.0\n", ["[data]: held_out is 1.0; it is a share between 0 and 1"]),
+        ("[batch]\ntexts = 1\n", ["[batch]: A batch of 1 texts has nothing to compare"]),
+        ("[fusion]\nweight = 1.0\n", ["[fusion]: there is no key 'weight'", "'new_weight'"]),
+        ("loop = 3\n", ["loop is a section, not a value"]),
+        ('method = "instamb"\n', ["the method 'instamb' is not known", "'instemb'"]),
+        ("[loop\n", ["is no TOML"]),
+        (b"\xff\n", ["is no TOML"]),
+    ],
+)
+def test_mistakes_are_named_with_file_section_and_key(read, text, parts):
+    with pytest.raises(UsageError) as caught:
+        read(text)
+    assert "tune.toml" in caught.value.message
+    assert [part for part in parts if part not in str(caught.value)] == []
+
+
+def test_a_file_for_another_method_and_a_missing_file_are_refused(read, tmp_path):
+    with pytest.raises(UsageError, match=r"tune\.toml is for the method dicl, not gircse"):
+        read('method = "dicl"\n', Method.GIRCSE)
+    with pytest.raises(UsageError, match=r"none\.toml cannot be read: No such file"):
+        read_config(tmp_path / "none.toml", None, rows=1)
+
+
+@pytest.mark.parametrize(("texts", "held"), [(20, 5), (147, 37), (300, 40), (1000, 100), (20_000, 1000)])
+def test_a_tenth_is_held_out_of_few_texts_more_and_of_many_at_most_a_thousand(texts, held):
+    assert round(DataSettings().share(texts) * texts) == held
+    assert math.isclose(DataSettings(held_out=0.5).share(texts), 0.5)
