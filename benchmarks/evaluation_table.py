@@ -18,14 +18,13 @@ from typing import Any
 from common import machine
 
 from retriever import load_encoder
-from retriever.core.fingerprint import content_hash
 from retriever.core.protocols import Encoder
-from retriever.core.types import Embeddings, Encoded
 from retriever.evaluation.suites import SUITES
 from retriever.services.evaluating import evaluate
 from retriever.services.evaluation_requests import EvaluationRequest
 from retriever.services.evaluation_results import write_json
 from retriever.services.report import number, table
+from retriever.services.wrapped_encoders import WithoutInstruction
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATING_LIMIT = 300
@@ -89,45 +88,6 @@ ROWS = (
     Row("MiniLM, without instruction", "minilm", instructed=False),
     Row("MiniLM, instruction prepended", "minilm"),
 )
-
-
-class WithoutInstruction:
-    """An encoder that never sees an instruction; its texts are embedded once whatever is asked."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self.dim = encoder.dim
-        self.fingerprint = content_hash(f"{encoder.fingerprint} without instruction").hex()
-        self.spec = f"{getattr(encoder, 'spec', '')} without instruction"
-        self.pooling = getattr(encoder, "pooling", "")
-        self.dtype = getattr(encoder, "dtype", "float32")
-
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        instruction: str = "",
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> Embeddings:
-        """Return (n, dim) rows, the same whatever the instruction."""
-        return self._encoder.encode(texts, batch_size=batch_size, show_progress=show_progress)
-
-    def encode_many(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> list[Embeddings]:
-        """Return the same (n, dim) rows for every instruction."""
-        rows = self.encode(texts, batch_size=batch_size, show_progress=show_progress)
-        return [rows for _ in instructions]
-
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        """Return the rows, and no words."""
-        return Encoded(self.encode(texts), [[] for _ in texts])
 
 
 def main() -> None:

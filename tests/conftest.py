@@ -3,6 +3,8 @@ import os
 # Before any Hugging Face import: a test that reaches for the network fails at once instead of waiting for it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# A place where nothing can be: what the user of this machine promoted is neither tested nor overwritten.
+os.environ["RETRIEVER_CONFIG"] = f"{os.devnull}/retriever"
 # Before torch: threads that wait sleep. Spinning beside another busy process, tiny tensors take twenty times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

@@ -39,18 +39,21 @@ def curate(  # noqa: PLR0913 - one parameter per option
     Example: retriever curate examples/qa.jsonl curated.jsonl --expert minilm --expert default
     """
     from retriever import load_encoder
-    from retriever.services.curating import check_output, curate_file
+    from retriever.services.curating import curate_file
     from retriever.training.curate import CurationOptions
     from retriever.training.curation.filters import LengthLimits
     from retriever.training.curation.votes import Expert
     from retriever.training.negatives import MiningOptions
 
-    check_output(source, target)
     line = output.ProgressLine()
     options = CurationOptions(LengthLimits(most=max_chars), MiningOptions(negatives, margin), announce=line.tell)
-    experts = [Expert(name, load_encoder(name, device=device)) for name in dict.fromkeys(expert or [])]
-    report = curate_file(source, target, experts, options)
-    line.close()
+    names = dict.fromkeys(expert or [])
+    try:
+        report = curate_file(
+            source, target, lambda: [Expert(name, load_encoder(name, device=device)) for name in names], options
+        )
+    finally:
+        line.close()
     if json:
         output.document(report.to_json())
     else:

@@ -12,7 +12,20 @@ from pathlib import Path
 
 import typer
 
-from retriever.cli import compact, curate, delete, diagnose, embed, eval, index, models, output, search, status
+from retriever.cli import (
+    compact,
+    curate,
+    delete,
+    diagnose,
+    embed,
+    eval,
+    finetune,
+    index,
+    models,
+    output,
+    search,
+    status,
+)
 from retriever.core.errors import RetrieverError
 
 INTERRUPTED = 130
@@ -32,6 +45,7 @@ app.command("status")(status.status)
 app.command("delete")(delete.delete)
 app.command("compact")(compact.compact)
 app.command("curate")(curate.curate)
+app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)
 app.command("diagnose")(diagnose.diagnose)
 app.add_typer(models.app, name="models")
@@ -60,14 +74,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RetrieverError as error:
         if os.environ.get("RETRIEVER_DEBUG"):
             raise
-        output.error(error.message, error.hint)
-        return error.exit_code
+        return _tell(error)
     except Exception as error:
         if os.environ.get("RETRIEVER_DEBUG"):
             raise
         output.error(f"Unexpected {type(error).__name__}: {error}", "RETRIEVER_DEBUG=1 shows where; please report it.")
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _tell(error: RetrieverError) -> int:
+    """Tell what happened, and return the exit code."""
+    if error.exit_code == INTERRUPTED:
+        output.say(f"{error.message}\n{error.hint}".rstrip())
+    else:
+        output.error(error.message, error.hint)
+    return error.exit_code
 
 
 def run() -> None:

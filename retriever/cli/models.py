@@ -1,13 +1,15 @@
-"""`retriever models`: which encoders there are and what they are made of."""
+"""`retriever models`: which encoders there are, which is the default, and how they leave for other programs."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import JsonOption
+from retriever.cli.options import DeviceOption, JsonOption
+from retriever.core.errors import UsageError
 
-app = typer.Typer(help="List and inspect encoders.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, inspect, promote and export encoders.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
@@ -16,16 +18,17 @@ def list_models(json: JsonOption = False) -> None:
 
     Example: retriever models list
     """
-    from retriever.encoders.catalog import CATALOG
+    from retriever.encoders.catalog import named
     from retriever.encoders.sources import WHEELS, is_installed
 
+    entries = named()
     installed = {name: is_installed(name) for name in WHEELS}
     if json:
-        encoders = [{"name": name, "spec": entry.spec, "summary": entry.summary} for name, entry in CATALOG.items()]
+        encoders = [{"name": name, "spec": entry.spec, "summary": entry.summary} for name, entry in entries.items()]
         backbones = [{"name": name, "installed": found} for name, found in installed.items()]
         output.document({"schema_version": 1, "encoders": encoders, "backbones": backbones})
         return
-    output.table(["name", "stands for", ""], [[name, one.spec, one.summary] for name, one in CATALOG.items()])
+    output.table(["name", "stands for", ""], [[name, one.spec, one.summary] for name, one in entries.items()])
     output.result()
     output.table(
         ["backbone", "installed"],
@@ -62,3 +65,51 @@ def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-13
         output.document({"schema_version": 1, "name": source.name, "folder": str(source.folder)})
         return
     output.result(f"{source.name} is ready in {source.folder}.")
+
+
+@app.command("promote")
+def promote(
+    folder: Annotated[Path | None, typer.Argument(help="A checkpoint folder.")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Go back to the shipped default.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Make a checkpoint the encoder that new indexes take by default. Indexes that exist keep theirs.
+
+    Example: retriever models promote models/reviews
+    """
+    from retriever.services import models
+
+    if (folder is None) != reset:
+        raise UsageError("Name a checkpoint folder, or say --reset.", hint="retriever models promote FOLDER")
+    if folder is None:
+        models.reset()
+    else:
+        folder = models.promote(folder)
+    if json:
+        output.document({"schema_version": 1, "default": None if folder is None else str(folder)})
+        return
+    output.result("The shipped default is back." if folder is None else f"{folder} is the default encoder now.")
+
+
+@app.command("export")
+def export(
+    name: Annotated[str, typer.Argument(metavar="FOLDER-OR-NAME", help="A checkpoint folder or an encoder.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; must not exist yet.")],
+    to: Annotated[str, typer.Option(help="sentence-transformers.")] = "sentence-transformers",
+    device: DeviceOption = "cpu",
+    json: JsonOption = False,
+) -> None:
+    """Write an encoder as a folder for sentence-transformers, without remote code. GIRCSE brings a short loader.
+
+    The weights are merged in float32, and the folder's vectors compared with the encoder's before it is put in place.
+
+    Example: retriever models export default exported
+    """
+    from retriever.services import models
+
+    done = models.export(name, out, to=to, device=device)
+    if json:
+        found = {"name": done.name, "folder": str(done.folder), "loader": done.loader}
+        output.document({"schema_version": 1, **found})
+        return
+    output.result(f"{done.name} is written to {done.folder}; its README.md says how to use it with {done.loader}.")

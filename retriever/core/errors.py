@@ -50,6 +50,12 @@ class TrainingError(RetrieverError):
     """Training cannot go on; checkpoints written so far are kept."""
 
 
+class TrainingInterrupted(RetrieverError):  # noqa: N818 - what the user asked for is no error
+    """Training was interrupted by the user, its state saved (exit code 130)."""
+
+    exit_code = 130
+
+
 class IndexNotFoundError(RetrieverError):
     """There is no index at the given path."""
 

@@ -15,6 +15,13 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retriever"
 
 
+def config_dir() -> Path:
+    """Return the folder for the user's choices: RETRIEVER_CONFIG, else the XDG configuration folder."""
+    if override := os.environ.get("RETRIEVER_CONFIG"):
+        return Path(override).expanduser()
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "retriever"
+
+
 def sync_directory(folder: Path) -> None:
     """Flush a folder's entries, so that a rename in it survives a power loss (POSIX; elsewhere a no-op)."""
     if os.name != "posix":
@@ -24,6 +31,21 @@ def sync_directory(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file by way of a draft beside it, so that readers see the old or the new one."""
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
 
 
 @contextmanager

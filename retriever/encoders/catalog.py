@@ -1,11 +1,14 @@
-"""Names of encoders: those of the table below, ``METHOD:BACKBONE``, or a checkpoint folder."""
+"""Names of encoders: shipped models, those of the table below, ``METHOD:BACKBONE``, or a checkpoint folder."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.registry import nearest, resolve
+from retriever.encoders.promoted import promoted_folder, read_promotion
+from retriever.encoders.sources import CONFIG
 
 if TYPE_CHECKING:
     from retriever.encoders.backbone import Backbone
@@ -19,6 +22,9 @@ METHODS = {
     "gircse": "retriever.encoders.gircse:GircseEncoder",
 }
 SENTENCE_METHOD = "st"
+DEFAULT = "default"
+SHIPPED = "pretrained"
+SHIPPED_FOLDER = Path(__file__).parents[1] / "pretrained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class CatalogEntry:
     """A named encoder.
 
     Attributes:
-        spec: ``METHOD:BACKBONE``, the resolved name an index stores.
+        spec: the resolved name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME`` or a folder.
         summary: one line for `retriever models list`.
     """
 
@@ -44,19 +50,44 @@ CATALOG = {
 }
 
 
+def shipped() -> list[str]:
+    """Return the names of the trained models that came with the package."""
+    return sorted(config.parent.name for config in SHIPPED_FOLDER.glob(f"*/{CONFIG}"))
+
+
+def named() -> dict[str, CatalogEntry]:
+    """Return every name and what it stands for now: the user's default, shipped models, the table's rest."""
+    entries = dict(CATALOG)
+    for name in shipped():
+        config = json.loads((SHIPPED_FOLDER / name / CONFIG).read_text())
+        summary = f"{config['method']} on {config['backbone']['name']}, fine-tuned; shipped with retriever"
+        entries[name] = CatalogEntry(f"{SHIPPED}:{name}", summary)
+    if promotion := read_promotion():
+        entries[DEFAULT] = CatalogEntry(str(promotion.folder), "made the default by `retriever models promote`")
+    return entries
+
+
 def resolve_name(name: str) -> str:
-    """Return the name an index stores: ``METHOD:BACKBONE``, or a checkpoint's absolute path.
+    """Return the name an index stores: ``METHOD:BACKBONE``, ``pretrained:NAME``, or a checkpoint's absolute path.
 
     Raises:
         EncoderError: nothing of that name is known; the nearest name is suggested.
+        CheckpointError: it is ``default``, and the folder that was made the default is gone or changed.
     """
+    if name == DEFAULT and (own := promoted_folder()):
+        return str(own)
+    if name in shipped():
+        return f"{SHIPPED}:{name}"
     if entry := CATALOG.get(name):
         return entry.spec
     method, colon, backbone = name.partition(":")
     if colon and backbone and (method in METHODS or method == SENTENCE_METHOD):
         return name
+    if colon and method == SHIPPED:
+        _shipped_folder(backbone)
+        return name
     folder = Path(name).expanduser()
-    if (folder / "retriever.json").is_file():
+    if (folder / CONFIG).is_file():
         return str(folder.resolve())
     if folder.is_dir():
         raise EncoderError(
@@ -69,10 +100,35 @@ def resolve_name(name: str) -> str:
     )
 
 
+def checkpoint_folder(spec: str) -> Path | None:
+    """Return the checkpoint folder behind a resolved name, or None where it names a method and a backbone."""
+    method, colon, rest = spec.partition(":")
+    if colon and method in {*METHODS, SENTENCE_METHOD}:
+        return None
+    return _shipped_folder(rest) if colon and method == SHIPPED else Path(spec)
+
+
+def _shipped_folder(name: str) -> Path:
+    folder = SHIPPED_FOLDER / name
+    if name not in shipped():
+        known = f"It ships {', '.join(shipped())}." if shipped() else "It ships none."
+        raise EncoderError(
+            f"This version of retriever ships no model {name!r}.",
+            hint=f"{known} An index made with another version's model is indexed again under another --index.",
+        )
+    return folder
+
+
 def load(
     name: str, options: "EncoderOptions", *, device: str = "auto", dtype: str = "auto"
 ) -> "PromptEncoder | SentenceEncoder":
     """Load an encoder by any of its names.
+
+    Args:
+        name: as `resolve_name` takes it.
+        options: pooling, steps, look-ahead length, template; they override a checkpoint's own.
+        device: where to run.
+        dtype: in which number format.
 
     Raises:
         EncoderError: it is unknown, or its packages or files are missing.
@@ -87,11 +143,11 @@ def load(
 
 
 def _load(spec: str, options: "EncoderOptions", *, device: str, dtype: str) -> "PromptEncoder | SentenceEncoder":
-    method, colon, backbone = spec.partition(":")
-    if not colon or method not in {*METHODS, SENTENCE_METHOD}:
+    if folder := checkpoint_folder(spec):
         from retriever.encoders.checkpoint import load_checkpoint
 
-        return load_checkpoint(Path(spec), options, device=device, dtype=dtype)
+        return load_checkpoint(folder, options, device=device, dtype=dtype)
+    method, _, backbone = spec.partition(":")
     if method == SENTENCE_METHOD:
         from retriever.encoders.sentence_encoder import SentenceEncoder
 

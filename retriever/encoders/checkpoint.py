@@ -10,6 +10,7 @@ manifest.json              SHA-256 of each of the above
 """
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -26,10 +27,9 @@ from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
 from retriever.encoders.catalog import build
 from retriever.encoders.instemb import InstEmbEncoder
-from retriever.encoders.sources import MANIFEST, check_manifest, write_manifest
+from retriever.encoders.sources import CONFIG, MANIFEST, check_manifest, write_manifest
 
 FORMAT = 1
-CONFIG = "retriever.json"
 ADAPTER = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 LAYERS_FILE = "layers.safetensors"
@@ -116,12 +116,18 @@ def load_checkpoint(
     return build(config["method"], backbone, chosen)
 
 
+def load_adapter(backbone: Backbone, folder: Path, *, trainable: bool) -> PeftModel:
+    """Put the folder's adapter into the model and return the PEFT model around it."""
+    with warnings.catch_warnings():  # PEFT asks transformers for an attribute it has renamed
+        warnings.simplefilter("ignore", FutureWarning)
+        return PeftModel.from_pretrained(backbone.model, str(folder), is_trainable=trainable)
+
+
 def _with_adapter(backbone: Backbone, folder: Path) -> Backbone:
     """Merge the folder's adapter into the model, and its hash into the backbone's digest."""
     if not (folder / ADAPTER).exists():
         return backbone
-    model = PeftModel.from_pretrained(backbone.model, str(folder), is_trainable=False)
-    merged: Any = model.merge_and_unload(safe_merge=True)
+    merged: Any = load_adapter(backbone, folder, trainable=False).merge_and_unload(safe_merge=True)
     # The description counts too: its lora_alpha scales what the weights add.
     adapter = json_hash({name: file_hash(folder / name) for name in (ADAPTER, ADAPTER_CONFIG)})
     digest = f"{backbone.source.digest}+{adapter}"
@@ -153,4 +159,4 @@ def _overridden(stored: EncoderOptions, asked: EncoderOptions) -> EncoderOptions
     return replace(stored, **changes)
 
 
-__all__ = ["MANIFEST", "load_checkpoint", "save_checkpoint"]
+__all__ = ["CONFIG", "MANIFEST", "load_adapter", "load_checkpoint", "save_checkpoint"]

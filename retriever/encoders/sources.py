@@ -19,6 +19,7 @@ from retriever.core.errors import CheckpointError, EncoderError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.paths import cache_dir, new_folder
 
+CONFIG = "retriever.json"
 MANIFEST = "manifest.json"
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json")
 TOKENIZER_PATTERNS = ("tokenizer*.json", "tokenizer.model", "vocab.*", "merges.txt", "special_tokens_map.json")
@@ -97,10 +98,12 @@ def write_manifest(folder: Path) -> None:
 
 
 def check_manifest(folder: Path, hint: str) -> None:
-    """Compare every file the manifest names with its hash.
+    """Compare every file the manifest names with its hash; files it does not name must not be there.
+
+    Names that begin with a dot are the system's own and are left alone; nothing reads them.
 
     Raises:
-        CheckpointError: the manifest cannot be read, or a file is missing or changed.
+        CheckpointError: the manifest cannot be read, or a file is missing, changed, or not in it.
     """
     try:
         expected = json.loads((folder / MANIFEST).read_text())["files"]
@@ -111,6 +114,13 @@ def check_manifest(folder: Path, hint: str) -> None:
         ) from error
     if changed:
         raise CheckpointError(f"{folder / changed[0]} differs from its recorded SHA-256.", hint=hint)
+    if unlisted := sorted(_visible_files(folder) - expected.keys() - {MANIFEST}):
+        raise CheckpointError(f"{folder / unlisted[0]} is not in the manifest beside it.", hint=hint)
+
+
+def _visible_files(folder: Path) -> set[str]:
+    names = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
+    return {name.as_posix() for name in names if not any(part.startswith(".") for part in name.parts)}
 
 
 def _unpacked(name: str, wheel: WheelFile) -> Path:

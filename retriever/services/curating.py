@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,10 @@ class CurationReport:
 
 
 def curate_file(
-    source: str | Path, output: Path, experts: Sequence[Expert] = (), options: CurationOptions | None = None
+    source: str | Path,
+    output: Path,
+    experts: Callable[[], Sequence[Expert]] = tuple,
+    options: CurationOptions | None = None,
 ) -> CurationReport:
     """Curate one file of questions and answers into JSON Lines.
 
@@ -62,7 +65,8 @@ def curate_file(
     Args:
         source: the rows, in any format and layout that `read_training_rows` reads.
         output: where the rows go, a .jsonl file.
-        experts: encoders that vote, the first of which mines hard negatives.
+        experts: gives the encoders that vote, the first of which mines hard negatives; called once the rows are read,
+            since loading takes longer than finding a mistake in them.
         options: limits, judge, margin.
 
     Raises:
@@ -70,7 +74,7 @@ def curate_file(
     """
     check_output(source, output)
     rows = read_training_rows([source])
-    curated = curate(rows.rows, experts, options)
+    curated = curate(rows.rows, experts(), options)
     if not curated.rows:
         most = max(curated.steps, key=lambda step: step.dropped)
         raise InputError(

@@ -3,16 +3,16 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.fingerprint import content_hash
 from retriever.core.protocols import Encoder
-from retriever.core.types import Embeddings, Encoded
+from retriever.core.types import Embeddings
 from retriever.services.embedding_store import EmbeddingCache
-from retriever.services.encoding import count_tokens, view_key
+from retriever.services.encoding import view_key
+from retriever.services.wrapped_encoders import WordlessEncoder
 from retriever.store.views import ViewKey
 
 CHUNK = 256
@@ -36,11 +36,10 @@ class EmbeddingProgress:
     left: float
 
 
-class CachedEncoder:
-    """An encoder that keeps what it has embedded; implements the `Encoder` contract.
+class CachedEncoder(WordlessEncoder):
+    """An encoder that keeps what it has embedded.
 
-    All else that the wrapped encoder offers is passed on. Words are not kept, and none are given: an evaluation needs
-    none, and asking for them costs a pass of its own. Ask the wrapped encoder.
+    Words are not kept, and none are given: an evaluation needs none, and asking for them costs a pass of its own.
 
     Args:
         encoder: what embeds.
@@ -51,36 +50,10 @@ class CachedEncoder:
     def __init__(
         self, encoder: Encoder, cache: EmbeddingCache, *, on_progress: Callable[[EmbeddingProgress], None] | None = None
     ) -> None:
-        self._encoder = encoder
+        super().__init__(encoder)
         self._cache = cache
         self._on_progress = on_progress
         self._keys: dict[str, ViewKey] = {}
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the encoder offers
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._encoder, name)
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return self._encoder.dim
-
-    @property
-    def fingerprint(self) -> str:
-        """The wrapped encoder's."""
-        return self._encoder.fingerprint
-
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        instruction: str = "",
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> Embeddings:
-        """Return (n, dim) float32 rows of length 1, in the order of ``texts``; only what is missing is embedded."""
-        return self.encode_many(texts, [instruction], batch_size=batch_size, show_progress=show_progress)[0]
 
     def encode_many(
         self,
@@ -116,24 +89,6 @@ class CachedEncoder:
                     found[key].update(new[key])
                 clock.tick(len(wanted), chunk)
         return [self._rows(found[key], digests) for key in keys]
-
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        """Return the embeddings, and no words."""
-        return self.encode_many_with_words(texts, [instruction], top=top)[0]
-
-    def encode_many_with_words(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        top: int = 5,
-        on_tokens: Callable[[int], None] | None = None,
-    ) -> list[Encoded]:
-        """Return the embeddings under every instruction, and no words."""
-        encoded = [Encoded(rows, [[] for _ in texts]) for rows in self.encode_many(texts, instructions)]
-        if on_tokens is not None:
-            on_tokens(sum(count_tokens(self._encoder, texts)))
-        return encoded
 
     def _key(self, instruction: str) -> ViewKey:
         if instruction not in self._keys:

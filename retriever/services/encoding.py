@@ -127,7 +127,7 @@ def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None
             f"The index was made by {description['name'] or 'an unnamed encoder'} "
             f"(fingerprint {str(description['fingerprint'])[:12]}), not by "
             f"{getattr(encoder, 'spec', '') or 'this one'} ({encoder.fingerprint[:12]}).",
-            hint="Open it with its own encoder, or index the corpus again under another --index.",
+            hint=_after_a_mismatch(encoder, description),
         )
     own = describe(encoder)
     for setting in ("pooling", "steps", "look_ahead", "dtype"):
@@ -136,3 +136,14 @@ def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None
                 f"The index was made with {setting} {description.get(setting)}, not {own[setting]}.",
                 hint="Load the encoder with the index's settings, or open the index without one.",
             )
+
+
+def _after_a_mismatch(encoder: Encoder, description: Mapping[str, JSON]) -> str:
+    """Return what to do about another fingerprint: under the same name it is the model that changed."""
+    again = "index the corpus again under another --index"
+    name = str(description["name"])
+    if name != getattr(encoder, "spec", ""):
+        return f"Open it with its own encoder, or {again}."
+    if name.startswith("pretrained:"):
+        return f"This version of retriever ships a newer model: {again}, or install the version it was made with."
+    return f"The model behind that name has changed: put back what it was, or {again}."

@@ -1,8 +1,6 @@
 """What an evaluation found: scores with all that is needed to repeat or to compare them, as JSON and as a run file."""
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from retriever.core.errors import InputError
+from retriever.core.paths import write_whole
 from retriever.core.types import JSON
 from retriever.evaluation.scores import Difference, Score, difference
 
@@ -161,16 +160,7 @@ def score_from_file(stored: Mapping[str, Any]) -> Score:
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON file by way of a draft beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(value, file, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(value, ensure_ascii=False))
 
 
 def _score_json(score: Score) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import content_hash
@@ -19,6 +19,7 @@ from retriever.core.types import Document, Embeddings, Encoded
 from retriever.evaluation.suites import Ranking, SearchMode
 from retriever.services.searching import Searcher, SearchRequest
 from retriever.services.workspace import Index
+from retriever.services.wrapped_encoders import WrappedEncoder
 from retriever.store.views import View
 
 MOST_VIEWS = 16
@@ -134,23 +135,12 @@ class IndexSearchPath:
         return [[(hit.document.id, hit.fused) for hit in result.hits] for result in results]
 
 
-class _UnderInstruction:
-    """An encoder that reads queries under one instruction whatever view they are for; all else is the encoder's own."""
+class _UnderInstruction(WrappedEncoder):
+    """An encoder that reads queries under one instruction whatever view they are for."""
 
     def __init__(self, encoder: Encoder, instruction: str) -> None:
-        self._encoder = encoder
+        super().__init__(encoder)
         self._instruction = instruction
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the encoder offers
-        return getattr(self._encoder, name)
-
-    @property
-    def dim(self) -> int:
-        return self._encoder.dim
-
-    @property
-    def fingerprint(self) -> str:
-        return self._encoder.fingerprint
 
     def encode(
         self,
@@ -160,22 +150,7 @@ class _UnderInstruction:
         batch_size: int | None = None,
         show_progress: bool = False,
     ) -> Embeddings:
-        return self._encoder.encode(
-            texts, instruction=self._instruction, batch_size=batch_size, show_progress=show_progress
-        )
-
-    def encode_many(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> list[Embeddings]:
-        return self._encoder.encode_many(texts, instructions, batch_size=batch_size, show_progress=show_progress)
-
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        return self._encoder.encode_with_words(texts, instruction=instruction, top=top)
+        return super().encode(texts, instruction=self._instruction, batch_size=batch_size, show_progress=show_progress)
 
 
 def _keep_nothing(view: View, content_ids: Sequence[int], encoded: Encoded) -> None:

@@ -61,6 +61,11 @@ class ViewSearcher:
         return self._current().complete
 
     @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.view.key.dim
+
+    @property
     def size(self) -> int:
         """Vectors in the view, those of deleted documents included."""
         return sum(part.size for part in self._parts(self._current()))

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import PeftModel
 from safetensors.torch import load_file
 from torch import nn
 
@@ -23,6 +22,7 @@ from retriever.encoders.checkpoint import (
     CONFIG,
     LAYERS_FILE,
     LOOK_AHEAD_FILE,
+    load_adapter,
     load_checkpoint,
     save_checkpoint,
 )
@@ -109,7 +109,7 @@ def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dro
         settings = AdapterSettings(kind=AdapterKind.LAYERS, layers=depth, look_ahead=length, dropout=dropout)
         adapted = attach(backbone, settings)
     elif (folder / ADAPTER).exists():
-        peft: Any = PeftModel.from_pretrained(backbone.model, str(folder), is_trainable=True)
+        peft: Any = load_adapter(backbone, folder, trainable=True)
         config = peft.peft_config["default"]
         settings = AdapterSettings(rank=config.r, alpha=config.lora_alpha, look_ahead=length, dropout=dropout)
         adapted = attach(backbone, settings, peft=peft)

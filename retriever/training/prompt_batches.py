@@ -115,7 +115,7 @@ class SharedPrompts:
         at = layout.last[:, None] + 1 + torch.arange(tails.shape[1], device=backbone.device)  # (B, L)
         rows = layout.group[:, None].expand_as(at)
         embeddings = embeddings.index_put((rows, at), tails.to(backbone.dtype))
-        states = backbone.forward(embeddings, mask=layout.mask(), positions=layout.positions)
+        states = backbone.forward(embeddings, mask=layout.mask(backbone.dtype), positions=layout.positions)
         return TailStates(states[layout.group, layout.last], states[rows, at])
 
 
@@ -144,13 +144,18 @@ class _Layout:
         self.group = torch.tensor(group, device=device)  # (B,)
         self.last = torch.tensor(last, device=device)  # (B,): the column of each prompt's last token
 
-    def mask(self) -> Tensor:
-        """Return (G, 1, T, T), true where a token (row) sees another (column)."""
+    def mask(self, dtype: torch.dtype) -> Tensor:
+        """Return (G, 1, T, T), what is added to attention scores: 0 where a token (row) sees another (column)."""
         reader, seen = self.block[:, :, None], self.block[:, None, :]
         columns = torch.arange(self.block.shape[1], device=self.block.device)
         before = columns[:, None] >= columns
         # Padding comes last and sees itself, for a row that sees nothing would be no number.
-        return (before & ((seen == 0) | (seen == reader))).unsqueeze(1)
+        hidden = ~(before & ((seen == 0) | (seen == reader)))
+        return (
+            torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+            .masked_fill(hidden, torch.finfo(dtype).min)
+            .unsqueeze(1)
+        )
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch.device) -> Tensor:

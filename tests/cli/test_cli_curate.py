@@ -116,6 +116,21 @@ def test_mistakes_are_named_and_nothing_is_written(run, fake, write, tmp_path, a
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_no_expert_is_loaded_for_rows_that_cannot_be_read(run, write, monkeypatch):
+    monkeypatch.setattr("retriever.load_encoder", lambda name, **options: pytest.fail(f"{name} was loaded"))
+    write([{"a": 1}], "other.jsonl")
+    for source, part in (("other.jsonl", "the fields are not known"), ("none.jsonl", "There is no file none.jsonl")):
+        assert run("curate", source, "out.jsonl", "--expert", "minilm").failed_with(1, part)
+    assert run("curate", "other.jsonl", "out.csv", "--expert", "minilm").failed_with(1, "out.csv cannot be written")
+
+
+def test_the_progress_line_is_ended_before_an_error_is_told(curate, monkeypatch):
+    closed = []
+    monkeypatch.setattr("retriever.cli.output.ProgressLine.close", lambda line: closed.append(line))
+    assert curate("--expert", "keywords", rows=[{"a": 1}]).failed_with(1, "the fields are not known")
+    assert len(closed) == 1
+
+
 def test_an_output_stays_as_it_was_until_the_new_one_is_whole(curate, tmp_path, monkeypatch):
     (tmp_path / "out.jsonl").write_text("precious\n")
 

@@ -134,5 +134,97 @@ def test_a_backbone_that_changed_is_another_encoder(run, tiny, tmp_path, write):
     edit_json(model / "config.json", rms_norm_eps=1e-4)
     assert json.loads((model / "config.json").read_text())["rms_norm_eps"] == 1e-4
     assert run("search", "toy").failed_with(
-        1, "The index was made by plain:model (fingerprint ", "), not by plain:model"
+        1, "The index was made by plain:model (fingerprint ", "), not by plain:model", "put back what it was, or index"
     )
+
+
+@pytest.fixture
+def own_choice(tmp_path, monkeypatch):
+    """What the user promotes is kept beside the test, and nothing is shipped."""
+    from retriever.encoders import catalog
+
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / ".config"))
+    monkeypatch.setattr(catalog, "SHIPPED_FOLDER", tmp_path / "shipped")
+
+
+def test_a_promoted_checkpoint_is_the_default_until_it_is_reset(run, checkpoint, write, own_choice):
+    place = str(checkpoint.resolve())
+    assert run("models", "promote", "checkpoint").out == f"{place} is the default encoder now.\n"
+    encoders = run("models", "list", "--json").document["encoders"]
+    listed = {one["name"]: one["spec"] for one in encoders}
+    assert listed["default"] == place
+    assert run("models", "show", "--json").document["name"] == place
+    run("index", write(CORPUS))
+    assert run("models", "promote", "--reset", "--json").document == {"schema_version": 1, "default": None}
+    assert run("models", "promote", "--reset").out == "The shipped default is back.\n"
+    again = {one["name"]: one["spec"] for one in run("models", "list", "--json").document["encoders"]}
+    assert again == listed | {"default": "inbedder:smollm2-135m"}
+    assert run("search", "toy", "--json").document["hits"]
+    assert run("status", "--json").document["encoder"]["name"] == place
+
+
+def test_a_default_that_is_gone_says_what_to_do(run, checkpoint, write, own_choice):
+    assert run("models", "promote", checkpoint, "--json").document["default"] == str(checkpoint.resolve())
+    shutil.move(checkpoint, checkpoint.with_name("elsewhere"))
+    for argv in (["models", "show"], ["index", write(CORPUS)], ["embed", "corpus.jsonl", "-o", "v.npy"]):
+        assert run(*argv).failed_with(1, f"The default encoder {checkpoint.resolve()} is gone.", "promote --reset")
+    assert str(checkpoint) in run("models", "list").out
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "part"),
+    [
+        ([], 2, "Name a checkpoint folder, or say --reset."),
+        (["checkpoint", "--reset"], 2, "Name a checkpoint folder, or say --reset."),
+        (["."], 1, ". is not a retriever checkpoint."),
+        (["none"], 1, "none is not a retriever checkpoint."),
+    ],
+)
+def test_mistakes_in_promoting_change_nothing(run, checkpoint, own_choice, tmp_path, argv, code, part):
+    assert run("models", "promote", *argv).failed_with(code, part)
+    assert not (tmp_path / ".config").exists()
+
+
+def test_a_shipped_model_is_listed_and_shown(run, checkpoint, own_choice, tmp_path):
+    shutil.copytree(checkpoint, tmp_path / "shipped" / "default")
+    encoders = run("models", "list", "--json").document["encoders"]
+    (default,) = [one for one in encoders if one["name"] == "default"]
+    assert default["spec"] == "pretrained:default"
+    assert default["summary"].endswith("fine-tuned; shipped with retriever")
+    assert "pretrained:default" in run("models", "list").out
+    document = run("models", "show", "--json").document
+    assert (document["name"], document["look_ahead"]) == ("pretrained:default", 2)
+
+
+def test_a_checkpoint_is_exported_and_the_folder_loads_without_us(run, checkpoint):
+    from sentence_transformers import SentenceTransformer
+
+    ran = run("models", "export", "checkpoint", "out")
+    assert ran.out == (
+        f"{checkpoint.resolve()} is written to out; its README.md says how to use it with sentence-transformers.\n"
+    )
+    assert "\r" not in ran.err
+    run("embed", "-", "--encoder", "checkpoint", "--instruction", "mood", "-o", "v.npy", stdin=b"love the toy\n")
+    theirs = SentenceTransformer("out", device="cpu").encode(["love the toy"], prompt="mood")
+    np.testing.assert_allclose(theirs, np.load("v.npy"), atol=0.05)  # these may be bfloat16
+    document = run("models", "export", "checkpoint", "again", "--to", "sentence-transformers", "--json").document
+    assert document == {
+        "schema_version": 1,
+        "name": str(checkpoint.resolve()),
+        "folder": "again",
+        "loader": "sentence-transformers",
+    }
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "part"),
+    [
+        (["checkpoint", "checkpoint"], 2, "checkpoint exists already."),
+        (["checkpoint", "out", "--to", "onnx"], 2, "There is no export to 'onnx'."),
+        (["nothing", "out"], 1, "Unknown encoder 'nothing'."),
+    ],
+)
+def test_mistakes_in_exporting_write_nothing(run, checkpoint, tmp_path, argv, code, part):
+    before = sorted(tmp_path.rglob("*"))
+    assert run("models", "export", *argv).failed_with(code, part)
+    assert sorted(tmp_path.rglob("*")) == before

@@ -50,7 +50,7 @@ def real_model():
 
 def test_every_listing_is_run_here():
     names = {name for page in DOCS.glob("*.md") for name in listings(page.name)}
-    assert names == {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "check.py"}
+    assert names == {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "check.py", "use_export.py"}
     fences = sum(page.read_text(encoding="utf-8").count("```python") for page in DOCS.glob("*.md"))
     assert fences == len(names)
 
@@ -109,6 +109,15 @@ def test_a_checkpoint_comes_back_as_it_was(here, real_model, capsys):
     run("add-an-encoder.md", "checkpoint.py")
     assert capsys.readouterr().out == "True 3\n"
     assert {path.name for path in (here / "gircse-3").iterdir()} == {"retriever.json", "README.md", "manifest.json"}
+
+
+def test_an_exported_model_is_used_as_the_page_says(here, tiny, capsys):
+    from retriever.services.models import export
+
+    export(f"instemb:{tiny('llama')}", here / "exported")
+    capsys.readouterr()
+    run("models.md", "use_export.py")
+    assert capsys.readouterr().out == "(1, 32)\n"
 
 
 def test_the_check_of_a_database(here, capsys):

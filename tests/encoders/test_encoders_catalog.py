@@ -4,7 +4,7 @@ import torch
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.encoders import device
+from retriever.encoders import catalog, device
 from retriever.encoders.base import EncoderOptions
 from retriever.encoders.catalog import CATALOG, METHODS, build, resolve_name
 from retriever.encoders.device import pick_device, pick_dtype
@@ -31,7 +31,8 @@ def test_a_name_near_nothing_lists_what_there_is(name, tmp_path, monkeypatch):
     assert "METHOD:" in caught.value.hint
 
 
-def test_names_of_the_table_resolve_to_a_method_and_a_backbone():
+def test_names_of_the_table_resolve_to_a_method_and_a_backbone(monkeypatch, tmp_path):
+    monkeypatch.setattr(catalog, "SHIPPED_FOLDER", tmp_path)
     for name, entry in CATALOG.items():
         method, _, backbone = resolve_name(name).partition(":")
         assert resolve_name(name) == entry.spec

@@ -140,6 +140,36 @@ def test_a_missing_file_is_refused(adapted, tmp_path, name):
         load_checkpoint(folder, EncoderOptions(), device="cpu")
 
 
+@pytest.mark.parametrize("name", ["layers.safetensors", "notes.txt", "more/config.json", "README.md~", "link.json"])
+def test_a_file_that_the_manifest_does_not_list_is_refused(adapted, tmp_path, name):
+    folder = shutil.copytree(adapted[0], tmp_path / "copy")
+    (folder / name).parent.mkdir(exist_ok=True)
+    if name == "link.json":
+        (folder / name).symlink_to(tmp_path / "nowhere")
+    else:
+        (folder / name).write_bytes(b"{}")
+    with pytest.raises(CheckpointError, match="is not in the manifest beside it") as caught:
+        load(folder)
+    assert str(folder / name) in caught.value.message
+    assert "Restore the folder" in caught.value.hint
+
+
+def test_an_adapter_put_beside_a_checkpoint_without_one_is_not_merged(adapted, backbone, tmp_path):
+    save_checkpoint(InstEmbEncoder(backbone("llama"), EncoderOptions(), learned()), tmp_path / "bare", card="")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy(adapted[0] / name, tmp_path / "bare")
+    with pytest.raises(CheckpointError, match=r"adapter_config\.json is not in the manifest"):
+        load(tmp_path / "bare")
+
+
+def test_the_systems_own_files_are_left_alone(adapted, tmp_path):
+    folder = shutil.copytree(adapted[0], tmp_path / "copy")
+    (folder / ".DS_Store").write_bytes(b"x")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config.json").write_bytes(b"x")
+    assert load(folder).fingerprint == load(adapted[0]).fingerprint
+
+
 def rewritten(adapted, tmp_path, **changes) -> Path:
     folder = shutil.copytree(adapted[0], tmp_path / "copy")
     edit_json(folder / "retriever.json", **changes)

@@ -42,7 +42,7 @@ PRODUCT, MOOD = "What kind of product is this about?", "How does the customer fe
 
 @pytest.fixture(scope="module")
 def loaded():
-    return load_encoder(device="cpu", dtype="bfloat16")
+    return load_encoder("inbedder", device="cpu", dtype="bfloat16")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def same_ranks(one, other, margin):
     return compared
 
 
-def test_the_default_is_the_wheels_backbone(loaded):
+def test_the_backbone_is_the_wheels(loaded):
     assert loaded.backbone.source.name == "smollm2-135m"
     assert (loaded.dim, loaded.dtype) == (576, "bfloat16")
     assert loaded.backbone.tokenizer.piece("the toy")
@@ -116,7 +116,7 @@ def test_gircse_says_what_a_review_is_about(encoder):
 
 
 def test_loading_twice_gives_the_same_fingerprint_and_vectors(loaded, encoder, tmp_path):
-    again = load_encoder(device="cpu", dtype="bfloat16")
+    again = load_encoder("inbedder", device="cpu", dtype="bfloat16")
     assert again.fingerprint == loaded.fingerprint
     assert (again.encode(REVIEWS[:2]) == loaded.encode(REVIEWS[:2])).all()
     instemb = encoder("instemb", look_ahead=4)

@@ -1,0 +1,119 @@
+"""`retriever finetune`: questions and answers in, a model that is better at them out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from retriever.cli import output
+from retriever.cli.options import DeviceOption, JsonOption
+from retriever.training.methods import Method
+
+if TYPE_CHECKING:
+    from retriever.services.finetune_report import FinetuneReport, Judgement
+    from retriever.training.pacing import Progress
+
+SKIPPED = 3
+
+
+def finetune(  # noqa: PLR0913 - one parameter per option
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QA", help="Questions and answers: JSONL, CSV, Parquet (.gz too), or - for JSONL on stdin."
+        ),
+    ],
+    target: Annotated[Path, typer.Option("--output", "-o", help="The checkpoint folder to make.")],
+    method: Annotated[Method | None, typer.Option(help="How to train; instemb if --config says nothing.")] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="What to train on: a name, METHOD:BACKBONE or a checkpoint folder. By default the method's."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the rows; by their number if left out.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings that differ from the defaults.")] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="Take hard negatives from this index folder (gircse and dicl).")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    no_promote: Annotated[
+        bool, typer.Option("--no-promote", help="Do not make the model the default, however good.")
+    ] = False,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so many minutes, to go on with --resume.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything that is drawn; 0 if --config says nothing.")] = None,
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16"], typer.Option(help="Number format the model runs in.")
+    ] = "auto",
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> int:
+    """Fine-tune a model on your own questions and answers.
+
+    Some texts are kept out and measured with, before and after. A model that got better on them, without losing more
+    than a point on a general set, becomes the default; any other is kept in its folder. Ctrl-C saves the run.
+
+    Example: retriever finetune examples/qa.jsonl --output models/reviews
+    """
+    from retriever.services.finetuning import FinetuneRequest, finetune
+
+    request = FinetuneRequest(
+        files=files,
+        output=target,
+        method=method,
+        base=base,
+        config=config,
+        epochs=epochs,
+        seed=seed,
+        index=index,
+        resume=resume,
+        promote=not no_promote,
+        minutes=minutes,
+        device=device,
+        dtype=dtype,
+        command=output.command_line(context),
+    )
+    line = output.ProgressLine()
+    try:
+        report = finetune(request, on_progress=lambda *now: line.tell(_progress(*now)), announce=line.tell)
+    finally:
+        line.close()
+    if json:
+        output.document(report.to_json())
+    else:
+        _render(report, request.again)
+    return SKIPPED if report.data.skipped else 0
+
+
+def _progress(stage: str, now: "Progress") -> str:
+    left = output.format_seconds(now.seconds_left)
+    return (
+        f"{stage}: step {now.step} of {now.steps}, loss {now.loss:.3f}, {now.rows_per_second:.1f} rows/s, {left} left"
+    )
+
+
+def _render(report: "FinetuneReport", again: str) -> None:
+    data = report.data
+    for file in data.files:
+        output.say(f"{file.name}: {file.mapping}")
+    output.result(f"{len(data.train)} rows to learn from, {len(data.held_out)} held out, {data.skipped} skipped.")
+    for row in data.bad[:3]:
+        output.say(f"{row.file}, row {row.line} was skipped: {row.reason}.")
+    if data.skipped > 3:
+        output.say(f"{data.skipped} rows were skipped in all; --json lists them.")
+    for note in report.notes:
+        output.say(note)
+    if report.judgement is None:
+        output.result(f"Paused after step {report.step} of {report.steps}. Go on: {again}")
+        return
+    for change in report.judgement.changes:
+        output.result(str(change))
+    output.result(f"{report.judgement.verdict.sentence} {_outcome(report.judgement, report.output)}")
+
+
+def _outcome(judgement: "Judgement", folder: Path) -> str:
+    if judgement.promoted:
+        return f"{folder} is the default encoder now."
+    promote = f"`retriever models promote {folder}` does it."
+    if judgement.verdict.passed:
+        return f"{folder} was not made the default, as asked; {promote}"
+    return f"{folder} is kept, but not the default."

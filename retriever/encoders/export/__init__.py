@@ -1,0 +1,1 @@
+"""Encoders as folders that run without this package."""

@@ -1,0 +1,44 @@
+"""A GIRCSE encoder as a folder of merged weights with a loader beside them that needs no package of ours.
+
+No stock module feeds a model its own expectations, so the loop is a short Python file, `gircse_loader`, in the folder.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import torch
+
+from retriever.encoders.export import gircse_loader
+from retriever.encoders.export.probes import check_probes
+from retriever.encoders.gircse import GircseEncoder
+
+LOADER = "loader.py"
+
+
+def export_gircse(encoder: GircseEncoder, folder: Path) -> None:
+    """Write the model, the tokenizer, the settings and the loader, and compare what it gives with the encoder.
+
+    Args:
+        encoder: in float32.
+        folder: where to; empty or not there yet.
+
+    Raises:
+        EncoderError: the written model gives other vectors.
+    """
+    backbone = encoder.backbone
+    backbone.model.save_pretrained(folder)
+    backbone.tokenizer.tokenizer.save_pretrained(folder)
+    settings = {
+        "before": encoder.template.before,
+        "after": encoder.template.after,
+        "instruction": encoder.options.default_instruction,
+        "steps": encoder.steps,
+        "max_text_tokens": encoder.max_text_tokens,
+        "start": backbone.tokenizer.start,
+    }
+    (folder / "gircse.json").write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    shutil.copyfile(gircse_loader.__file__, folder / LOADER)
+    with torch.random.fork_rng():  # making a model draws its weights before they are read
+        loaded = gircse_loader.Gircse(folder, str(backbone.device))
+    check_probes(encoder, lambda texts, instruction: loaded.encode(texts, instruction).cpu().numpy())

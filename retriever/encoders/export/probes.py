@@ -1,0 +1,38 @@
+"""Whether an exported model gives its encoder's vectors: a few awkward texts, both ways."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.errors import EncoderError
+from retriever.encoders.base import PromptEncoder
+
+TOLERANCE = 1e-3
+PROBES = {
+    "": ["The kettle broke after two days.", "one word after the other " * 300, ""],
+    "What broke?": ["  spaces around, a tab\tand lines\n\nin it \n"],
+    " How does the customer feel? ": ["Übergröße, naïve, 价格 99,95 € <|im_end|> </s> ### Response:", "no"],
+}
+"""Texts by instruction, short beside long; an empty instruction is the default one."""
+
+
+def check_probes(encoder: PromptEncoder, exported: Callable[[list[str], str], NDArray[np.float32]]) -> None:
+    """Compare an encoder with what was made of it.
+
+    Args:
+        encoder: in float32.
+        exported: gives the vectors (n, dim) of texts under an instruction.
+
+    Raises:
+        EncoderError: a component differs by more than 1e-3.
+    """
+    for instruction, texts in PROBES.items():
+        apart = np.abs(encoder.encode(texts, instruction=instruction) - exported(texts, instruction)).max(axis=1)
+        if not apart.max() <= TOLERANCE:
+            worst = int(apart.argmax())
+            raise EncoderError(
+                f"{encoder.spec or encoder.method} cannot be exported: its vector of {texts[worst][:40]!r} would be "
+                f"{apart[worst]:.2g} off.",
+                hint="Its model or tokenizer does what the exported form cannot repeat; use retriever.load_encoder.",
+            )

@@ -1,0 +1,160 @@
+"""What a fine-tuning starts from: a bare model under a method, or a checkpoint to go on from."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from retriever.core.errors import UsageError
+from retriever.core.fingerprint import file_hash, json_hash
+from retriever.core.prompts import get_template
+from retriever.encoders.backbone import load_backbone
+from retriever.encoders.base import DEFAULT_TEMPLATE, EncoderOptions
+from retriever.encoders.catalog import SENTENCE_METHOD, checkpoint_folder, resolve_name
+from retriever.encoders.checkpoint import CONFIG
+from retriever.encoders.instemb import InstEmbEncoder, untrained_look_ahead
+from retriever.encoders.sources import MANIFEST
+from retriever.encoders.tokenize import PieceTokenizer
+from retriever.training.adapter_files import load_trained
+from retriever.training.adapters import Adapted, AdapterSettings, attach
+from retriever.training.config import FinetuneConfig
+from retriever.training.methods import Method
+from retriever.training.objectives.base import Learner
+from retriever.training.objectives.gircse import GircseSettings
+from retriever.training.prompt_batches import PromptTokeniser
+
+DEFAULT_BASES = {Method.GIRCSE: "gircse", Method.INBEDDER: "inbedder"}
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A model ready to be trained.
+
+    Attributes:
+        name: what the user called it.
+        spec: what that stands for: ``METHOD:BACKBONE`` or a checkpoint folder.
+        digest: SHA-256 that stands for its weights.
+        learner: the model in training.
+        method: of the encoder that comes out.
+        options: of that encoder.
+        continued: whether it was trained before.
+    """
+
+    name: str
+    spec: str
+    digest: str
+    learner: Learner
+    method: str
+    options: EncoderOptions
+    continued: bool
+
+    @property
+    def adapted(self) -> Adapted:
+        """The model in training."""
+        return self.learner.adapted
+
+
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """A checkpoint's model, the method it was made for, and its options."""
+
+    adapted: Adapted
+    method: str
+    options: EncoderOptions
+
+
+def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: str) -> Base:
+    """Load what is trained on.
+
+    A checkpoint keeps its adapter's shape and, under its own method, its options; InstEmb adds look-ahead tokens where
+    it has none, other methods leave them out.
+
+    Args:
+        name: a name of `retriever models list`, ``METHOD:BACKBONE`` or a checkpoint folder; None for the method's own.
+        config: what to train.
+        device: where to run.
+        dtype: the model's number format.
+
+    Raises:
+        EncoderError: there is no such model.
+        UsageError: it cannot be trained by the method.
+    """
+    asked = name or DEFAULT_BASES.get(config.method, "default")
+    spec = resolve_name(asked)
+    folder = checkpoint_folder(spec)
+    torch.manual_seed(config.data.seed)
+    if folder is None:
+        loaded = _bare(spec, config.adapter, device=device, dtype=dtype)
+        digest = loaded.adapted.backbone.source.digest
+    else:
+        loaded = _checkpoint(folder, config, device=device, dtype=dtype)
+        digest = file_hash(folder / MANIFEST)
+    adapted = loaded.adapted
+    if adapted.backbone.masked and config.method is not Method.INBEDDER:
+        raise UsageError(f"{asked} is a masked model; {config.method} needs a causal one.", hint="--method inbedder")
+    _fit_look_ahead(adapted, config)
+    made = _encoder_method(config.method, loaded)
+    return Base(
+        name=asked,
+        spec=spec,
+        digest=json_hash({"spec": spec, "files": digest}),
+        learner=_learner(adapted, loaded.options, config),
+        method=made,
+        options=_options(loaded, made, config),
+        continued=folder is not None,
+    )
+
+
+def _bare(spec: str, settings: AdapterSettings, *, device: str, dtype: str) -> _Trained:
+    method, _, name = spec.partition(":")
+    if method == SENTENCE_METHOD:
+        raise UsageError(
+            f"{spec} is a sentence encoder, which is not trained here.",
+            hint="Name a language model as METHOD:BACKBONE, a checkpoint folder, or one of `retriever models list`.",
+        )
+    adapted = attach(load_backbone(name, device=device, dtype=dtype), settings)
+    return _Trained(adapted, method, EncoderOptions())
+
+
+def _checkpoint(folder: Path, config: FinetuneConfig, *, device: str, dtype: str) -> _Trained:
+    adapted = load_trained(folder, device=device, dtype=dtype, dropout=config.adapter.dropout)
+    stored = json.loads((folder / CONFIG).read_text())
+    return _Trained(adapted, stored["method"], EncoderOptions(**stored["options"]))
+
+
+def _fit_look_ahead(adapted: Adapted, config: FinetuneConfig) -> None:
+    """Give the model the look-ahead tokens its training needs, or take those away that it does not."""
+    if config.method in (Method.GIRCSE, Method.INBEDDER):
+        adapted.look_ahead = None
+    elif adapted.look_ahead is None and config.adapter.look_ahead:
+        started = untrained_look_ahead(adapted.backbone, config.adapter.look_ahead)
+        adapted.look_ahead = nn.Parameter(started.float())
+    length = 0 if adapted.look_ahead is None else len(adapted.look_ahead)
+    adapted.settings = replace(adapted.settings, look_ahead=length)
+
+
+def _encoder_method(method: Method, loaded: _Trained) -> str:
+    """Return the method of the encoder that comes out: DICL's is the base's own kind."""
+    if method is not Method.DICL:
+        return str(method)
+    return InstEmbEncoder.method if loaded.adapted.look_ahead is not None else "inbedder"
+
+
+def _options(loaded: _Trained, made: str, config: FinetuneConfig) -> EncoderOptions:
+    """Return the options of the encoder that comes out."""
+    kept = EncoderOptions(template=loaded.options.template, default_instruction=loaded.options.default_instruction)
+    options = loaded.options if loaded.method == made else kept
+    if isinstance(config.objective, GircseSettings):
+        return replace(options, steps=config.objective.steps)
+    if made == InstEmbEncoder.method:
+        return replace(options, look_ahead=None if loaded.adapted.settings.look_ahead else 0)
+    return options
+
+
+def _learner(adapted: Adapted, options: EncoderOptions, config: FinetuneConfig) -> Learner:
+    tokenizer = PieceTokenizer(adapted.backbone.tokenizer.tokenizer, max_text_tokens=config.data.max_text_tokens)
+    template = get_template(options.template or DEFAULT_TEMPLATE)
+    tokeniser = PromptTokeniser(tokenizer, template, default_instruction=options.default_instruction)
+    return Learner(adapted, tokeniser, config.data.seed)

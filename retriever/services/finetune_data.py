@@ -1,0 +1,129 @@
+"""The rows of a fine-tuning: what was read from which file, what was skipped, what is kept out to measure with."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from retriever.core.errors import InputError
+from retriever.core.fingerprint import file_hash, json_hash
+from retriever.core.types import BadRow
+from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS, PieceTokenizer
+from retriever.training.config import DataSettings
+from retriever.training.rows import KEPT_BAD_ROWS, TrainingRow, TrainingRows
+from retriever.training.splits import hold_out
+
+LEAST_ROWS = 20
+ENOUGH_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that was learned from.
+
+    Attributes:
+        name: as the user named it.
+        sha256: its hash; None for standard input.
+        rows: good rows in it.
+        mapping: which field became what, in words.
+    """
+
+    name: str
+    sha256: str | None
+    rows: int
+    mapping: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneData:
+    """Rows to learn from and to measure with.
+
+    Attributes:
+        train: learned from.
+        held_out: measured with; no text is on both sides.
+        files: where they are from.
+        digest: SHA-256 of all good rows.
+        bad: the first thousand rows that were skipped.
+        skipped: how many were.
+        truncated: texts that are cut to the limit of tokens.
+    """
+
+    train: list[TrainingRow]
+    held_out: list[TrainingRow]
+    files: list[DataFile]
+    digest: str
+    bad: list[BadRow]
+    skipped: int
+    truncated: int
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know about the rows."""
+        rows = len(self.train) + len(self.held_out)
+        few = [f"{rows} rows are few: {ENOUGH_ROWS} or more give narrower intervals."] if rows < ENOUGH_ROWS else []
+        cut = [f"{self.truncated} texts are longer than what is read of them; the rest of each is left out."]
+        return few + (cut if self.truncated else [])
+
+
+def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettings) -> FinetuneData:
+    """Return the rows that can be learned from, some of their texts kept out.
+
+    A row whose question is too long for an encoder is skipped, as those that could not be read were.
+
+    Args:
+        found: what was read.
+        tokenizer: of the model, cutting texts where training does.
+        settings: how much is held out, and the seed.
+
+    Raises:
+        InputError: there are too few rows, all answers are equal, or there is only one text.
+    """
+    rows, bad = _short_questions(found.rows, tokenizer)
+    kept = _counted(found, rows)
+    names = ", ".join(kept)
+    if len(rows) < LEAST_ROWS:
+        raise InputError(
+            f"{names}: {len(rows)} rows can be used; at least {LEAST_ROWS} are needed.",
+            hint=f"Give more rows; from {ENOUGH_ROWS} on a model is worth having.",
+        )
+    answers = {row.answer_key for row in rows}
+    if len(answers) < 2:
+        raise InputError(
+            f"{names}: all {len(rows)} answers are {rows[0].answer!r}; nothing can be told apart by them.",
+            hint="Give rows with different answers.",
+        )
+    texts = list(dict.fromkeys(row.text for row in rows))
+    sides = hold_out(rows, share=settings.share(len(texts)), seed=settings.seed)
+    return FinetuneData(
+        train=sides.train,
+        held_out=sides.held_out,
+        files=[DataFile(name, _hash(name), count, found.mappings[name]) for name, count in kept.items()],
+        digest=json_hash({"rows": [{**row.to_json(), "file": row.file} for row in rows]}),
+        bad=[*found.bad, *bad][:KEPT_BAD_ROWS],
+        skipped=found.skipped + len(bad),
+        truncated=sum(count > tokenizer.max_text_tokens for count in tokenizer.count(texts)),
+    )
+
+
+def _short_questions(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> tuple[list[TrainingRow], list[BadRow]]:
+    """Return the rows whose question an encoder can read, without empty space around it, and the others as bad rows."""
+    questions = list({row.instruction for row in rows})
+    lengths = dict(zip(questions, tokenizer.count(questions), strict=True))
+    short, bad = [], []
+    for row in rows:
+        if lengths[row.instruction] <= MAX_INSTRUCTION_TOKENS:
+            short.append(replace(row, instruction=row.instruction.strip()))
+            continue
+        reason = f"the question has {lengths[row.instruction]} tokens, more than {MAX_INSTRUCTION_TOKENS}"
+        bad.append(BadRow(row.file, row.line, None, reason, row.instruction[:200]))
+    return short, bad
+
+
+def _counted(found: TrainingRows, rows: Sequence[TrainingRow]) -> Mapping[str, int]:
+    """Return the usable rows of every file that was read."""
+    counts = Counter(row.file for row in rows)
+    return {name: counts[name] for name in found.mappings}
+
+
+def _hash(name: str) -> str | None:
+    return file_hash(Path(name)) if Path(name).is_file() else None

