@@ -6,7 +6,12 @@ PRODUCT := What kind of product is this review about?
 FEELING := How does the customer feel about it?
 QUERY := it stopped working after a few days
 
-.PHONY: setup demo test lint bench docs clean
+# Where the training data lies, how many texts are learned from, and how long one piece of the training may take.
+DATA ?= data
+TEXTS ?= 24000
+MINUTES ?= 90
+
+.PHONY: setup demo test lint bench docs train clean
 
 setup: .venv/.ready
 
@@ -38,6 +43,13 @@ docs: setup
 bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
 	$(BIN)/python benchmarks/vector_search.py --output benchmarks/results/vector_search.json
+
+# Stops after MINUTES and goes on when it is called again; the finished model is put into the package.
+train: setup
+	test -d build/rows || $(BIN)/python recipes/mixture.py $(DATA) build/rows --texts $(TEXTS)
+	$(BIN)/retriever finetune build/rows/*.jsonl --config recipes/default.toml --base instemb \
+		--output build/default --no-promote --minutes $(MINUTES) --resume
+	test ! -d build/default || $(BIN)/python recipes/ship.py build/default default
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -67,12 +67,14 @@ class Source:
         file: in the data folder.
         labels: the labels of a row.
         share: of all texts.
+        licence: of the file, with where it is from.
     """
 
     name: str
     file: str
     labels: Callable[[Row], Iterable[Label]]
     share: float
+    licence: str
 
 
 def reviews(row: Row) -> Iterator[Label]:
@@ -145,16 +147,17 @@ def nothing(row: Row) -> Iterator[Label]:
     yield from ()
 
 
+DMASTE = "MIT (NJUNLP/DMASTE)"
 SOURCES = (
-    Source("reviews", "reviews_dmaste.jsonl", reviews, 0.22),
-    Source("product-aspects", "aspects_dmaste.jsonl", product_aspects, 0.10),
-    Source("products", "aspects_huliu.jsonl", products, 0.12),
-    Source("restaurants", "aspects_mams.jsonl", aspects, 0.11),
-    Source("intents", "banking77.jsonl", intents, 0.14),
-    Source("emotions", "goemotions.jsonl", emotions, 0.13),
-    Source("relations", "fewrel_nyt_pubmed.jsonl", relations, 0.07),
-    Source("sentences", "qa_qamr.jsonl", nothing, 0.07),
-    Source("stories", "qa_fairytale.jsonl", nothing, 0.04),
+    Source("reviews", "reviews_dmaste.jsonl", reviews, 0.22, DMASTE),
+    Source("product-aspects", "aspects_dmaste.jsonl", product_aspects, 0.10, DMASTE),
+    Source("products", "aspects_huliu.jsonl", products, 0.12, "CC BY 4.0 (Hu and Liu, 2004 and 2007)"),
+    Source("restaurants", "aspects_mams.jsonl", aspects, 0.11, "Apache-2.0 (siat-nlp/MAMS-for-ABSA)"),
+    Source("intents", "banking77.jsonl", intents, 0.14, "CC BY 4.0 (PolyAI, BANKING77)"),
+    Source("emotions", "goemotions.jsonl", emotions, 0.13, "Apache-2.0 (Google, GoEmotions)"),
+    Source("relations", "fewrel_nyt_pubmed.jsonl", relations, 0.07, "MIT (thunlp/FewRel)"),
+    Source("sentences", "qa_qamr.jsonl", nothing, 0.07, "MIT (uwnlp/qamr)"),
+    Source("stories", "qa_fairytale.jsonl", nothing, 0.04, "Apache-2.0 (uci-soe/FairytaleQA)"),
 )
 
 
