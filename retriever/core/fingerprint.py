@@ -4,8 +4,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from retriever.core.types import JSON
+if TYPE_CHECKING:
+    from retriever.core.types import JSON
 
 
 def content_hash(text: str) -> bytes:
@@ -19,6 +21,6 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def json_hash(value: Mapping[str, JSON]) -> str:
+def json_hash(value: "Mapping[str, JSON]") -> str:
     """Return the hex SHA-256 of a JSON object, independent of key order."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -212,7 +212,12 @@ class LocalInstructionRetrieval(AbsTaskRetrieval):
 def test_instruction_retrieval(encoder, search, tmp_path):
     kinds = {"negative": "bad awful poor".split(), "positive": "good lovely fine".split()}
     reviews = [
-        {"id": f"r{n:02d}", "text": f"{word} {aspect}", "aspects": [{"aspect": aspect, "polarity": polarity}]}
+        {
+            "id": f"r{n:02d}",
+            "text": f"{word} {aspect}",
+            "aspects": [{"aspect": aspect, "polarity": polarity}],
+            "split": "test",
+        }
         for n, (aspect, polarity, word) in enumerate(
             (aspect, polarity, word)
             for aspect in ("food", "service", "ambience", "price", "menu")

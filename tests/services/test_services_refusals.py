@@ -104,7 +104,9 @@ def test_another_encoder_is_refused(made):
             lambda: index.search_like("a"),
             lambda: index.add(documents("mug")),
         ):
-            with pytest.raises(EncoderMismatchError, match=r"fingerprint fake00000000\).*other0000000.*own encoder"):
+            with pytest.raises(
+                EncoderMismatchError, match=r"fingerprint fake00000000\).*other0000000.*index the corpus again"
+            ):
                 use()
         assert other.calls == []
         assert found(index.search("toy", mode="lexical")) == [("a", None)]

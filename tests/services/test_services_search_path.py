@@ -185,6 +185,7 @@ def test_instructed_retrieval_over_the_real_path(tmp_path, obeys):
             "id": f"{aspect}-{mood}-{number}",
             "text": f"{mood} {aspect} {number}",
             "aspects": [{"aspect": aspect, "polarity": {"bad": "negative", "good": "positive"}[mood]}],
+            "split": "test",
         }
         for aspect in ("service", "food")
         for mood in ("bad", "good")

@@ -11,7 +11,7 @@ from retriever.training.grad_cache import cached_backward
 from retriever.training.objectives.base import Learner
 from retriever.training.prompt_batches import PromptBatch, SeparatePrompts
 
-PIECE_TOKENS = 4096
+PIECE_TOKENS = 2048
 """Most padded tokens of one forward pass: texts of like length share one, so that little is padding."""
 
 
