@@ -28,7 +28,7 @@ demo: setup
 	$(BIN)/retriever search "$(QUERY)" --index $(DEMO) -k 4 --instruction "$(FEELING)"
 
 test: setup
-	$(BIN)/python -m pytest -m "not model and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not model and not gpu"
 	$(BIN)/python -m pytest -m "model"
 
 lint: setup

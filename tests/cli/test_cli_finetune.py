@@ -176,11 +176,12 @@ def test_the_example_rows_teach_the_real_model(run, tmp_path, monkeypatch):
     if not is_installed("smollm2-135m"):
         pytest.skip(f"the backbone is missing: {WHEELS['smollm2-135m'].install}")
     monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "user"))
-    (tmp_path / "tune.toml").write_text("[loop]\nmax_steps = 6\n[batch]\ntexts = 6\n[adapter]\nlayers = 8\n")
+    settings = "[loop]\nmax_steps = 8\nlearning_rate = 1e-3\n[batch]\ntexts = 8\n[adapter]\nlayers = 8\n"
+    (tmp_path / "tune.toml").write_text(f"{settings}[data]\nmax_text_tokens = 48\n")
     qa = fakes.EXAMPLES / "qa.jsonl"
     base = ["--base", "instemb:smollm2-135m", "--config", "tune.toml", "--no-promote"]
     document = run("finetune", qa, "--output", "out", *base, "--json").document
-    assert (document["status"], document["data"]["skipped"], document["steps"]["done"]) == ("finished", 0, 6)
+    assert (document["status"], document["data"]["skipped"], document["steps"]["done"]) == ("finished", 0, 8)
     assert document["active"]["to_base"] > 4 * document["active"]["to_trained"]
     held_out, general, *_ = document["scores"]
     assert held_out["task"] == "held-out answers"

@@ -40,7 +40,7 @@ def test_every_method_has_its_own_objective_and_only_instemb_look_ahead_tokens()
     assert read_config(None, Method.DICL, rows=200) == default_config(Method.DICL, rows=200)
 
 
-@pytest.mark.parametrize(("rows", "epochs"), [(20, 6), (250, 6), (400, 4), (1499, 2), (1500, 1), (200_000, 1)])
+@pytest.mark.parametrize(("rows", "epochs"), [(20, 4), (250, 4), (600, 3), (1499, 2), (1500, 1), (200_000, 1)])
 def test_few_rows_are_read_more_often(rows, epochs):
     assert default_config(Method.GIRCSE, rows=rows).loop.epochs == epochs
 
