@@ -1,10 +1,4 @@
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "recipes"))
-
 from derived import DERIVED, RULES
 from text_words import clean
 

@@ -1,13 +1,8 @@
 import re
-import sys
 from functools import cache
 from itertools import chain, product
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "recipes"))
-
 from derived import DERIVED
 from label_types import load_label_types
 

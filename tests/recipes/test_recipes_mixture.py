@@ -1,0 +1,116 @@
+import json
+import random
+
+import mixture
+import pytest
+from label_types import load_label_types
+from mixture import SOURCES, Questioner, evaluation_texts, permitted, questions
+
+from retriever.evaluation.splits import split_of
+from retriever.training.rows import read_training_rows
+
+KINDS = load_label_types()
+BY_NAME = {source.name: source for source in SOURCES}
+ASPECTS = [
+    {"aspect": "lid", "opinion": "flimsy", "polarity": "NEG"},
+    {"aspect": "lid", "opinion": "not there", "polarity": "NEG"},
+    {"aspect": None, "opinion": "good", "polarity": "POS"},
+]
+LABELLED = {
+    "reviews_dmaste.jsonl": {"labels": {"category": "toy", "polarity": "negative", "stars": 1}},
+    "aspects_dmaste.jsonl": {"labels": {"category": "home", "subcategory": "Automotive"}, "aspects": ASPECTS},
+    "aspects_huliu.jsonl": {"labels": {"product": "ipod"}, "aspects": [{"aspect": "lid", "polarity": "positive"}]},
+    "aspects_mams.jsonl": {"aspects": [{"aspect": "food", "polarity": "neutral"}]},
+    "banking77.jsonl": {"labels": {"intent": "card_arrival"}},
+    "goemotions.jsonl": {"labels": {"emotion": "joy", "ekman": "joy", "sentiment": "positive"}},
+    "fewrel_nyt_pubmed.jsonl": {"head": "Ann", "tail": "Ben", "labels": {"relation": "mother"}},
+    "qa_qamr.jsonl": {"question": "Who came?", "answer": "Ben"},
+    "qa_fairytale.jsonl": {"question": "Who came?", "answer": "Ben"},
+}
+
+
+def write(folder, file, rows):
+    (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Thirty texts a file, of which the first is an evaluation text too."""
+    for file in mixture.EVALUATION:
+        write(tmp_path, file, [{"a": "the FLIMSY lid, 0!"}])
+    for file, row in LABELLED.items():
+        rows = [{"text": f"The flimsy lid {number}", **row} for number in range(30)]
+        if file == "qa_fairytale.jsonl":
+            rows = [{**one, "meta": {"story": f"story {n // 3}"}, "split": "train"} for n, one in enumerate(rows)]
+        write(tmp_path, file, rows)
+    return tmp_path
+
+
+def made(data, name, texts=30, seed=0):
+    rows = permitted(BY_NAME[name], data, evaluation_texts(data))
+    draw = random.Random(seed)
+    return list(questions(BY_NAME[name], rows, Questioner(KINDS, draw), texts, draw))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_only_training_texts_are_asked_about(data, name):
+    seen = {row["text"] for row in made(data, name)}
+    expected = {f"The flimsy lid {number}" for number in range(1, 30)}
+    if name == "stories":
+        assert seen == {one for one in expected if split_of(f"story {int(one.split()[-1]) // 3}") == "train"}
+    else:
+        assert seen == {one for one in expected if split_of(one) == "train"}
+
+
+def test_a_files_own_split_decides(data):
+    rows = [{"text": f"t {split}", "split": split, **LABELLED["banking77.jsonl"]} for split in ("train", "dev", "test")]
+    write(data, "banking77.jsonl", rows)
+    assert {row["text"] for row in made(data, "intents")} == {"t train"}
+
+
+def test_labels_become_questions_in_trained_wordings_with_answers_in_words(data):
+    rows = made(data, "intents")
+    asked = [row for row in rows if row["group"] == "banking_intent"]
+    assert {row["answer"] for row in asked} == {KINDS["banking_intent"].answers["card_arrival"][0]}
+    assert {row["question"] for row in asked} <= set(KINDS["banking_intent"].wordings)
+    assert len({row["question"] for row in asked}) > 5
+
+
+def test_kinds_of_label_that_are_held_out_are_never_asked(data):
+    for name in BY_NAME:
+        groups = {row.get("group", "").split(" ")[0] for row in made(data, name)}
+        held_out = {kind for kind, one in KINDS.items() if one.whole_type_held_out}
+        held_out |= {one.name for one in mixture.DERIVED if one.held_out_type}
+        assert not groups & held_out
+
+
+def test_opinions_stand_in_the_text_and_aspects_have_a_name(data):
+    rows = [row for row in made(data, "product-aspects") if "aspect" in row["group"]]
+    assert {row["answer"] for row in rows if row["group"] == "aspect_opinion lid"} == {"flimsy"}
+    assert not any("None" in row["question"] for row in rows)
+
+
+def test_a_relation_names_both_and_asks_for_the_second(data):
+    groups = {row["group"]: row for row in made(data, "relations")}
+    assert groups["tail_entity Ann mother"]["answer"] == "Ben"
+    assert {"Ann", "Ben"} <= set(groups["relation Ann Ben"]["question"].replace("'s", "").replace("?", "").split())
+
+
+def test_people_s_own_questions_come_once_and_few_texts_come_again(data):
+    own = [row for row in made(data, "sentences", texts=90) if row["question"] == "Who came?"]
+    assert len(own) == len({row["text"] for row in own})
+    again = [row["text"] for row in made(data, "intents", texts=90) if row["group"] == "banking_intent"]
+    assert max(again.count(text) for text in again) == mixture.TURNS
+
+
+def test_a_seed_gives_the_same_rows_and_another_gives_others(data):
+    assert made(data, "reviews") == made(data, "reviews") != made(data, "reviews", seed=1)
+
+
+def test_rows_are_read_back_as_training_rows(data, tmp_path):
+    rows = made(data, "reviews")
+    write(tmp_path, "rows.jsonl", rows)
+    read = read_training_rows([tmp_path / "rows.jsonl"]).rows
+    assert [(one.text, one.instruction, one.answer, one.group) for one in read] == [
+        (row["text"], row["question"], row["answer"], row["group"]) for row in rows
+    ]
