@@ -19,6 +19,7 @@ from typing import Any
 from derived import DERIVED
 from label_types import LabelType, load_label_types
 
+from retriever.evaluation.rows import read_rows
 from retriever.evaluation.splits import split_of
 from retriever.training.rows import normalise_text
 
@@ -186,8 +187,8 @@ def evaluation_texts(folder: Path) -> set[str]:
     """Return all texts of the files that are for evaluation only, normalised."""
     found = set()
     for file in EVALUATION:
-        for row in read(folder / file):
-            found |= {normalise_text(row[key]) for key in TEXT_KEYS if isinstance(row.get(key), str)}
+        for row in read_rows(folder, file):
+            found |= {normalise_text(row.values[key]) for key in TEXT_KEYS if isinstance(row.values.get(key), str)}
     return found
 
 
@@ -197,11 +198,11 @@ def permitted(source: Source, folder: Path, forbidden: set[str]) -> list[Row]:
     Sections of FairytaleQA go by their story too, so that no section of a test story is seen.
     """
     rows = []
-    for row in read(folder / source.file):
-        story = row.get("meta", {}).get("story")
-        splits = {row.get("split") or split_of(row["text"]), split_of(story) if story else "train"}
-        if splits == {"train"} and normalise_text(row["text"]) not in forbidden:
-            rows.append(row)
+    for row in read_rows(folder, source.file):
+        story = row.values.get("meta", {}).get("story")
+        splits = {row.split, split_of(story) if story else "train"}
+        if splits == {"train"} and normalise_text(row.get("text", str)) not in forbidden:
+            rows.append(row.values)
     return rows
 
 
@@ -278,13 +279,6 @@ class Questioner:
         fits = counts[answer] <= 5 + 2 * counts.total() / max(1, len(counts))
         counts[answer] += fits
         return fits
-
-
-def read(path: Path) -> Iterator[Row]:
-    """Yield the rows of a JSON Lines file."""
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 if __name__ == "__main__":

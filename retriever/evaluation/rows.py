@@ -44,6 +44,11 @@ class LabelledRow:
             raise self.problem(f"{key!r} is empty")
         return value
 
+    @property
+    def split(self) -> str:
+        """The split the row names, else the one its text falls into (`split_of`)."""
+        return str(self.values.get("split") or split_of(self.get("text", str)))
+
     def problem(self, what: str) -> InputError:
         """Return the error to raise when this row cannot be used."""
         return InputError(f"{self.file}, row {self.line}: {what}.", hint="Mend or remove the row.")
@@ -75,12 +80,10 @@ def read_rows(folder: Path, name: str) -> list[LabelledRow]:
 def held_out(rows: Sequence[LabelledRow]) -> list[LabelledRow]:
     """Return the test rows of a file whose other rows may be trained on.
 
-    A row's ``split`` decides where it has one, else the hash of its text (`split_of`).
-
     Raises:
         InputError: no row is a test row.
     """
-    chosen = [row for row in rows if (row.values.get("split") or split_of(row.get("text", str))) == "test"]
+    chosen = [row for row in rows if row.split == "test"]
     if not chosen:
         raise InputError(
             f"{rows[0].file} has no row of the test split.",

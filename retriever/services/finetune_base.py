@@ -131,8 +131,7 @@ def _fit_look_ahead(adapted: Adapted, config: FinetuneConfig) -> None:
     elif adapted.look_ahead is None and config.adapter.look_ahead:
         started = untrained_look_ahead(adapted.backbone, config.adapter.look_ahead)
         adapted.look_ahead = nn.Parameter(started.float())
-    length = 0 if adapted.look_ahead is None else len(adapted.look_ahead)
-    adapted.settings = replace(adapted.settings, look_ahead=length)
+    adapted.settings = replace(adapted.settings, look_ahead=adapted.look_ahead_length)
 
 
 def _encoder_method(method: Method, loaded: _Trained) -> str:

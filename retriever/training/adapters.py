@@ -125,6 +125,11 @@ class Adapted:
         return found if self.look_ahead is None else {**found, "look_ahead": self.look_ahead}
 
     @property
+    def look_ahead_length(self) -> int:
+        """How many learned look-ahead embeddings there are, L."""
+        return 0 if self.look_ahead is None else len(self.look_ahead)
+
+    @property
     def layers(self) -> dict[str, Tensor]:
         """The unfrozen layers' weights under the names they have in the model; empty with a LoRA adapter."""
         return {name: weight.trained.detach() for name, weight in self._weights.items()}

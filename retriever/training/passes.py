@@ -87,7 +87,7 @@ def student_states(
         UsageError: the model has fewer look-ahead embeddings.
     """
     learned = adapted.look_ahead
-    available = 0 if learned is None else len(learned)
+    available = adapted.look_ahead_length
     length = available if look_ahead is None else look_ahead
     if not 0 <= length <= available:
         raise UsageError(f"look_ahead is {length}; this model has {available} look-ahead embeddings.")

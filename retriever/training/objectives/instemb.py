@@ -131,8 +131,7 @@ class InstEmbObjective:
 
     @property
     def _length(self) -> int:
-        learned = self._learner.adapted.look_ahead
-        return 0 if learned is None else len(learned)
+        return self._learner.adapted.look_ahead_length
 
     def _encode(
         self, piece: Piece, examples: Sequence[AnswerExample], answers: Sequence[Sequence[int]]

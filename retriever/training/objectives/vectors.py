@@ -34,9 +34,8 @@ class VectorReader:
         if self._steps is not None:
             prompts = self._learner.tokeniser.separate(texts, instructions)
             return [*separate_pieces(prompts, tail=self._steps)]
-        learned = self._learner.adapted.look_ahead
         asked = together(texts, instructions, range(len(texts)))
-        return pieces(self._learner, asked, tail=0 if learned is None else len(learned))
+        return pieces(self._learner, asked, tail=self._learner.adapted.look_ahead_length)
 
     def read(self, piece: Piece, *, dropout: float | None = None) -> Tensor:
         """Return the vectors (b, d) of a piece's prompts, of any length.
