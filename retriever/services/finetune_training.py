@@ -14,7 +14,8 @@ from retriever.core.types import JSON
 from retriever.services.finetune_base import Base
 from retriever.services.finetune_data import FinetuneData
 from retriever.training.config import FinetuneConfig
-from retriever.training.loop import LoopSettings, Trainer, TrainingResult
+from retriever.training.loop import Backward, LoopSettings, Trainer, TrainingResult
+from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.catalog import make_objective
 from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
@@ -99,7 +100,12 @@ def train(
         objective = _objective(assignment, name)
         identity = assignment.identity(name)
         trainer = Trainer(
-            assignment.base.adapted.parameters, objective.backward, objective.batches, loop, folder / name, identity
+            assignment.base.adapted.parameters,
+            _through_merged_weights(assignment, objective),
+            objective.batches,
+            loop,
+            folder / name,
+            identity,
         )
         torch.manual_seed(config.data.seed)
         report = None if on_progress is None else _named(on_progress, name)
@@ -113,6 +119,16 @@ def train(
 def saved_states(folder: Path) -> list[Path]:
     """Return the training states in a run's folder."""
     return sorted(folder.glob("*/states/step-*"))
+
+
+def _through_merged_weights(assignment: Assignment, objective: Objective) -> Backward:
+    model = assignment.base.adapted.backbone.model
+
+    def backward(batch: Sequence[int]) -> Mapping[str, float]:
+        with merged(model):
+            return objective.backward(batch)
+
+    return backward
 
 
 def _stages(config: FinetuneConfig) -> dict[str, LoopSettings]:
