@@ -14,7 +14,7 @@ from typing import Any
 from mixture import SOURCES
 
 from retriever.encoders.sources import check_manifest, write_manifest
-from retriever.services.report import number, table
+from retriever.services.report import ranged, table
 
 SHIPPED = Path(__file__).resolve().parents[1] / "retriever" / "pretrained"
 KEPT = (
@@ -45,6 +45,8 @@ def main() -> None:
     report = json.loads((options.made / "finetune.json").read_text(encoding="utf-8"))
     (target / "README.md").write_text(card(options.name, report, target), encoding="utf-8")
     write_manifest(target)
+    for one in target.iterdir():
+        one.chmod(0o644)  # weights are written for their owner alone
     print(f"{target.name}: {sum(one.stat().st_size for one in target.iterdir()) / 2**20:.2f} MiB")
 
 
@@ -107,8 +109,7 @@ def scores(report: dict[str, Any]) -> list[str]:
     """Return the table of scores before and after training."""
     rows = []
     for one in report["scores"]:
-        before, after = one["before"], one["after"]
-        cells = [f"{number(s['value'])} [{number(s['low'])}, {number(s['high'])}]" for s in (before, after)]
+        cells = [ranged(**one[when]) for when in ("before", "after")]
         rows.append([f"{one['task']}, {one['metric']}", *cells, str(one["items"])])
     return table(["score", "before", "after", "items"], rows)
 

@@ -2,7 +2,7 @@
 
 from retriever.evaluation.scores import LEVEL, RESAMPLES
 from retriever.services.finetune_report import FinetuneReport, Judgement
-from retriever.services.report import number, table
+from retriever.services.report import ranged, table
 
 CURVES = "curves.svg"
 CONFIG = "finetune.toml"
@@ -78,10 +78,7 @@ def _scores(judgement: Judgement) -> list[str]:
         rows.append(
             [
                 f"{change.before.task}, {change.before.metric}",
-                *(
-                    f"{number(one.value)} [{number(one.low)}, {number(one.high)}]"
-                    for one in (change.before, change.after)
-                ),
+                *(ranged(one.value, one.low, one.high) for one in (change.before, change.after)),
                 f"{moved.value:+.2f} [{moved.low:+.2f}, {moved.high:+.2f}]",
                 str(change.before.items),
             ]

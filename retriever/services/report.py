@@ -125,6 +125,11 @@ def number(value: float) -> str:
     return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
 
 
+def ranged(value: float, low: float, high: float) -> str:
+    """Return a value with its interval behind it."""
+    return f"{number(value)} [{number(low)}, {number(high)}]"
+
+
 def interval(score: Score) -> str:
     """Return a score's interval, empty where there is none."""
     return f"[{number(score.low)}, {number(score.high)}]" if score.resampled.size else ""

@@ -1,0 +1,77 @@
+import json
+
+import pytest
+import ship
+
+from retriever.core.errors import CheckpointError
+from retriever.encoders.sources import check_manifest, write_manifest
+
+SCORE = {"value": 61.25, "low": 55.5, "high": 0.5}
+REPORT = {
+    "method": "instemb",
+    "config": {"adapter": {"rank": 7}},
+    "data": {"files": [{"name": "build/rows/reviews.jsonl", "rows": 31}, {"name": "sentences.jsonl", "rows": 5}]},
+    "scores": [{"task": "general", "metric": "mean", "items": 9, "before": SCORE, "after": {**SCORE, "value": 70.5}}],
+    "steps": {"done": 12, "seconds": 150},
+    "versions": {"torch": "2.13.0"},
+}
+
+
+@pytest.fixture
+def made(tmp_path):
+    folder = tmp_path / "made"
+    folder.mkdir()
+    for name in ship.KEPT:
+        (folder / name).write_text(f"content of {name}\n")
+    (folder / "finetune.json").write_text(json.dumps(REPORT))
+    (folder / "instemb-losses.jsonl").write_text("{}\n")
+    write_manifest(folder)
+    return folder
+
+
+def run(monkeypatch, tmp_path, made, name="default"):
+    monkeypatch.setattr(ship, "SHIPPED", tmp_path / "pretrained")
+    monkeypatch.setattr("sys.argv", ["ship.py", str(made), name])
+    ship.main()
+    return tmp_path / "pretrained" / name
+
+
+def test_what_a_user_needs_is_kept_under_a_manifest_of_its_own(monkeypatch, tmp_path, made):
+    target = run(monkeypatch, tmp_path, made)
+    assert {one.name for one in target.iterdir()} == {*ship.KEPT, "README.md", "manifest.json"}
+    assert (target / "adapter_model.safetensors").read_text() == "content of adapter_model.safetensors\n"
+    check_manifest(target, hint="")
+    (target / "finetune.toml").write_text("x")
+    with pytest.raises(CheckpointError):
+        check_manifest(target, hint="")
+
+
+def test_the_files_can_be_read_by_whoever_installs_the_package(monkeypatch, tmp_path, made):
+    (made / "adapter_model.safetensors").chmod(0o600)
+    target = run(monkeypatch, tmp_path, made)
+    assert {one.stat().st_mode & 0o777 for one in target.iterdir()} == {0o644}
+
+
+def test_the_card_names_scores_rows_licences_and_settings(monkeypatch, tmp_path, made):
+    card = (run(monkeypatch, tmp_path, made, "other") / "README.md").read_text()
+    assert "# other" in card
+    assert "adapter of rank 7" in card
+    assert "| general, mean | 61.25 [55.50, 0.500] | 70.50 [55.50, 0.500] | 9 |" in card
+    assert "| reviews_dmaste.jsonl | 31 | MIT (NJUNLP/DMASTE) |" in card
+    assert "| qa_qamr.jsonl | 5 | MIT (uwnlp/qamr) |" in card
+    assert "12 steps in 2 minutes" in card
+    assert "content of finetune.toml" in card
+
+
+def test_an_earlier_version_is_replaced_whole(monkeypatch, tmp_path, made):
+    old = tmp_path / "pretrained" / "default"
+    old.mkdir(parents=True)
+    (old / "layers.safetensors").write_text("old")
+    assert not (run(monkeypatch, tmp_path, made) / "layers.safetensors").exists()
+
+
+def test_a_folder_that_changed_is_not_shipped(monkeypatch, tmp_path, made):
+    (made / "finetune.toml").write_text("changed")
+    with pytest.raises(CheckpointError, match=r"finetune\.toml"):
+        run(monkeypatch, tmp_path, made)
+    assert not (tmp_path / "pretrained").exists()
