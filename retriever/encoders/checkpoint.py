@@ -34,6 +34,8 @@ ADAPTER = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 LAYERS_FILE = "layers.safetensors"
 LOOK_AHEAD_FILE = "look_ahead.safetensors"
+MERGED = "+"
+"""Stands in a digest between the backbone's and those of what a checkpoint put into it."""
 
 
 def save_checkpoint(
@@ -54,10 +56,16 @@ def save_checkpoint(
         layers: weights of the backbone that were trained themselves, under the names they have in it.
 
     Raises:
-        CheckpointError: the folder exists, or the model's backbone is not on disk under a name.
+        CheckpointError: the folder exists, or the encoder was loaded from a checkpoint, whose weights are merged into
+            the model and would be lost.
     """
     if folder.exists():
         raise CheckpointError(f"{folder} exists already.", hint="Choose another folder.")
+    if MERGED in encoder.backbone.source.digest:
+        raise CheckpointError(
+            "The encoder was loaded from a checkpoint; its adapter is merged and cannot be saved again.",
+            hint="Copy that checkpoint's folder.",
+        )
     config = {
         "format": FORMAT,
         "method": encoder.method,
@@ -130,7 +138,7 @@ def _with_adapter(backbone: Backbone, folder: Path) -> Backbone:
     merged: Any = load_adapter(backbone, folder, trainable=False).merge_and_unload(safe_merge=True)
     # The description counts too: its lora_alpha scales what the weights add.
     adapter = json_hash({name: file_hash(folder / name) for name in (ADAPTER, ADAPTER_CONFIG)})
-    digest = f"{backbone.source.digest}+{adapter}"
+    digest = f"{backbone.source.digest}{MERGED}{adapter}"
     return Backbone(replace(backbone.source, digest=digest), merged, backbone.tokenizer)
 
 
@@ -145,7 +153,7 @@ def _with_layers(backbone: Backbone, folder: Path) -> Backbone:
     with no_grad():
         for name, values in stored.items():
             weights[name].copy_(values)
-    digest = f"{backbone.source.digest}+{file_hash(folder / LAYERS_FILE)}"
+    digest = f"{backbone.source.digest}{MERGED}{file_hash(folder / LAYERS_FILE)}"
     return Backbone(replace(backbone.source, digest=digest), backbone.model, backbone.tokenizer)
 
 

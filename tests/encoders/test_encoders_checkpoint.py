@@ -71,6 +71,12 @@ def test_look_ahead_tokens_survive_a_round_trip(backbone, tmp_path):
     }
 
 
+def test_what_a_checkpoint_put_into_the_model_is_not_saved_without_it(adapted, tmp_path):
+    with pytest.raises(CheckpointError, match="its adapter is merged"):
+        save_checkpoint(load(adapted[0]), tmp_path / "again", card="")
+    assert not (tmp_path / "again").exists()
+
+
 @pytest.mark.parametrize(
     ("method", "options"), [("gircse", {"steps": 3}), ("inbedder", {"pooling": "last-gen", "steps": 2}), ("plain", {})]
 )

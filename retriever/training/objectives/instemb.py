@@ -142,7 +142,8 @@ class InstEmbObjective:
         views = self._settings.views if self._settings.contrast else ()
         found = [student.last, student.tail]
         if "dropout" in views:
-            found.append(self._vector(student_states(adapted, piece.prompts, dropout=VIEW_DROPOUT)))
+            read = student_states(adapted, piece.prompts, look_ahead=self._compared_length, dropout=VIEW_DROPOUT)
+            found.append(self._vector(read))
         if "answer" in views:
             found.append(self._different(answers, self._alone))
         if "document" in views:
