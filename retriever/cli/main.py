@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 
 from retriever.cli import (
+    cluster,
     compact,
     curate,
     delete,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.command("index")(index.index)
 app.command("search")(search.search)
+app.command("cluster")(cluster.cluster)
 app.command("embed")(embed.embed)
 app.command("status")(status.status)
 app.command("delete")(delete.delete)

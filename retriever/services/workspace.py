@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from retriever.core.errors import IndexNotFoundError, InputError, UsageError
 from retriever.core.protocols import Encoder
@@ -23,6 +23,9 @@ from retriever.store.database import Store
 from retriever.store.filters import parse_filter
 from retriever.store.lock import WriterLock
 from retriever.store.views import View
+
+if TYPE_CHECKING:
+    from retriever.services.clustering import Clustering
 
 DATABASE = "corpus.sqlite3"
 LOCK = "writer.lock"
@@ -166,6 +169,58 @@ class Index:
         if view.view_id not in self._searchers:
             self._searchers[view.view_id] = ViewSearcher(self.store, view, self.path, device=self._device)
         return self._searchers[view.view_id]
+
+    def cluster(  # noqa: PLR0913 - one parameter a setting
+        self,
+        instruction: str = "",
+        *,
+        k: int | None = None,
+        where: str | None = None,
+        min_size: int = 1,
+        by: Sequence[str] = (),
+        over: str | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> "Clustering":
+        """Return the documents in clusters that answer an instruction; what its view lacks is embedded first.
+
+        Args:
+            instruction: what the clusters are to answer; empty for the default.
+            k: how many; None to choose by silhouette.
+            where: a filter over metadata.
+            min_size: clusters with fewer documents are given up.
+            by: metadata fields whose values are counted in every cluster.
+            over: a metadata field with dates, by whose months documents are counted.
+            seed: of k-means.
+            progress: called with the growing report while the view is completed.
+
+        Raises:
+            UsageError: k is larger than the corpus, or a field is not there.
+            InputError: the filter matches nothing.
+            FilterError: the filter cannot be parsed or names an unknown field.
+        """
+        from retriever.services.clustering import ClusterRequest, cluster  # scikit-learn takes a second to load
+
+        condition = parse_filter(where) if where else None
+        request = ClusterRequest(instruction.strip(), k, condition, min_size, tuple(by), over, seed)
+        return cluster(self.store, self.complete([instruction], progress=progress)[0], request)
+
+    def complete(self, instructions: Sequence[str], *, progress: Progress | None = None) -> list[View]:
+        """Embed what the views of some instructions lack, all in one pass, and return the views.
+
+        Nothing is written where nothing is lacking. Whatever interrupts it, whole shards stay.
+        """
+        keys = [encoding.view_key(self.encoder, instruction) for instruction in instructions]
+        views = [self.store.views.find(key) for key in keys]
+        if any(view is None or not self.searcher(view).complete for view in views):
+            with self._writing("complete") as run_id:
+                indexer = Indexer(self.store, self.encoder, instructions, progress=progress)
+                indexer.fill()
+                for view in indexer.views:
+                    if needs_generation(self.store, view):
+                        build_generation(self.store, view, self.path, IndexType())
+                self.store.runs.progress(run_id, indexer.report.to_json())
+        return [self.store.views.ensure(key) for key in keys]
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents from every view at once; return the ids that were there."""

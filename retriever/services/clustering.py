@@ -1,0 +1,216 @@
+"""The documents of an index in clusters that answer an instruction, with names, evidence and numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from retriever.clustering.choice import Choice, choose_k
+from retriever.clustering.evidence import Measures, central, measures, typical_sentence
+from retriever.clustering.kmeans import Partition, spherical_kmeans
+from retriever.clustering.naming import answer_words, keywords, labels_of, text_words
+from retriever.core.errors import InputError, UsageError
+from retriever.core.types import Document, Embeddings
+from retriever.services.cluster_fields import Spread, growth, spread
+from retriever.store.database import Store
+from retriever.store.filters import Filter
+from retriever.store.views import View
+
+SCHEMA_VERSION = 1
+_CENTRAL = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRequest:
+    """What is asked for.
+
+    Attributes:
+        instruction: what the clusters are to answer; empty for the base view.
+        k: how many; None to choose by silhouette.
+        where: only documents that the filter accepts.
+        min_size: clusters with fewer documents are given up and theirs go to the next nearest.
+        by: metadata fields whose values are counted in every cluster.
+        over: a metadata field with dates, by whose months documents are counted.
+        seed: of k-means.
+    """
+
+    instruction: str = ""
+    k: int | None = None
+    where: Filter | None = None
+    min_size: int = 1
+    by: Sequence[str] = ()
+    over: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.k is not None and self.k < 1:
+            raise UsageError(f"{self.k} clusters are asked for.", hint="Give a number from 1, or auto.")
+        if self.min_size < 1:
+            raise UsageError(f"The smallest cluster cannot have {self.min_size} documents.", hint="Give at least 1.")
+        if self.seed < 0:
+            raise UsageError(f"The seed is {self.seed}; it cannot be negative.")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One cluster.
+
+    Attributes:
+        number: from 0, the largest first.
+        label: its name, unlike those of the others.
+        keywords: the words among the model's answers that set it apart, best first; empty where it answers none.
+        text_keywords: the same of the texts themselves.
+        measures: size, cohesion and margin.
+        examples: its most central documents.
+        sentence: one that says most of what its documents say; empty where none is of fitting length.
+        spreads: by field, how its values spread.
+    """
+
+    number: int
+    label: str
+    keywords: Sequence[str]
+    text_keywords: Sequence[str]
+    measures: Measures
+    examples: Sequence[Document]
+    sentence: str
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "cluster": self.number,
+            "label": self.label,
+            "size": self.measures.size,
+            "keywords": list(self.keywords),
+            "text_keywords": list(self.text_keywords),
+            "examples": [document.id for document in self.examples],
+            "sentence": self.sentence,
+            "cohesion": round(self.measures.cohesion, 4),
+            "margin": round(self.measures.margin, 4),
+            "by": {name: {"counts": dict(one.counts), "entropy": one.entropy} for name, one in self.spreads.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What is clustered, row by row.
+
+    Attributes:
+        documents: by ascending id.
+        vectors: (n, dim) theirs in the view.
+        answers: the model's words for each.
+    """
+
+    documents: Sequence[Document]
+    vectors: Embeddings
+    answers: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """All documents in clusters.
+
+    Attributes:
+        request: what was asked for.
+        view: id of the view.
+        clusters: the largest first.
+        choice: how k was chosen; None where it was given.
+        months: by month, documents of every cluster; empty without a date field.
+        material: what was clustered.
+        partition: the clusters as numbers.
+    """
+
+    request: ClusterRequest
+    view: int
+    clusters: Sequence[Cluster]
+    choice: Choice | None
+    months: Mapping[str, Sequence[int]]
+    material: Material
+    partition: Partition
+
+    @property
+    def assignments(self) -> dict[str, int]:
+        """The cluster of every document, by id."""
+        ids = (document.id for document in self.material.documents)
+        return dict(zip(ids, self.partition.labels.tolist(), strict=True))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "instruction": self.request.instruction,
+            "view": self.view,
+            "documents": len(self.material.documents),
+            "k": len(self.clusters),
+            "seed": self.request.seed,
+            "chosen": None
+            if self.choice is None
+            else {
+                "by": "mean silhouette",
+                "curve": [{"k": k, "silhouette": value} for k, value in self.choice.curve],
+            },
+            "clusters": [cluster.to_json() for cluster in self.clusters],
+            "months": {month: list(counts) for month, counts in self.months.items()},
+            "assignments": self.assignments,
+        }
+
+
+def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
+    """Cluster the documents of a complete view.
+
+    Raises:
+        InputError: no document matches the filter.
+        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
+    """
+    with store.snapshot():
+        material = read_material(store, view, request.where)
+    if not material.documents:
+        raise InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")
+    choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
+    k = request.k if choice is None else choice.k
+    partition = spherical_kmeans(material.vectors, k or 1, seed=request.seed, min_size=request.min_size)
+    clusters = _described(material, partition, request)
+    labels = partition.labels.tolist()
+    months = growth(material.documents, labels, partition.k, request.over) if request.over else {}
+    return Clustering(request, view.view_id, clusters, choice, months, material, partition)
+
+
+def read_material(store: Store, view: View, where: Filter | None = None) -> Material:
+    """Return the documents that have a vector in a view, those of the filter, by ascending id."""
+    contents = store.documents.live_contents() if where is None else store.documents.matching(where)
+    found = store.vectors.get(view.view_id, contents)
+    rows = {content_id: row for row, content_id in enumerate(found.content_ids.tolist())}
+    documents = [
+        (document, rows[content_id])
+        for content_id, group in store.documents.expand(found.content_ids, where).items()
+        for document in group
+    ]
+    documents.sort(key=lambda one: one[0].id)
+    order = np.array([row for _, row in documents], dtype=np.int64)
+    return Material([document for document, _ in documents], found.embeddings[order], [found.words[i] for i in order])
+
+
+def _described(material: Material, partition: Partition, request: ClusterRequest) -> list[Cluster]:
+    texts = [document.text for document in material.documents]
+    labels, k = partition.labels, partition.k
+    answered = keywords([answer_words(one, request.instruction) for one in material.answers], labels, k)
+    written = keywords([text_words(text) for text in texts], labels, k)
+    names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
+    spreads = {name: spread(material.documents, labels.tolist(), k, name) for name in request.by}
+    found = []
+    for number, lies in enumerate(measures(partition)):
+        nearest = central(partition, texts, number, count=_CENTRAL)
+        found.append(
+            Cluster(
+                number=number,
+                label=names[number],
+                keywords=answered[number],
+                text_keywords=written[number],
+                measures=lies,
+                examples=[material.documents[row] for row in nearest[:3]],
+                sentence=typical_sentence([texts[row] for row in nearest], written[number]),
+                spreads={name: one[number] for name, one in spreads.items()},
+            )
+        )
+    return found

@@ -1,0 +1,148 @@
+import json
+
+import pytest
+from services_fakes import KEYWORDS, MOOD, PRODUCT, documents
+
+from retriever.core.errors import FilterError, InputError, UsageError
+from retriever.core.types import Document
+
+PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
+CORPUS = [
+    Document(
+        f"{product}-{mood}-{number}",
+        f"the {product} and {mood} {'x' * number}",
+        {"stars": 1 + MOODS.index(mood), "when": f"2024-0{1 + number}-09", "shop": {"town": product[0]}},
+    )
+    for product in PRODUCTS
+    for mood in MOODS
+    for number in range(4)
+]
+
+
+@pytest.fixture
+def full(index):
+    index.add(CORPUS)
+    return index
+
+
+def parts(found, place):
+    """The part of the ids in every cluster: product (0) or mood (1)."""
+    sets = [set() for _ in found.clusters]
+    for id, number in found.assignments.items():
+        sets[number].add(id.split("-")[place])
+    return sets
+
+
+def test_each_instruction_recovers_its_own_factor(full):
+    by_product, by_mood = full.cluster(PRODUCT), full.cluster(MOOD)
+    assert sorted(map(sorted, parts(by_product, 0))) == sorted([one] for one in PRODUCTS)
+    assert sorted(map(sorted, parts(by_mood, 1))) == sorted([one] for one in MOODS)
+    assert [cluster.keywords for cluster in by_mood.clusters] == [[one] for one in map(min, parts(by_mood, 1))]
+    assert by_product.choice.k == 3
+    assert dict(by_product.choice.curve)[3] == pytest.approx(1, abs=1e-3)
+
+
+def test_names_are_what_the_model_answered_and_what_the_texts_say_stands_beside(full):
+    found = full.cluster(MOOD, k=4)
+    for cluster, moods in zip(found.clusters, parts(found, 1), strict=True):
+        assert [cluster.label] == list(moods) == list(cluster.keywords)
+        assert cluster.text_keywords[0] in moods
+        assert set(cluster.text_keywords[1:]) <= {*PRODUCTS, "xx", "xxx"}
+        assert cluster.sentence.startswith("the ")
+
+
+def test_examples_are_central_and_measures_those_of_the_cluster(full):
+    (first, *_) = full.cluster(PRODUCT, k=3).clusters
+    assert (first.number, first.measures.size) == (0, 16)
+    assert first.measures.cohesion == pytest.approx(1, abs=1e-3)
+    assert first.measures.margin > 0.2
+    assert len({document.text for document in first.examples}) == 3
+
+
+def test_only_what_the_filter_accepts_is_clustered(full):
+    found = full.cluster(PRODUCT, where="stars <= 2")
+    assert len(found.assignments) == 24
+    assert {id.split("-")[1] for id in found.assignments} == set(MOODS[:2])
+
+
+def test_equal_texts_are_documents_of_their_own(index):
+    index.add([Document(id, text) for id, text in [("a", "toy"), ("b", "toy"), ("c", "lamp")]])
+    found = index.cluster(k=2)
+    assert found.assignments == {"a": 0, "b": 0, "c": 1}
+    assert [cluster.measures.size for cluster in found.clusters] == [2, 1]
+
+
+def test_fields_are_counted_in_every_cluster(full):
+    found = full.cluster(PRODUCT, k=3, by=["stars", "shop.town"], over="when")
+    for cluster, products in zip(found.clusters, parts(found, 0), strict=True):
+        assert cluster.spreads["stars"].counts == {"1": 4, "2": 4, "3": 4, "4": 4}
+        assert cluster.spreads["stars"].entropy == 1
+        assert cluster.spreads["shop.town"].counts == {min(products)[0]: 16}
+        assert cluster.spreads["shop.town"].entropy == 0
+    assert found.months == {f"2024-0{month}": [4, 4, 4] for month in range(1, 5)}
+
+
+def test_values_that_are_missing_or_rare_are_counted_together(index):
+    index.add([Document(f"d{i:03}", f"toy {i}", {"n": i} if i else {}) for i in range(40)])
+    (cluster,) = index.cluster(k=1, by=["n"]).clusters
+    counts = cluster.spreads["n"].counts
+    assert list(counts.items())[0] == ("(others)", 20)
+    assert sum(counts.values()) == 40
+
+
+def test_a_view_is_completed_once_and_then_only_read(full, encoder):
+    encoder.forget()
+    full.cluster(MOOD, k=4)
+    assert len(encoder.read) == len(CORPUS)
+    runs = full.status().runs
+    assert runs[0]["command"] == "complete"
+    encoder.forget()
+    full.cluster(MOOD, k=2)
+    assert encoder.read == []
+    assert full.status().runs == runs
+    full.add([Document("new", "the toy and mad")])
+    encoder.forget()
+    assert "new" in full.cluster(MOOD, k=2).assignments
+    assert encoder.read == [("the toy and mad", MOOD)]
+
+
+def test_the_same_request_gives_the_same_json(full):
+    first = json.dumps(full.cluster(MOOD, by=["stars"]).to_json())
+    assert first == json.dumps(full.cluster(MOOD, by=["stars"]).to_json())
+    document = json.loads(first)
+    assert list(document["assignments"]) == sorted(document["assignments"])
+    assert document["k"] == 4
+    assert {one["k"] for one in document["chosen"]["curve"]} >= {2, 3, 4, 5}
+    assert document["clusters"][0]["by"]["stars"]["entropy"] == 0
+
+
+def test_deleted_documents_are_in_no_cluster(full):
+    gone = CORPUS[0].id
+    full.delete([gone])
+    assert gone not in full.cluster(PRODUCT, k=3).assignments
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"k": 49}, UsageError, "49 clusters cannot be made of 48"),
+        ({"k": 0}, UsageError, "0 clusters"),
+        ({"min_size": 0}, UsageError, "0 documents"),
+        ({"seed": -1}, UsageError, "seed"),
+        ({"where": "stars > 9"}, InputError, "No document matches"),
+        ({"where": "price > 9"}, FilterError, "price"),
+        ({"by": ["price"]}, UsageError, "No document has a field 'price'"),
+        ({"over": "stars"}, UsageError, "is no date"),
+    ],
+)
+def test_what_cannot_be_clustered_says_why(full, options, error, says):
+    with pytest.raises(error, match=says):
+        full.cluster(PRODUCT, **options)
+
+
+def test_one_document_and_equal_texts_are_one_cluster(index):
+    index.add(documents("toy"))
+    assert index.cluster().assignments == {"a": 0}
+    index.add(documents("toy", "toy", "toy"))
+    assert index.cluster().assignments == {"a": 0, "b": 0, "c": 0}
+    assert index.cluster(k=2).assignments == {"a": 0, "b": 0, "c": 0}
