@@ -86,7 +86,7 @@ def test_values_that_are_missing_or_rare_are_counted_together(index):
     index.add([Document(f"d{i:03}", f"toy {i}", {"n": i} if i else {}) for i in range(40)])
     (cluster,) = index.cluster(k=1, by=["n"]).clusters
     counts = cluster.spreads["n"].counts
-    assert list(counts.items())[0] == ("(others)", 20)
+    assert next(iter(counts.items())) == ("(others)", 20)
     assert sum(counts.values()) == 40
 
 
@@ -112,7 +112,7 @@ def test_the_same_request_gives_the_same_json(full):
     document = json.loads(first)
     assert list(document["assignments"]) == sorted(document["assignments"])
     assert document["k"] == 4
-    assert {one["k"] for one in document["chosen"]["curve"]} >= {2, 3, 4, 5}
+    assert {one["k"] for one in document["chosen"]["curve"]} == {2, 3, 4}
     assert document["clusters"][0]["by"]["stars"]["entropy"] == 0
 
 
