@@ -1,8 +1,9 @@
 """`retriever cluster`: what the documents say about a question, in groups with names."""
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,8 +12,9 @@ from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, Json
 from retriever.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from retriever.services.clustering import Cluster, Clustering
+    from retriever.services.clustering import Clustering
     from retriever.services.results import IndexingReport
+    from retriever.services.workspace import Index
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
@@ -32,8 +34,14 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     ] = None,
     over: Annotated[str | None, typer.Option(help="Count documents by month of this date field.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of k-means.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write a map to explore, one file that needs no network.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write the map as a picture.")] = None,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write id, cluster and label of every document.")
+    ] = None,
+    save: Annotated[str | None, typer.Option(help="Save the clustering under this name.")] = None,
+    saved: Annotated[
+        str | None, typer.Option(help="Show the clustering of this name, with what is new put to the nearest cluster.")
     ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -50,23 +58,41 @@ def cluster(  # noqa: PLR0913 - one parameter per option
         line.tell(f"{sum(report.embedded.values())} vectors, {report.tokens} tokens")
 
     with Index(index, device=device) as opened:
-        found = opened.cluster(
-            instruction,
-            k=_number(k),
-            where=where,
-            min_size=min_size,
-            by=by or [],
-            over=over,
-            seed=seed,
-            progress=progress,
-        )
+        if saved is not None:
+            if instruction or where or k != AUTO or save or html or png:
+                raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
+            document = opened.saved_clustering(saved, progress=progress).to_json()
+        else:
+            found = opened.cluster(
+                instruction,
+                k=_number(k),
+                where=where,
+                min_size=min_size,
+                by=by or [],
+                over=over,
+                seed=seed,
+                progress=progress,
+            )
+            document = found.to_json()
+            _keep(opened, found, save, html, png)
     line.close()
     if csv_file is not None:
-        _write_csv(csv_file, found)
+        _write_csv(csv_file, document)
     if json:
-        output.document(found.to_json())
+        output.document(document)
     else:
-        _render(found)
+        _render(document)
+
+
+def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | None, png: Path | None) -> None:
+    from retriever.services.cluster_map import draw_map, write_map
+
+    if html is not None:
+        write_map(html, found)
+    if png is not None:
+        draw_map(png, found)
+    if save is not None:
+        opened.save_clustering(save, found)
 
 
 def _number(k: str) -> int | None:
@@ -78,43 +104,44 @@ def _number(k: str) -> int | None:
         raise UsageError(f"-k is {k!r}.", hint="Give a number of clusters, or auto.") from None
 
 
-def _render(found: "Clustering") -> None:
-    for one in found.clusters:
+def _render(document: Mapping[str, Any]) -> None:
+    for one in document["clusters"]:
         _render_cluster(one)
-    if found.choice is not None:
-        curve = ", ".join(f"{k}: {value:.3f}" for k, value in found.choice.curve)
-        output.say(
-            f"k = {found.choice.k} has the highest mean silhouette ({curve or 'the texts are too few or alike'})."
-        )
-    for month, counts in found.months.items():
+    for month, counts in document["months"].items():
         output.result(f"{month}  {'  '.join(f'{count:4}' for count in counts)}")
+    if chosen := document["chosen"]:
+        curve = ", ".join(f"{one['k']}: {one['silhouette']:.3f}" for one in chosen["curve"])
+        output.say(f"k = {document['k']} by {chosen['by']} ({curve or 'the texts are too few or too alike'}).")
+    if document.get("new"):
+        outside = document["fits_none"]
+        some = f": {', '.join(outside[:_SHOWN_VALUES])}" if outside else ""
+        output.say(f"{len(document['new'])} documents are new; {len(outside)} of them fit none{some}.")
 
 
-def _render_cluster(one: "Cluster") -> None:
-    lies = one.measures
+def _render_cluster(one: Mapping[str, Any]) -> None:
     output.result(
-        f"{one.number:3}  {output.style(output.printable(one.label), 'green')}  {lies.size} documents, "
-        f"cohesion {lies.cohesion:.2f}, margin {lies.margin:.2f}"
+        f"{one['cluster']:3}  {output.style(output.printable(one['label']), 'green')}  {one['size']} documents, "
+        f"cohesion {one['cohesion']:.2f}, margin {one['margin']:.2f}"
     )
-    output.result(f"       in the texts: {output.printable(', '.join(one.text_keywords))}")
-    if one.sentence:
-        output.result(f'       "{output.printable(one.sentence)}"')
-    output.result(f"       nearest: {output.printable(', '.join(document.id for document in one.examples))}")
-    for field, spread in one.spreads.items():
-        shown = list(spread.counts.items())[:_SHOWN_VALUES]
+    output.result(f"       in the texts: {output.printable(', '.join(one['text_keywords']))}")
+    if one["sentence"]:
+        output.result(f'       "{output.printable(one["sentence"])}"')
+    output.result(f"       nearest: {output.printable(', '.join(one['examples']))}")
+    for field, spread in one["by"].items():
+        shown = list(spread["counts"].items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
-        output.result(f"       {output.printable(f'{field}: {values}')} (entropy {spread.entropy:.2f})")
+        output.result(f"       {output.printable(f'{field}: {values}')} (entropy {spread['entropy']:.2f})")
 
 
-def _write_csv(path: Path, found: "Clustering") -> None:
+def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
     """Write the assignments; what a spreadsheet would take for a formula is quoted."""
-    names = {one.number: one.label for one in found.clusters}
+    names = {one["cluster"]: one["label"] for one in document["clusters"]}
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["id", "cluster", "label"])
-            for id, number in found.assignments.items():
-                writer.writerow([_harmless(id), number, _harmless(names[number])])
+            for id, number in document["assignments"].items():
+                writer.writerow([_harmless(id), number, _harmless(names.get(number, "(fits none)"))])
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another --csv.") from error
 

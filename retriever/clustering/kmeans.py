@@ -3,7 +3,7 @@
 Rows and centroids have length 1, so that the nearest centroid is the one of highest cosine (Dhillon and Modha, 2001).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,27 @@ def spherical_kmeans(vectors: Embeddings, k: int, *, seed: int = 0, min_size: in
 
 
 def assign(vectors: Embeddings, centroids: Embeddings) -> Partition:
-    """Put every row to its nearest centroid; centroids without rows are left out, the rest go by size."""
+    """Put every row to its nearest centroid.
+
+    Centroids without rows are left out; the others go by size, those of equal size by their first row.
+    """
+    nearest = _nearest(vectors, centroids)
+    sizes = np.bincount(nearest.labels, minlength=len(centroids))
+    first = np.full(len(centroids), len(vectors))
+    np.minimum.at(first, nearest.labels, np.arange(len(vectors)))
+    order = np.lexsort((first, -sizes))[: np.count_nonzero(sizes)]
+    numbers = np.zeros(len(centroids), dtype=np.int64)
+    numbers[order] = np.arange(len(order))
+    return replace(nearest, centroids=centroids[order], labels=numbers[nearest.labels])
+
+
+def assign_to(vectors: Embeddings, centroids: Embeddings) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return for every row (n,) the number of its nearest centroid as given, and the cosine with it."""
+    found = _nearest(vectors, centroids)
+    return found.labels, found.cosines
+
+
+def _nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:
     labels = np.empty(len(vectors), dtype=np.int64)
     cosines = np.empty(len(vectors), dtype=np.float32)
     margins = np.empty(len(vectors), dtype=np.float32)
@@ -87,19 +107,9 @@ def assign(vectors: Embeddings, centroids: Embeddings) -> Partition:
         against = vectors[part] @ centroids.T  # (rows, k)
         labels[part] = against.argmax(axis=1)
         cosines[part] = against.max(axis=1)
-        margins[part] = cosines[part] - _second(against)
-    sizes = np.bincount(labels, minlength=len(centroids))
-    order = np.lexsort((np.arange(len(centroids)), -sizes))[: np.count_nonzero(sizes)]
-    numbers = np.zeros(len(centroids), dtype=np.int64)
-    numbers[order] = np.arange(len(order))
-    return Partition(centroids[order], numbers[labels], cosines, margins)
-
-
-def _second(against: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the second highest of every row, 0 where there is one column."""
-    if against.shape[1] < 2:
-        return np.zeros(len(against), dtype=np.float32)
-    return np.partition(against, -2, axis=1)[:, -2]
+        second = np.partition(against, -2, axis=1)[:, -2] if len(centroids) > 1 else 0.0
+        margins[part] = cosines[part] - second
+    return Partition(centroids, labels, cosines, margins)
 
 
 def _sampled(vectors: Embeddings, seed: int) -> Embeddings:

@@ -100,4 +100,4 @@ def _value(document: Document, field: str) -> Any:  # noqa: ANN401 - metadata is
 
 def _entropy(counts: Counter[str]) -> float:
     total = counts.total()
-    return -sum(count / total * math.log(count / total) for count in counts.values())
+    return sum(count / total * math.log(total / count) for count in counts.values())

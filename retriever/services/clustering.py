@@ -14,7 +14,7 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document, Embeddings
 from retriever.services.cluster_fields import Spread, growth, spread
 from retriever.store.database import Store
-from retriever.store.filters import Filter
+from retriever.store.filters import Filter, parse_filter
 from retriever.store.views import View
 
 SCHEMA_VERSION = 1
@@ -28,7 +28,7 @@ class ClusterRequest:
     Attributes:
         instruction: what the clusters are to answer; empty for the base view.
         k: how many; None to choose by silhouette.
-        where: only documents that the filter accepts.
+        where: a filter over metadata: only documents that it accepts.
         min_size: clusters with fewer documents are given up and theirs go to the next nearest.
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
@@ -37,7 +37,7 @@ class ClusterRequest:
 
     instruction: str = ""
     k: int | None = None
-    where: Filter | None = None
+    where: str | None = None
     min_size: int = 1
     by: Sequence[str] = ()
     over: str | None = None
@@ -140,6 +140,7 @@ class Clustering:
         return {
             "schema_version": SCHEMA_VERSION,
             "instruction": self.request.instruction,
+            "where": self.request.where,
             "view": self.view,
             "documents": len(self.material.documents),
             "k": len(self.clusters),
@@ -162,9 +163,11 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     Raises:
         InputError: no document matches the filter.
         UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
+        FilterError: the filter cannot be parsed or names an unknown field.
     """
+    condition = parse_filter(request.where) if request.where else None
     with store.snapshot():
-        material = read_material(store, view, request.where)
+        material = read_material(store, view, condition)
     if not material.documents:
         raise InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")
     choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from retriever.core.errors import IndexNotFoundError, InputError, UsageError
+from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON, BadRow, Document, Encoded
 from retriever.services import encoding
@@ -26,6 +26,7 @@ from retriever.store.views import View
 
 if TYPE_CHECKING:
     from retriever.services.clustering import Clustering
+    from retriever.services.saved_clusterings import SavedClustering
 
 DATABASE = "corpus.sqlite3"
 LOCK = "writer.lock"
@@ -201,9 +202,40 @@ class Index:
         """
         from retriever.services.clustering import ClusterRequest, cluster  # scikit-learn takes a second to load
 
-        condition = parse_filter(where) if where else None
-        request = ClusterRequest(instruction.strip(), k, condition, min_size, tuple(by), over, seed)
+        request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed)
         return cluster(self.store, self.complete([instruction], progress=progress)[0], request)
+
+    def save_clustering(self, name: str, found: "Clustering") -> None:
+        """Save a clustering under a new name.
+
+        Raises:
+            UsageError: the name is empty or taken.
+        """
+        from retriever.services.saved_clusterings import save
+
+        with self._writing("save"), self.store.transaction():
+            save(self.store, name, found, self.encoder.fingerprint)
+
+    def saved_clustering(self, name: str, *, progress: Progress | None = None) -> "SavedClustering":
+        """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
+
+        Raises:
+            InputError: there is none of that name.
+            IndexDamagedError: it is damaged.
+            EncoderMismatchError: the index has another encoder by now.
+        """
+        from retriever.services.clustering import read_material
+        from retriever.services.saved_clusterings import extended
+
+        stored = self.store.clusterings.get(name)
+        if stored.fingerprint != self.encoder.fingerprint:
+            raise EncoderMismatchError(
+                f"The clustering {name!r} was made with another encoder.", hint="Cluster again and save it anew."
+            )
+        where = stored.document["where"]
+        view = self.complete([stored.document["instruction"]], progress=progress)[0]
+        with self.store.snapshot():
+            return extended(stored, read_material(self.store, view, parse_filter(where) if where else None))
 
     def complete(self, instructions: Sequence[str], *, progress: Progress | None = None) -> list[View]:
         """Embed what the views of some instructions lack, all in one pass, and return the views.

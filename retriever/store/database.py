@@ -9,6 +9,7 @@ from types import TracebackType
 from sqlite_utils import Database
 
 from retriever.core.errors import IndexDamagedError, IndexNotFoundError, SchemaError
+from retriever.store.clusterings import Clusterings
 from retriever.store.connection import Connections, connect, explain
 from retriever.store.documents import Documents
 from retriever.store.generations import Generations
@@ -39,6 +40,7 @@ class Store:
         self.generations = Generations(connections)
         self.runs = Runs(connections)
         self.settings = Settings(connections)
+        self.clusterings = Clusterings(connections)
 
     @classmethod
     def open(cls, path: Path, *, create: bool = False, read_only: bool = False) -> "Store":

@@ -124,6 +124,23 @@ def m003_runs(db: Database) -> None:
     )
 
 
+@MIGRATIONS()
+def m004_clusterings(db: Database) -> None:
+    """Clusterings that were given a name."""
+    db.executescript(
+        """
+        CREATE TABLE clusterings (
+            name TEXT NOT NULL PRIMARY KEY,
+            fingerprint TEXT NOT NULL,
+            document TEXT NOT NULL,
+            centroids BLOB NOT NULL,
+            sha256 TEXT NOT NULL,
+            created TEXT NOT NULL
+        ) STRICT;
+        """
+    )
+
+
 def newer_steps(db: Database) -> set[str]:
     """Return the steps recorded in a database that this version does not know."""
     ours = {step.name for step in MIGRATIONS.pending(Database(memory=True))}

@@ -1,9 +1,10 @@
 import json
+import sqlite3
 
 import pytest
 from services_fakes import KEYWORDS, MOOD, PRODUCT, documents
 
-from retriever.core.errors import FilterError, InputError, UsageError
+from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document
 
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
@@ -146,3 +147,67 @@ def test_one_document_and_equal_texts_are_one_cluster(index):
     index.add(documents("toy", "toy", "toy"))
     assert index.cluster().assignments == {"a": 0, "b": 0, "c": 0}
     assert index.cluster(k=2).assignments == {"a": 0, "b": 0, "c": 0}
+
+
+@pytest.fixture
+def saved(full):
+    full.save_clustering("products", full.cluster(PRODUCT, k=3))
+    return full
+
+
+def test_a_saved_clustering_is_what_it_was(saved):
+    before = saved.cluster(PRODUCT, k=3).to_json()
+    again = saved.saved_clustering("products").to_json()
+    assert {key: again[key] for key in before} == before
+    assert (again["saved"]["name"], again["new"], again["fits_none"]) == ("products", [], [])
+
+
+def test_new_documents_are_put_without_moving_the_old(saved):
+    before = saved.saved_clustering("products").assignments
+    home = {id.split("-")[0]: number for id, number in before.items()}
+    toy = next(id for id in before if id.startswith("toy"))
+    lamps = [Document(f"new-{number}", f"a lamp {'y' * number}") for number in range(30)]
+    saved.add([*lamps, Document("odd", "a mug and a pan and a rug"), Document(toy, "now a kettle")])
+    again = saved.saved_clustering("products")
+    assert {id: number for id, number in again.assignments.items() if id in before and id != toy} == {
+        id: number for id, number in before.items() if id != toy
+    }
+    assert {again.assignments[one.id] for one in lamps} == {home["lamp"]}
+    assert again.assignments[toy] == home["kettle"]
+    assert again.assignments["odd"] == -1
+    assert set(again.new) == {"odd", toy, *(one.id for one in lamps)}
+    document = again.to_json()
+    assert document["fits_none"] == ["odd"]
+    assert sum(cluster["size"] for cluster in document["clusters"]) == len(before) + 30
+
+
+def test_deleted_documents_leave_a_saved_clustering(saved):
+    gone = CORPUS[0].id
+    saved.delete([gone])
+    assert gone not in saved.saved_clustering("products").assignments
+
+
+def test_names_are_given_once_and_unknown_ones_listed(saved):
+    with pytest.raises(UsageError, match="There is a clustering 'products' already"):
+        saved.save_clustering("products", saved.cluster(PRODUCT, k=2))
+    with pytest.raises(UsageError, match="needs a name"):
+        saved.save_clustering(" ", saved.cluster(PRODUCT, k=2))
+    with pytest.raises(InputError, match="no saved clustering 'moods'") as caught:
+        saved.saved_clustering("moods")
+    assert caught.value.hint == "Saved: products."
+
+
+@pytest.mark.parametrize("column", ["document", "centroids"])
+def test_a_damaged_saved_clustering_is_refused(saved, column):
+    value = "replace(document, '16', '17')" if column == "document" else "CAST(x'ff' || substr(centroids, 2) AS BLOB)"
+    with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
+        raw.execute(f"UPDATE clusterings SET {column} = {value}")
+    with pytest.raises(IndexDamagedError, match="'products'"):
+        saved.saved_clustering("products")
+
+
+def test_a_saved_clustering_of_another_encoder_is_refused(saved, path):
+    with sqlite3.connect(path / "corpus.sqlite3") as raw:
+        raw.execute("UPDATE clusterings SET fingerprint = 'other'")
+    with pytest.raises(EncoderMismatchError, match="another encoder"):
+        saved.saved_clustering("products")

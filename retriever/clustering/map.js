@@ -1,0 +1,165 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const find = (id) => document.getElementById(id);
+  const canvas = find("map"), pen = canvas.getContext("2d"), tip = find("tip"), search = find("search");
+  const { points, clusters } = data; // a point: x, y, cluster, id, text, words, fields
+  const on = clusters.map(() => true);
+  let shown = points.map(() => true), chosen = null, width = 1, height = 1;
+  let view = { x: 0, y: 0, scale: 1 };
+
+  const element = (name, text, parent) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    if (parent) parent.append(made);
+    return made;
+  };
+  const unit = () => Math.min(width, height) * 0.46 * view.scale;
+  const place = (x, y) => [width / 2 + (x - view.x) * unit(), height / 2 - (y - view.y) * unit()];
+
+  const filter = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    shown = points.map((point) => {
+      const text = point.text.toLowerCase();
+      return on[point.cluster] && words.every((word) => text.includes(word));
+    });
+    const count = shown.filter(Boolean).length;
+    find("count").textContent = `${count} of ${points.length} documents`;
+    draw();
+  };
+
+  const draw = () => {
+    const ink = getComputedStyle(document.body);
+    pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    const radius = Math.max(1.6, Math.min(5, 90 / Math.sqrt(points.length))) * Math.sqrt(view.scale);
+    points.forEach((point, row) => {
+      if (!shown[row]) return;
+      const [x, y] = place(point.x, point.y);
+      pen.globalAlpha = 0.75;
+      pen.fillStyle = clusters[point.cluster].colour;
+      pen.beginPath();
+      pen.arc(x, y, radius, 0, 2 * Math.PI);
+      pen.fill();
+    });
+    pen.globalAlpha = 1;
+    if (chosen !== null) {
+      const [x, y] = place(points[chosen].x, points[chosen].y);
+      pen.strokeStyle = ink.color;
+      pen.lineWidth = 2;
+      pen.beginPath();
+      pen.arc(x, y, radius + 4, 0, 2 * Math.PI);
+      pen.stroke();
+    }
+    pen.font = "600 13px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.lineWidth = 4;
+    pen.lineJoin = "round";
+    clusters.forEach((cluster, number) => {
+      if (!on[number]) return;
+      const [x, y] = place(cluster.x, cluster.y);
+      pen.strokeStyle = ink.backgroundColor;
+      pen.fillStyle = ink.color;
+      pen.strokeText(cluster.label, x, y);
+      pen.fillText(cluster.label, x, y);
+    });
+  };
+
+  const nearest = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const [left, top] = [event.clientX - box.left, event.clientY - box.top];
+    let best = null, least = 14 * 14;
+    points.forEach((point, row) => {
+      if (!shown[row]) return;
+      const [x, y] = place(point.x, point.y);
+      const distance = (x - left) ** 2 + (y - top) ** 2;
+      if (distance < least) [best, least] = [row, distance];
+    });
+    return best;
+  };
+
+  const show = (row) => {
+    chosen = row;
+    const point = points[row], box = find("document");
+    box.replaceChildren();
+    element("strong", point.id, box);
+    element("p", point.text, box);
+    const list = element("dl", undefined, box);
+    const facts = [["cluster", clusters[point.cluster].label], ...Object.entries(point.fields)];
+    if (point.words.length) facts.splice(1, 0, ["model's words", point.words.join(", ")]);
+    for (const [name, value] of facts) {
+      element("dt", name, list);
+      element("dd", value, list);
+    }
+    draw();
+  };
+
+  let held = null, moved = false;
+  canvas.addEventListener("pointerdown", (event) => {
+    held = { x: event.clientX, y: event.clientY, view: { ...view } };
+    moved = false;
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (held) {
+      const [across, down] = [event.clientX - held.x, event.clientY - held.y];
+      moved = moved || Math.hypot(across, down) > 4;
+      view = { ...held.view, x: held.view.x - across / unit(), y: held.view.y + down / unit() };
+      tip.hidden = true;
+      draw();
+      return;
+    }
+    const row = nearest(event);
+    tip.hidden = row === null;
+    if (row === null) return;
+    const point = points[row];
+    tip.textContent = point.text.length > 200 ? `${point.text.slice(0, 200)}...` : point.text;
+    const box = canvas.getBoundingClientRect();
+    tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 12, width - 340))}px`;
+    tip.style.top = `${Math.max(0, Math.min(event.clientY - box.top + 12, height - 110))}px`;
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    held = null;
+    if (moved) return;
+    const row = nearest(event);
+    if (row !== null) show(row);
+  });
+  canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const box = canvas.getBoundingClientRect();
+    const [left, top] = [event.clientX - box.left - width / 2, event.clientY - box.top - height / 2];
+    const [x, y] = [view.x + left / unit(), view.y - top / unit()];
+    view.scale = Math.max(0.5, Math.min(40, view.scale * Math.exp(-event.deltaY / 500)));
+    view.x = x - left / unit();
+    view.y = y + top / unit();
+    draw();
+  }, { passive: false });
+  search.addEventListener("input", filter);
+
+  clusters.forEach((cluster, number) => {
+    const button = element("button", undefined, element("li", undefined, find("legend")));
+    button.type = "button";
+    button.setAttribute("aria-pressed", "true");
+    const swatch = element("span", undefined, button);
+    swatch.className = "swatch";
+    swatch.style.backgroundColor = cluster.colour;
+    element("span", cluster.label, button).className = "name";
+    element("span", String(cluster.size), button).className = "size";
+    button.addEventListener("click", () => {
+      on[number] = !on[number];
+      button.setAttribute("aria-pressed", String(on[number]));
+      filter();
+    });
+  });
+  find("title").textContent = data.title;
+  new ResizeObserver(() => {
+    width = canvas.clientWidth;
+    height = canvas.clientHeight;
+    canvas.width = width * devicePixelRatio;
+    canvas.height = height * devicePixelRatio;
+    draw();
+  }).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  filter();
+})();

@@ -1,0 +1,121 @@
+"""A clustering as a map: one HTML file without a network, or a picture.
+
+What reviews say is hostile input. The page holds it as JSON with every character escaped that could end the element,
+its script shows it as text alone, and its policy lets nothing run or load but that one script.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.clustering.projection import project
+from retriever.core.errors import UsageError
+from retriever.services.clustering import Clustering
+
+# Tol's "muted" qualitative scheme and its greys: told apart with every common kind of colour blindness.
+COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#aa4499", "#44aa99", "#999933", "#882255", "#777788")
+_LONGEST = 1000  # characters of a text
+_FIELDS = 8
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def write_map(path: Path, found: Clustering) -> None:
+    """Write a clustering as a page of its own.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    page = map_page(found, project(found.material.vectors, seed=found.request.seed))
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another --html.") from error
+
+
+def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
+    """Return the page's HTML.
+
+    Args:
+        found: the clustering.
+        places: (n, 2) where every document stands, between -1 and 1.
+    """
+    folder = files("retriever.clustering")
+    script = folder.joinpath("map.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
+    title = found.request.instruction or "Clusters"
+    data = json.dumps({"title": title, **_content(found, places)}, ensure_ascii=False, allow_nan=False)
+    for unsafe, escaped in _UNSAFE.items():
+        data = data.replace(unsafe, escaped)
+    page = folder.joinpath("map.html").read_text(encoding="utf-8")
+    parts = {"POLICY": policy, "TITLE": html.escape(title), "SCRIPT": script, "DATA": data}
+    return re.sub("__(POLICY|TITLE|SCRIPT|DATA)__", lambda mark: parts[mark[1]], page)
+
+
+def draw_map(path: Path, found: Clustering) -> None:
+    """Write a clustering as a picture, in the format of the file's name.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    places = project(found.material.vectors, seed=found.request.seed)
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    axes = figure.subplots()
+    for cluster in found.clusters:
+        members = found.partition.labels == cluster.number
+        colour = COLOURS[cluster.number % len(COLOURS)]
+        axes.scatter(*places[members].T, s=12, color=colour, alpha=0.7, linewidths=0)
+        x, y = np.median(places[members], axis=0)
+        label = cluster.label.replace("$", r"\$")  # no formula
+        axes.annotate(label, (x, y), ha="center", weight="bold", bbox={"fc": "white", "ec": "none", "alpha": 0.7})
+    axes.set_axis_off()
+    axes.set_title(found.request.instruction.replace("$", r"\$"))
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be written: {error}.", hint="Name a .png file.") from error
+
+
+def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
+    labels = found.partition.labels
+    middles = [np.median(places[labels == one.number], axis=0) for one in found.clusters]
+    clusters = [
+        {
+            "label": one.label,
+            "size": one.measures.size,
+            "colour": COLOURS[one.number % len(COLOURS)],
+            "x": _short(middle[0]),
+            "y": _short(middle[1]),
+        }
+        for one, middle in zip(found.clusters, middles, strict=True)
+    ]
+    material = found.material
+    points = [
+        {
+            "x": _short(x),
+            "y": _short(y),
+            "cluster": label,
+            "id": document.id,
+            "text": document.text[:_LONGEST],
+            "words": list(words),
+            "fields": {name: str(value) for name, value in list(document.metadata.items())[:_FIELDS]},
+        }
+        for document, words, label, (x, y) in zip(
+            material.documents, material.answers, labels.tolist(), places.tolist(), strict=True
+        )
+    ]
+    return {"clusters": clusters, "points": points}
+
+
+def _short(value: float) -> float:
+    return round(float(value), 4)

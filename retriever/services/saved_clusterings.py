@@ -1,0 +1,89 @@
+"""Saved clusterings: shown again as they were, with documents indexed since put to the nearest cluster.
+
+What a reader has seen does not move: old documents keep their cluster. A new one that is further from its centroid
+than nearly all old members of the cluster are fits none, and says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from retriever.clustering.kmeans import assign_to
+from retriever.core.fingerprint import content_hash
+from retriever.core.types import Document
+from retriever.services.clustering import Clustering, Material
+from retriever.store.clusterings import StoredClustering
+from retriever.store.database import Store
+
+NONE = -1
+"""The cluster of a document that fits none."""
+_OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
+
+
+@dataclass(frozen=True, slots=True)
+class SavedClustering:
+    """A saved clustering over what the index holds now.
+
+    Attributes:
+        stored: as it was saved.
+        assignments: the cluster of every document, by id; `NONE` for a new one that fits none.
+        new: ids of documents that were not there, or had another text, when it was saved.
+    """
+
+    stored: StoredClustering
+    assignments: Mapping[str, int]
+    new: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object: that of the clustering when it was saved, with what is new."""
+        kept = {key: value for key, value in self.stored.document.items() if key not in ("texts", "floors")}
+        counts = np.bincount([one for one in self.assignments.values() if one != NONE], minlength=len(kept["clusters"]))
+        clusters = [{**one, "size": int(counts[one["cluster"]])} for one in kept["clusters"]]
+        outside = [id for id in self.new if self.assignments[id] == NONE]
+        return {
+            **kept,
+            "documents": len(self.assignments),
+            "clusters": clusters,
+            "assignments": dict(self.assignments),
+            "saved": {"name": self.stored.name, "created": self.stored.created},
+            "new": self.new,
+            "fits_none": outside,
+        }
+
+
+def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
+    """Save a clustering under a new name.
+
+    Args:
+        store: the index's database; the caller holds the writer's lock.
+        name: must not be taken.
+        found: what to save.
+        fingerprint: of the encoder.
+
+    Raises:
+        UsageError: the name is empty or taken.
+    """
+    labels, cosines = found.partition.labels, found.partition.cosines
+    floors = [float(np.percentile(cosines[labels == number], _OUTSIDE)) for number in range(found.partition.k)]
+    texts = {document.id: _text_key(document) for document in found.material.documents}
+    document = {**found.to_json(), "texts": texts, "floors": floors}
+    store.clusterings.save(name, fingerprint, document, found.partition.centroids)
+
+
+def extended(stored: StoredClustering, material: Material) -> SavedClustering:
+    """Return a saved clustering over the documents there are now."""
+    known, texts = stored.document["assignments"], stored.document["texts"]
+    fresh = [row for row, one in enumerate(material.documents) if texts.get(one.id) != _text_key(one)]
+    labels, cosines = assign_to(material.vectors[fresh], stored.centroids)
+    outside = cosines < np.asarray(stored.document["floors"], dtype=np.float32)[labels] if fresh else labels < 0
+    placed = dict(zip(fresh, np.where(outside, NONE, labels).tolist(), strict=True))
+    assignments = {
+        one.id: placed[row] if row in placed else int(known[one.id]) for row, one in enumerate(material.documents)
+    }
+    return SavedClustering(stored, assignments, [material.documents[row].id for row in fresh])
+
+
+def _text_key(document: Document) -> str:
+    return content_hash(document.text).hex()[:16]

@@ -1,0 +1,71 @@
+import json
+import re
+
+import pytest
+from services_fakes import PRODUCT
+
+from retriever.core.errors import UsageError
+from retriever.core.types import Document
+from retriever.services.cluster_map import draw_map, write_map
+
+HOSTILE = "</script><script>alert(1)</script> <!-- __SCRIPT__ & \u2028 toy $x_1^2$"
+
+
+@pytest.fixture
+def clustered(index):
+    plain = [Document(f"{word}-{number}", f"{word} {'x' * number}") for word in ("toy", "lamp") for number in range(6)]
+    index.add(
+        [
+            *plain,
+            Document("bad", HOSTILE, {"who": "<img src=x onerror=alert(2)>", "n": 1}),
+        ]
+    )
+    return index.cluster(PRODUCT, k=2)
+
+
+def page_data(page):
+    (found,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found)
+
+
+def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
+    write_map(tmp_path / "map.html", clustered)
+    data = page_data((tmp_path / "map.html").read_text())
+    assert data["title"] == PRODUCT
+    assert [(one["label"], one["size"]) for one in data["clusters"]] == [("toy", 7), ("lamp", 6)]
+    points = {one["id"]: one for one in data["points"]}
+    assert {id: one["cluster"] for id, one in points.items()} == clustered.assignments
+    assert points["toy-3"]["words"] == ["toy"]
+    assert points["bad"]["fields"] == {"who": "<img src=x onerror=alert(2)>", "n": "1"}
+    assert points["bad"]["text"] == HOSTILE
+    assert all(abs(one["x"]) <= 1 and abs(one["y"]) <= 1 for one in data["points"])
+
+
+def test_hostile_text_ends_no_element_and_only_the_one_script_may_run(clustered, tmp_path):
+    write_map(tmp_path / "map.html", clustered)
+    page = (tmp_path / "map.html").read_text()
+    assert page.count("<script") == page.count("</script") == 2
+    assert "<img" not in page
+    assert "\u2028" not in page
+    assert re.search(r"default-src 'none'; script-src 'sha256-[\w+/=]{44}'; style-src 'unsafe-inline'\"", page)
+    assert "http" not in page.replace("http-equiv", "")
+    assert not re.search("innerHTML|insertAdjacentHTML|document.write|eval", page)
+
+
+def test_the_same_clustering_gives_the_same_page(clustered, tmp_path):
+    write_map(tmp_path / "a.html", clustered)
+    write_map(tmp_path / "b.html", clustered)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_the_picture_is_one(clustered, tmp_path):
+    draw_map(tmp_path / "map.png", clustered)
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_that_cannot_be_written_says_so(clustered, tmp_path):
+    for write in (write_map, draw_map):
+        with pytest.raises(UsageError, match="cannot be written"):
+            write(tmp_path / "gone" / "map.png", clustered)
+    with pytest.raises(UsageError, match="cannot be written"):
+        draw_map(tmp_path / "map.nonsense", clustered)
