@@ -65,7 +65,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
         else:
             found = opened.cluster(
                 instruction,
-                k=_number(k),
+                k=cluster_count(k),
                 where=where,
                 min_size=min_size,
                 by=by or [],
@@ -95,7 +95,8 @@ def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | N
         opened.save_clustering(save, found)
 
 
-def _number(k: str) -> int | None:
+def cluster_count(k: str) -> int | None:
+    """Return the number of clusters an option names, None for auto."""
     if k == AUTO:
         return None
     try:

@@ -15,6 +15,7 @@ import typer
 from retriever.cli import (
     cluster,
     compact,
+    compare,
     curate,
     delete,
     diagnose,
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
+app.command("compare")(compare.compare)
 app.command("embed")(embed.embed)
 app.command("status")(status.status)
 app.command("delete")(delete.delete)
