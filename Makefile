@@ -44,16 +44,13 @@ bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
 	$(BIN)/python benchmarks/vector_search.py --output benchmarks/results/vector_search.json
 
-# Freed memory is kept for the next step: having it cleared by the system again costs a tenth of the time.
-FINETUNE := MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184 $(BIN)/retriever finetune
-
 # Stops after MINUTES a model and goes on when it is called again; finished models are put into the package.
 train: setup
 	test -d build/rows || $(BIN)/python recipes/mixture.py $(DATA) build/rows --texts $(TEXTS)
-	test -d build/default || $(FINETUNE) build/rows/*.jsonl --config recipes/default.toml --base instemb:smollm2-135m \
+	test -d build/default || $(BIN)/retriever finetune build/rows/*.jsonl --config recipes/default.toml --base instemb:smollm2-135m \
 		--output build/default --no-promote --minutes $(MINUTES) --resume
 	test ! -d build/default || $(BIN)/python recipes/ship.py build/default default
-	test ! -d build/default -o -d build/gircse || $(FINETUNE) build/rows/*.jsonl --config recipes/gircse.toml \
+	test ! -d build/default -o -d build/gircse || $(BIN)/retriever finetune build/rows/*.jsonl --config recipes/gircse.toml \
 		--base build/default --output build/gircse --no-promote --minutes $(MINUTES) --resume
 	test ! -d build/gircse || $(BIN)/python recipes/ship.py build/gircse gircse
 
