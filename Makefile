@@ -8,7 +8,7 @@ QUERY := it stopped working after a few days
 
 # Where the training data lies, how many texts are learned from, and how long one piece of the training may take.
 DATA ?= data
-TEXTS ?= 7200
+TEXTS ?= 6400
 MINUTES ?= 90
 
 .PHONY: setup demo test lint bench docs train clean
