@@ -74,7 +74,7 @@ def draw_map(path: Path, found: Clustering) -> None:
     for cluster in found.clusters:
         members = found.partition.labels == cluster.number
         colour = COLOURS[cluster.number % len(COLOURS)]
-        axes.scatter(*places[members].T, s=12, color=colour, alpha=0.7, linewidths=0)
+        axes.scatter(places[members, 0], places[members, 1], s=12, color=colour, alpha=0.7, linewidths=0)
         x, y = np.median(places[members], axis=0)
         label = cluster.label.replace("$", r"\$")  # no formula
         axes.annotate(label, (x, y), ha="center", weight="bold", bbox={"fc": "white", "ec": "none", "alpha": 0.7})

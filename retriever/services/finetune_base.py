@@ -65,6 +65,16 @@ class _Trained:
     options: EncoderOptions
 
 
+def base_name(name: str | None, method: Method) -> str:
+    """Return what is trained on: what the user named, or the method's own."""
+    return name or DEFAULT_BASES.get(method, "default")
+
+
+def is_trained(name: str | None, method: Method) -> bool:
+    """Return whether what is trained on is a checkpoint, and not a bare model."""
+    return checkpoint_folder(resolve_name(base_name(name, method))) is not None
+
+
 def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: str) -> Base:
     """Load what is trained on.
 
@@ -81,7 +91,7 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
         EncoderError: there is no such model.
         UsageError: it cannot be trained by the method.
     """
-    asked = name or DEFAULT_BASES.get(config.method, "default")
+    asked = base_name(name, config.method)
     spec = resolve_name(asked)
     folder = checkpoint_folder(spec)
     torch.manual_seed(config.data.seed)

@@ -19,7 +19,7 @@ from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.catalog import make_objective
 from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
-from retriever.training.objectives.similarity import SimilarityObjective
+from retriever.training.objectives.similarity import BASE, SimilarityObjective
 from retriever.training.pacing import Pauses, Progress
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
@@ -148,9 +148,10 @@ def _objective(assignment: Assignment, stage: str) -> Objective:
     if stage == FUSION and config.fusion is not None:
         return _fusion(assignment, config.fusion, steps)
     objective = make_objective(learner, rows, config.objective, config.batch, mined=assignment.mined)
-    if config.similarity is None:
+    if config.similarity is None or not config.similarity.weight:
         return objective
-    teacher = load_encoder(config.similarity.teacher, device=str(learner.adapted.backbone.device))
+    name = assignment.base.spec if config.similarity.teacher == BASE else config.similarity.teacher
+    teacher = load_encoder(name, device=str(learner.adapted.backbone.device))
     held = config.batch.held_tokens
     return SimilarityObjective(objective, learner, rows, config.similarity, teacher, held_tokens=held, steps=steps)
 

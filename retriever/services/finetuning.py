@@ -22,7 +22,7 @@ from retriever.encoders.sources import write_manifest
 from retriever.evaluation.general import general_score
 from retriever.services import models
 from retriever.services.curves import draw_curves
-from retriever.services.finetune_base import Base, load_base
+from retriever.services.finetune_base import Base, is_trained, load_base
 from retriever.services.finetune_data import prepare
 from retriever.services.finetune_negatives import mine_index
 from retriever.services.finetune_report import FinetuneReport, Judgement, named
@@ -175,7 +175,9 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
 
 
 def _settings(request: FinetuneRequest, *, rows: int) -> FinetuneConfig:
-    config = read_config(request.config, request.method, rows=rows)
+    config = read_config(
+        request.config, request.method, rows=rows, continued=lambda method: is_trained(request.base, method)
+    )
     if request.epochs is not None:
         config = replace(config, loop=replace(config.loop, epochs=request.epochs))
     if request.seed is not None:

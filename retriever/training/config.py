@@ -6,7 +6,7 @@ The file that is written beside a trained model can be given to the next run as 
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -43,6 +43,8 @@ _OBJECTIVES = {
 }
 _INSTEMB: dict[str, Any] = {"distillation": ("ce",), "views": ("answer",), "compared": "daap", "form": "outside"}
 """What differs from the paper: two passes a row fewer, and contrast over the vectors that inference gives."""
+_KEPT: dict[str, Any] = {"teacher": "base", "weight": 100.0, "texts": 16}
+"""What keeps a trained model's plain search while it learns more."""
 _OPTIONAL = {
     "similarity": "retriever.training.objectives.similarity:SimilaritySettings",
     "fusion": "retriever.training.objectives.fusion:FusionSettings",
@@ -123,17 +125,20 @@ class FinetuneConfig:
         return "\n".join(lines) + "\n"
 
 
-def default_config(method: Method, *, rows: int) -> FinetuneConfig:
+def default_config(method: Method, *, rows: int, continued: bool = False) -> FinetuneConfig:
     """Return a method's settings for so many training rows.
 
-    The learning rates are for LoRA; with ``kind = "layers"`` the papers' 5e-6 to 2e-5 fit better.
+    The learning rates are for LoRA; with ``kind = "layers"`` the papers' 5e-6 to 2e-5 fit better. An InstEmb model that
+    is trained further learns more slowly and keeps its own similarities beside, so that general quality stays.
     """
     loop = LoopSettings(learning_rate=2e-4, epochs=max(1, min(_MOST_EPOCHS, math.ceil(_VISITS / max(1, rows)))))
     config = FinetuneConfig(method, resolve(_OBJECTIVES[method])(), loop=loop)
     if method is Method.INSTEMB:
+        keep = replace(resolve(_OPTIONAL["similarity"])(), **_KEPT) if continued else None
         return replace(
             config,
-            loop=replace(loop, learning_rate=5e-4),
+            loop=replace(loop, learning_rate=2e-4 if continued else 5e-4),
+            similarity=keep,
             objective=cast("ObjectiveSettings", replace(cast("Any", config.objective), **_INSTEMB)),
             adapter=AdapterSettings(look_ahead=2),
         )
@@ -142,7 +147,9 @@ def default_config(method: Method, *, rows: int) -> FinetuneConfig:
     return replace(config, loop=replace(loop, learning_rate=1e-4), batch=BatchSettings(texts=8))
 
 
-def read_config(path: Path | None, method: Method | None, *, rows: int) -> FinetuneConfig:
+def read_config(
+    path: Path | None, method: Method | None, *, rows: int, continued: Callable[[Method], bool] = lambda _: False
+) -> FinetuneConfig:
     """Return the settings of a TOML file over the method's defaults.
 
     Args:
@@ -150,6 +157,7 @@ def read_config(path: Path | None, method: Method | None, *, rows: int) -> Finet
             ``method``; None for the defaults alone.
         method: how to train; None takes the file's, or InstEmb.
         rows: how many rows there are; small data gets more epochs by default.
+        continued: whether what a method trains on is trained already.
 
     Raises:
         UsageError: the file cannot be read, names another method, or holds an unknown section or key or a value of
@@ -161,7 +169,8 @@ def read_config(path: Path | None, method: Method | None, *, rows: int) -> Finet
         raise UsageError(f"{path}: the method {named!r} is not known.", hint=nearest(str(named), Method))
     if named is not None and method is not None and named != method:
         raise UsageError(f"{path} is for the method {named}, not {method}.", hint="Leave --method out, or the file's.")
-    config = default_config(method or Method(named or Method.INSTEMB), rows=rows)
+    chosen = method or Method(named or Method.INSTEMB)
+    config = default_config(chosen, rows=rows, continued=continued(chosen))
     known = [one.name for one in fields(config) if one.name != "method"]
     for section, values in given.items():
         if section not in known:

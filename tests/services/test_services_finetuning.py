@@ -223,6 +223,20 @@ def test_a_checkpoint_is_trained_further(learned, asked):
     assert report.judgement.held_out.before.value == before.judgement.held_out.after.value
 
 
+def test_a_checkpoint_that_is_trained_further_is_its_own_teacher_unless_told_otherwise(learned, asked, monkeypatch):
+    folder, _ = learned
+    loaded = []
+    own = finetune_training.load_encoder
+    monkeypatch.setattr(
+        finetune_training, "load_encoder", lambda name, device: loaded.append(name) or own(name, device=device)
+    )
+    settings = fakes.FAST.replace("epochs", "max_steps")
+    finetune(asked("one", base=str(folder), rows=fakes.rows(), settings=settings))
+    assert loaded == [str(folder)]
+    finetune(asked("two", base=str(folder), rows=fakes.rows(), settings=settings + "[similarity]\nweight = 0.0\n"))
+    assert loaded == [str(folder)]
+
+
 def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_path, monkeypatch):
     class Teacher(FakeEncoder):
         def vectors(self, texts, instruction=""):

@@ -106,8 +106,8 @@ def test_training_brings_the_similarities_nearer(tiny):
 
 
 def test_what_makes_no_sense_is_refused(tiny):
-    with pytest.raises(UsageError, match=r"weight is 0\.0"):
-        SimilaritySettings(weight=0.0)
+    with pytest.raises(UsageError, match=r"weight is -0\.1"):
+        SimilaritySettings(weight=-0.1)
     with pytest.raises(UsageError, match="1 texts make no pair"):
         SimilaritySettings(texts=1)
     with pytest.raises(UsageError, match="needs a causal one"):

@@ -40,6 +40,18 @@ def test_every_method_has_its_own_objective_and_only_instemb_look_ahead_tokens()
     assert read_config(None, Method.DICL, rows=200) == default_config(Method.DICL, rows=200)
 
 
+def test_a_trained_model_learns_more_slowly_and_keeps_its_own_similarities():
+    fresh, more = (default_config(Method.INSTEMB, rows=200, continued=one) for one in (False, True))
+    assert fresh.similarity is None
+    assert (more.similarity.teacher, more.similarity.weight > 0) == ("base", True)
+    assert more.loop.learning_rate < fresh.loop.learning_rate
+    assert replace(more, similarity=None, loop=fresh.loop) == fresh
+    assert default_config(Method.GIRCSE, rows=200, continued=True) == default_config(Method.GIRCSE, rows=200)
+    asked = []
+    assert read_config(None, None, rows=200, continued=lambda method: bool(asked.append(method)) or True) == more
+    assert asked == [Method.INSTEMB]
+
+
 @pytest.mark.parametrize(("rows", "epochs"), [(20, 4), (250, 4), (600, 3), (1499, 2), (1500, 1), (200_000, 1)])
 def test_few_rows_are_read_more_often(rows, epochs):
     assert default_config(Method.GIRCSE, rows=rows).loop.epochs == epochs

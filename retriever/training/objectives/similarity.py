@@ -21,14 +21,17 @@ from retriever.training.objectives.reading import Piece, backward, in_order
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.rows import TrainingRow
 
+BASE = "base"
+"""Stands for the model in training, as it was before."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimilaritySettings:
     """What is learned from the teacher.
 
     Attributes:
-        teacher: the encoder's name, as the catalog has it.
-        weight: of the similarities beside the other objective.
+        teacher: the encoder's name, as the catalog has it, or ``base`` for the model in training as it was before.
+        weight: of the similarities beside the other objective; 0 for none.
         texts: most texts compared in a step.
     """
 
@@ -37,8 +40,8 @@ class SimilaritySettings:
     texts: int = 32
 
     def __post_init__(self) -> None:
-        if not self.weight > 0:
-            raise UsageError(f"weight is {self.weight}; it must be above 0.", hint="Leave the teacher out for none.")
+        if not self.weight >= 0:
+            raise UsageError(f"weight is {self.weight}; a weight cannot be negative.")
         if self.texts < 2:
             raise UsageError(f"{self.texts} texts make no pair.", hint="Give texts of at least 2.")
 
