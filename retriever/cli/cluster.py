@@ -85,12 +85,14 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 
 
 def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | None, png: Path | None) -> None:
-    from retriever.services.cluster_map import draw_map, write_map
+    from retriever.services.cluster_map import draw_map, map_places, write_map
 
-    if html is not None:
-        write_map(html, found)
-    if png is not None:
-        draw_map(png, found)
+    if html is not None or png is not None:
+        places = map_places(found)  # takes seconds: once for both
+        if html is not None:
+            write_map(html, found, places)
+        if png is not None:
+            draw_map(png, found, places)
     if save is not None:
         opened.save_clustering(save, found)
 

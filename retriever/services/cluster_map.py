@@ -27,13 +27,23 @@ _FIELDS = 8
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def write_map(path: Path, found: Clustering) -> None:
+def map_places(found: Clustering) -> NDArray[np.float32]:
+    """Return (n, 2) where every document stands, between -1 and 1; what both kinds of map are drawn from."""
+    return project(found.material.vectors, seed=found.request.seed)
+
+
+def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
     """Write a clustering as a page of its own.
+
+    Args:
+        path: the file.
+        found: the clustering.
+        places: from `map_places`.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    page = map_page(found, project(found.material.vectors, seed=found.request.seed))
+    page = map_page(found, places)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -45,7 +55,7 @@ def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
 
     Args:
         found: the clustering.
-        places: (n, 2) where every document stands, between -1 and 1.
+        places: from `map_places`.
     """
     folder = files("retriever.clustering")
     script = folder.joinpath("map.js").read_text(encoding="utf-8")
@@ -60,15 +70,19 @@ def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
     return re.sub("__(POLICY|TITLE|SCRIPT|DATA)__", lambda mark: parts[mark[1]], page)
 
 
-def draw_map(path: Path, found: Clustering) -> None:
+def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
     """Write a clustering as a picture, in the format of the file's name.
+
+    Args:
+        path: the file.
+        found: the clustering.
+        places: from `map_places`.
 
     Raises:
         UsageError: the file cannot be written.
     """
     from matplotlib.figure import Figure
 
-    places = project(found.material.vectors, seed=found.request.seed)
     figure = Figure(figsize=(9, 7), layout="constrained")
     axes = figure.subplots()
     for cluster in found.clusters:

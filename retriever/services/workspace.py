@@ -108,9 +108,7 @@ class Index:
         with self._writing("index") as run_id:
             indexer = Indexer(self.store, self.encoder, instructions, options=options, progress=progress)
             report = indexer.run(documents, run_id)
-            for view in indexer.views:
-                if needs_generation(self.store, view):
-                    build_generation(self.store, view, self.path, index_type or IndexType())
+            self._build_generations(indexer.views, index_type or IndexType())
             self.store.runs.progress(run_id, report.to_json())
         return report
 
@@ -248,9 +246,7 @@ class Index:
             with self._writing("complete") as run_id:
                 indexer = Indexer(self.store, self.encoder, instructions, progress=progress)
                 indexer.fill()
-                for view in indexer.views:
-                    if needs_generation(self.store, view):
-                        build_generation(self.store, view, self.path, IndexType())
+                self._build_generations(indexer.views, IndexType())
                 self.store.runs.progress(run_id, indexer.report.to_json())
         return [self.store.views.ensure(key) for key in keys]
 
@@ -340,6 +336,12 @@ class Index:
     def _keep(self, view: View, content_ids: Sequence[int], encoded: Encoded) -> None:
         with self.store.transaction():
             self.store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
+
+    def _build_generations(self, views: Iterable[View], index_type: IndexType) -> None:
+        """Build the FAISS index of every view that has outgrown its own."""
+        for view in views:
+            if needs_generation(self.store, view):
+                build_generation(self.store, view, self.path, index_type)
 
     def _view_status(self, view: View, texts: int) -> ViewStatus:
         generation = self.store.generations.active(view.view_id)

@@ -6,7 +6,7 @@ from services_fakes import PRODUCT
 
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
-from retriever.services.cluster_map import draw_map, write_map
+from retriever.services.cluster_map import draw_map, map_places, write_map
 
 HOSTILE = "</script><script>alert(1)</script> <!-- __SCRIPT__ & \u2028 toy $x_1^2$"
 
@@ -29,7 +29,7 @@ def page_data(page):
 
 
 def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
-    write_map(tmp_path / "map.html", clustered)
+    write_map(tmp_path / "map.html", clustered, map_places(clustered))
     data = page_data((tmp_path / "map.html").read_text())
     assert data["title"] == PRODUCT
     assert [(one["label"], one["size"]) for one in data["clusters"]] == [("toy", 7), ("lamp", 6)]
@@ -42,7 +42,7 @@ def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
 
 
 def test_hostile_text_ends_no_element_and_only_the_one_script_may_run(clustered, tmp_path):
-    write_map(tmp_path / "map.html", clustered)
+    write_map(tmp_path / "map.html", clustered, map_places(clustered))
     page = (tmp_path / "map.html").read_text()
     assert page.count("<script") == page.count("</script") == 2
     assert "<img" not in page
@@ -53,19 +53,19 @@ def test_hostile_text_ends_no_element_and_only_the_one_script_may_run(clustered,
 
 
 def test_the_same_clustering_gives_the_same_page(clustered, tmp_path):
-    write_map(tmp_path / "a.html", clustered)
-    write_map(tmp_path / "b.html", clustered)
+    write_map(tmp_path / "a.html", clustered, map_places(clustered))
+    write_map(tmp_path / "b.html", clustered, map_places(clustered))
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
 def test_the_picture_is_one(clustered, tmp_path):
-    draw_map(tmp_path / "map.png", clustered)
+    draw_map(tmp_path / "map.png", clustered, map_places(clustered))
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_file_that_cannot_be_written_says_so(clustered, tmp_path):
     for write in (write_map, draw_map):
         with pytest.raises(UsageError, match="cannot be written"):
-            write(tmp_path / "gone" / "map.png", clustered)
+            write(tmp_path / "gone" / "map.png", clustered, map_places(clustered))
     with pytest.raises(UsageError, match="cannot be written"):
-        draw_map(tmp_path / "map.nonsense", clustered)
+        draw_map(tmp_path / "map.nonsense", clustered, map_places(clustered))
