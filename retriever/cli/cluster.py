@@ -1,6 +1,7 @@
 """`retriever cluster`: what the documents say about a question, in groups with names."""
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
+from retriever.core.paths import write_asked_for
 
 if TYPE_CHECKING:
     from retriever.services.clustering import Clustering
@@ -139,14 +141,12 @@ def _render_cluster(one: Mapping[str, Any]) -> None:
 def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
     """Write the assignments; what a spreadsheet would take for a formula is quoted."""
     names = {one["cluster"]: one["label"] for one in document["clusters"]}
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["id", "cluster", "label"])
-            for id, number in document["assignments"].items():
-                writer.writerow([_harmless(id), number, _harmless(names.get(number, "(fits none)"))])
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another --csv.") from error
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["id", "cluster", "label"])
+    for id, number in document["assignments"].items():
+        writer.writerow([_harmless(id), number, _harmless(names.get(number, "(fits none)"))])
+    write_asked_for(path, table.getvalue(), "--csv")
 
 
 def _harmless(cell: str) -> str:

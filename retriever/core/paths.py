@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from retriever.core.errors import UsageError
+
 
 def cache_dir() -> Path:
     """Return the folder for derived model files: RETRIEVER_CACHE, else the XDG cache folder."""
@@ -31,6 +33,18 @@ def sync_directory(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_asked_for(path: Path, text: str, option: str) -> None:
+    """Write a file that an option of the command line names, as it is.
+
+    Raises:
+        UsageError: it cannot be written; the option is named.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint=f"Choose another {option}.") from error
 
 
 def write_whole(path: Path, text: str) -> None:

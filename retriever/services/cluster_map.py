@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from retriever.clustering.projection import project
 from retriever.core.errors import UsageError
+from retriever.core.paths import write_asked_for
 from retriever.services.clustering import Clustering
 
 # Tol's "muted" qualitative scheme and its greys: told apart with every common kind of colour blindness.
@@ -43,11 +44,7 @@ def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> Non
     Raises:
         UsageError: the file cannot be written.
     """
-    page = map_page(found, places)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another --html.") from error
+    write_asked_for(path, map_page(found, places), "--html")
 
 
 def map_page(found: Clustering, places: NDArray[np.float32]) -> str:

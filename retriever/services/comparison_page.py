@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from retriever.core.errors import UsageError
+from retriever.core.paths import write_asked_for
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --bar: #4477aa; }
@@ -31,10 +31,7 @@ def write_page(path: Path, document: Mapping[str, Any]) -> None:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>Two instructions compared</title><style>{_STYLE}</style></head><body>{body}</body></html>\n"
     )
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another --html.") from error
+    write_asked_for(path, page, "--html")
 
 
 def _ranks(document: Mapping[str, Any]) -> str:
