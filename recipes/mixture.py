@@ -11,7 +11,7 @@ import json
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ QUESTIONS = 4
 OWN_QUESTIONS = 12
 """Most questions of a text that people asked of it."""
 TURNS = 3
+TIMES = 2
+"""How often a text's label is asked for where there are few, each time in other words."""
 DERIVED_SHARE = 0.25
 """Share of a text's questions that ask for something plain code can see, so that kinds of question are many."""
 EVALUATION = (
@@ -38,6 +40,8 @@ EVALUATION = (
     "retrieval_msmarco_corpus.jsonl",
     "retrieval_msmarco_queries.jsonl",
 )
+MOST_ASPECTS = 3
+"""Most aspects that are named together as what a text is about."""
 POLARITIES = {"POS": "positive", "NEG": "negative", "NEU": "neutral"}
 TEXT_KEYS = ("text", "anchor", "same_category", "same_polarity", "a", "b")
 
@@ -69,6 +73,7 @@ class Source:
         labels: the labels of a row.
         share: of all texts.
         licence: of the file, with where it is from.
+        even: texts are taken in turn from the groups that this tells apart, so that rare labels are learned too.
     """
 
     name: str
@@ -76,12 +81,18 @@ class Source:
     labels: Callable[[Row], Iterable[Label]]
     share: float
     licence: str
+    even: Callable[[Row], Hashable] | None = None
 
 
 def reviews(row: Row) -> Iterator[Label]:
     """Yield what a product review is about and how its writer feels."""
     yield Label("review_category", row["labels"]["category"])
     yield Label("review_polarity", row["labels"]["polarity"])
+
+
+def category_and_polarity(row: Row) -> tuple[str, str]:
+    """Return both labels of a product review: most of them are positive, and neutral ones are few."""
+    return row["labels"]["category"], row["labels"]["polarity"]
 
 
 def product_aspects(row: Row) -> Iterator[Label]:
@@ -102,8 +113,9 @@ def aspects(row: Row) -> Iterator[Label]:
     polarities: dict[str, set[str]] = defaultdict(set)
     for aspect in named_aspects(row):
         polarities[aspect["aspect"]].add(aspect["polarity"])
-    if len(polarities) == 1:
-        yield Label("aspect_mentioned", next(iter(polarities)))
+    told = sorted(set(polarities) - {"miscellaneous"})
+    if len(polarities) == 1 or 2 <= len(told) <= MOST_ASPECTS:
+        yield Label("aspect_mentioned", " and ".join(told or polarities))
     for name, found in polarities.items():
         if len(found) == 1 and name != "miscellaneous":
             yield Label("aspect_sentiment", next(iter(found)), {"aspect": name})
@@ -150,15 +162,15 @@ def nothing(row: Row) -> Iterator[Label]:
 
 DMASTE = "MIT (NJUNLP/DMASTE)"
 SOURCES = (
-    Source("reviews", "reviews_dmaste.jsonl", reviews, 0.22, DMASTE),
+    Source("reviews", "reviews_dmaste.jsonl", reviews, 0.30, DMASTE, category_and_polarity),
     Source("product-aspects", "aspects_dmaste.jsonl", product_aspects, 0.10, DMASTE),
     Source("products", "aspects_huliu.jsonl", products, 0.12, "CC BY 4.0 (Hu and Liu, 2004 and 2007)"),
-    Source("restaurants", "aspects_mams.jsonl", aspects, 0.11, "Apache-2.0 (siat-nlp/MAMS-for-ABSA)"),
-    Source("intents", "banking77.jsonl", intents, 0.14, "CC BY 4.0 (PolyAI, BANKING77)"),
-    Source("emotions", "goemotions.jsonl", emotions, 0.13, "Apache-2.0 (Google, GoEmotions)"),
-    Source("relations", "fewrel_nyt_pubmed.jsonl", relations, 0.07, "MIT (thunlp/FewRel)"),
+    Source("restaurants", "aspects_mams.jsonl", aspects, 0.12, "Apache-2.0 (siat-nlp/MAMS-for-ABSA)"),
+    Source("intents", "banking77.jsonl", intents, 0.09, "CC BY 4.0 (PolyAI, BANKING77)"),
+    Source("emotions", "goemotions.jsonl", emotions, 0.09, "Apache-2.0 (Google, GoEmotions)"),
+    Source("relations", "fewrel_nyt_pubmed.jsonl", relations, 0.05, "MIT (thunlp/FewRel)"),
     Source("sentences", "qa_qamr.jsonl", nothing, 0.07, "MIT (uwnlp/qamr)"),
-    Source("stories", "qa_fairytale.jsonl", nothing, 0.04, "Apache-2.0 (uci-soe/FairytaleQA)"),
+    Source("stories", "qa_fairytale.jsonl", nothing, 0.06, "Apache-2.0 (uci-soe/FairytaleQA)"),
 )
 
 
@@ -219,6 +231,8 @@ def questions(
         by_text[row["text"]].append(row)
     order = list(by_text)
     draw.shuffle(order)
+    if even := source.even:
+        order = in_turn(order, lambda text: even(by_text[text][0]))
     for turn in range(TURNS):
         for text in order[: max(0, texts - turn * len(order))]:
             own = [asked(row) for row in by_text[text] if "question" in row]
@@ -227,6 +241,15 @@ def questions(
             yield from draw.sample(own, min(len(own), OWN_QUESTIONS))
             labels = [label for row in by_text[text] for label in source.labels(row)]
             yield from questioner.ask(text, labels, room=2 if own else QUESTIONS)
+
+
+def in_turn(texts: Sequence[str], group: Callable[[str], Hashable]) -> list[str]:
+    """Return the texts so that their groups follow one another while each lasts; within one the order stays."""
+    by_group: dict[Hashable, list[str]] = defaultdict(list)
+    for text in texts:
+        by_group[group(text)].append(text)
+    places = {text: place for members in by_group.values() for place, text in enumerate(members)}
+    return sorted(texts, key=places.__getitem__)
 
 
 def asked(row: Row) -> dict[str, str]:
@@ -251,17 +274,23 @@ class Questioner:
     def ask(self, text: str, labels: Iterable[Label], *, room: int) -> Iterator[dict[str, str]]:
         """Yield at most ``room`` rows of text, question, answer and group."""
         usable = [label for label in labels if not self._kinds[label.kind].whole_type_held_out]
-        spare = sum(self._draw.random() < DERIVED_SHARE for _ in range(room)) + max(0, room - len(usable)) // 2
-        chosen = self._draw.sample(usable, min(len(usable), max(1, room - spare)))
-        for label in chosen:
-            kind = self._kinds[label.kind]
-            names = {**label.names}
-            if "relation" in names:
-                names["relation"] = self._kinds["relation"].answers_to(names["relation"])[0]
-            question = self._draw.choice(kind.wordings).format(**names)
-            group = " ".join([label.kind, *names.values()])
-            yield {"text": text, "question": question, "answer": kind.answers_to(label.value)[0], "group": group}
-        yield from self._seen_by_code(text, min(spare, room - len(chosen)))
+        spare = sum(self._draw.random() < DERIVED_SHARE for _ in range(room))
+        chosen = [label for _ in range(TIMES) for label in self._draw.sample(usable, len(usable))]
+        asked: dict[str, dict[str, str]] = {}
+        for label in chosen[: max(1, room - spare)]:
+            row = self._about(text, label)
+            asked.setdefault(row["question"], row)
+        yield from asked.values()
+        yield from self._seen_by_code(text, room - len(asked))
+
+    def _about(self, text: str, label: Label) -> dict[str, str]:
+        kind = self._kinds[label.kind]
+        names = {**label.names}
+        if "relation" in names:
+            names["relation"] = self._kinds["relation"].answers_to(names["relation"])[0]
+        question = self._draw.choice(kind.wordings).format(**names)
+        group = " ".join([label.kind, *names.values()])
+        return {"text": text, "question": question, "answer": kind.answers_to(label.value)[0], "group": group}
 
     def _seen_by_code(self, text: str, room: int) -> Iterator[dict[str, str]]:
         for one in self._draw.sample(self._derived, len(self._derived)):

@@ -90,6 +90,24 @@ def test_opinions_stand_in_the_text_and_aspects_have_a_name(data):
     assert not any("None" in row["question"] for row in rows)
 
 
+def test_several_aspects_are_named_together(data):
+    aspects = [{"aspect": name, "polarity": "neutral"} for name in ("service", "food", "miscellaneous")]
+    write(data, "aspects_mams.jsonl", [{"text": f"t {n}", "aspects": aspects} for n in range(30)])
+    rows = made(data, "restaurants")
+    assert {row["answer"] for row in rows if row["group"] == "aspect_mentioned"} == {"food and service"}
+
+
+def test_rare_labels_come_as_often_as_common_ones(data):
+    def review(number):
+        polarity = "negative" if number % 10 == 0 else "positive"
+        return {"text": f"t {number}", "labels": {"category": "toy", "polarity": polarity, "stars": 1}}
+
+    write(data, "reviews_dmaste.jsonl", [review(number) for number in range(200)])
+    texts = list(dict.fromkeys(row["text"] for row in made(data, "reviews", texts=20)))
+    assert len(texts) == 20
+    assert sum(int(text.split()[1]) % 10 == 0 for text in texts) == 10
+
+
 def test_a_relation_names_both_and_asks_for_the_second(data):
     groups = {row["group"]: row for row in made(data, "relations")}
     assert groups["tail_entity Ann mother"]["answer"] == "Ben"
@@ -100,7 +118,7 @@ def test_people_s_own_questions_come_once_and_few_texts_come_again(data):
     own = [row for row in made(data, "sentences", texts=90) if row["question"] == "Who came?"]
     assert len(own) == len({row["text"] for row in own})
     again = [row["text"] for row in made(data, "intents", texts=90) if row["group"] == "banking_intent"]
-    assert max(again.count(text) for text in again) == mixture.TURNS
+    assert max(again.count(text) for text in again) == mixture.TURNS * mixture.TIMES
 
 
 def test_a_seed_gives_the_same_rows_and_another_gives_others(data):

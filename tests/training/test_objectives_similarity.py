@@ -1,3 +1,6 @@
+import itertools
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -5,9 +8,11 @@ from objective_checks import BATCH, EVERY, ROWS, agree, learner, row, vector
 
 from retriever.core.errors import UsageError
 from retriever.training.losses.afd import similarity_error
+from retriever.training.losses.vectors import unit
 from retriever.training.objectives import reading
 from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
-from retriever.training.objectives.similarity import SimilarityObjective, SimilaritySettings
+from retriever.training.objectives.related import GROUP, RelatedTexts, nearest
+from retriever.training.objectives.similarity import SimilarityObjective, SimilaritySettings, pool
 
 SETTINGS = SimilaritySettings(weight=0.3, texts=7)
 MANY = [row(f"text {i}", f"question {i}", f"answer {i}") for i in range(50)]
@@ -24,7 +29,7 @@ class Nothing:
     """An objective without losses of its own."""
 
     def batches(self, epoch):
-        return [[*EVERY]]
+        return [[*EVERY]] * 4
 
     def backward(self, batch):
         return {"loss": 2.0, "other": 1.0}
@@ -77,13 +82,40 @@ def test_seed_and_batch_alone_decide_what_is_drawn(tiny):
     assert objective(other, rows=MANY).drawn([3, 4]) != objective(one, rows=MANY).drawn([3, 4])
 
 
-def test_texts_come_with_their_questions_and_answers(tiny):
-    drawn = objective(learner(tiny("llama")), rows=MANY, settings=SimilaritySettings(texts=12)).drawn([3])
-    numbers = [text.split()[1] for text in drawn]
-    assert len(drawn) == 12
-    assert [text.split()[0] for text in drawn] == ["text", "question", "answer"] * 4
-    assert all(len(set(numbers[i : i + 3])) == 1 for i in range(0, 12, 3))
-    assert len(set(numbers)) == 4
+def test_a_draw_holds_texts_that_the_teacher_finds_alike():
+    texts = ["".join(letters) for letters in itertools.product("aeot", repeat=4)]
+    vectors = unit(torch.tensor(Letters().encode(texts))).numpy()
+    related, draws = RelatedTexts(texts, vectors), [random.Random(seed) for seed in range(40)]
+    drawn = np.array([related.draw(GROUP + 1, draw) for draw in draws])
+    assert all(len(set(one)) == GROUP + 1 for one in drawn)
+    cosines = np.einsum("ngd,nd->ng", vectors[drawn], vectors[drawn[:, 0]])
+    assert cosines[:, 1:GROUP].min() > 0.9
+    assert cosines[:, GROUP].mean() < 0.8  # another group begins
+
+
+def test_the_teacher_reads_what_an_epoch_compares_and_no_more(tiny):
+    rows = [row(f"text {i}", f"question {i}", f"answer {i}") for i in range(50)]
+    assert len(set(pool(rows, 40, 0))) == 40 == len(pool(rows, 40, 0))
+    assert pool(rows, 40, 0) == pool(rows, 40, 0) != pool(rows, 40, 1)
+    assert set(pool(rows, 999, 0)) == {f"{kind} {i}" for kind in ("text", "question", "answer") for i in range(50)}
+    read = []
+
+    class Reader(Letters):
+        def encode(self, texts):
+            read.extend(texts)
+            return super().encode(texts)
+
+    one = learner(tiny("llama"))
+    trained = SimilarityObjective(Nothing(), one, rows, SETTINGS, Reader(), held_tokens=9999)
+    trained.backward([0, 1])
+    assert len(read) == 4 * SETTINGS.texts
+
+
+def test_the_nearest_rows_are_those_of_an_exact_sort():
+    vectors = np.random.default_rng(0).normal(size=(1500, 5)).astype(np.float32)
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    assert (np.sort(nearest(vectors, 3)) == np.sort(np.argsort(-cosines, axis=1)[:, :3])).all()
 
 
 def test_few_rows_give_each_different_text_once(tiny):

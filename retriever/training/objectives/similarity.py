@@ -1,7 +1,7 @@
 """A general sentence encoder's similarities, kept under the default instruction beside another objective.
 
 Plain search asks nothing; a model that learns only from questions forgets it. The teacher's vectors have another
-width, so its cosines are taught (`losses.afd.similarity_error`).
+width, so its cosines are taught (`losses.afd.similarity_error`), of texts that it finds alike and of others.
 """
 
 import random
@@ -18,6 +18,7 @@ from retriever.core.errors import UsageError
 from retriever.training.losses.afd import similarity_error
 from retriever.training.objectives.base import Learner, Objective
 from retriever.training.objectives.reading import Piece, backward, in_order
+from retriever.training.objectives.related import RelatedTexts
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.rows import TrainingRow
 
@@ -60,9 +61,9 @@ class SimilarityObjective:
     Args:
         inner: the other objective; its batches are taken.
         learner: the model.
-        rows: where texts are drawn from.
+        rows: where texts are drawn from, as many as the batches of an epoch compare.
         settings: weight and number of texts.
-        teacher: never trained.
+        teacher: never trained; it reads the texts once, here.
         held_tokens: as in `BatchSettings`.
         steps: as for `VectorReader`.
     """
@@ -83,16 +84,17 @@ class SimilarityObjective:
         self._reader = VectorReader(learner, steps=steps)
         self._device = learner.adapted.backbone.device
         self._seed = learner.seed
-        self._rows = rows
         self._settings = settings
-        self._teacher = teacher
         self._held_tokens = held_tokens
+        texts = pool(rows, settings.texts * len(inner.batches(0)), learner.seed)
+        self._related = RelatedTexts(texts, np.asarray(teacher.encode(texts)))
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of both; return the inner losses with the new ``loss``, and ``similarity`` unweighted."""
         losses = self._inner.backward(batch)
-        texts = self.drawn(batch)
-        taught = torch.as_tensor(np.asarray(self._teacher.encode(texts)), device=self._device)  # (n, e)
+        drawn = self._drawn(batch)
+        texts = [self._related.texts[one] for one in drawn]
+        taught = torch.as_tensor(self._related.vectors[drawn], device=self._device)  # (n, e)
         read = self._reader.pieces(texts, [""] * len(texts))
 
         def encode(piece: Piece) -> list[Tensor]:
@@ -105,15 +107,15 @@ class SimilarityObjective:
         return {**losses, "loss": losses["loss"] + added, "similarity": added / self._settings.weight}
 
     def drawn(self, batch: Sequence[int]) -> list[str]:
-        """Return the different texts compared beside a batch, which seed and row numbers alone decide.
+        """Return the different texts compared beside a batch, which seed and row numbers alone decide."""
+        return [self._related.texts[one] for one in self._drawn(batch)]
 
-        They are drawn from all rows: a text, its question and its answer after one another, so that some are related.
-        """
+    def _drawn(self, batch: Sequence[int]) -> list[int]:
         draw = random.Random(f"{self._seed}:{','.join(map(str, batch))}")
-        found: dict[str, None] = {}
-        for number in draw.sample(range(len(self._rows)), min(self._settings.texts, len(self._rows))):
-            row = self._rows[number]
-            found |= dict.fromkeys(one for one in (row.text, row.instruction, row.answer) if one.strip())
-            if len(found) >= self._settings.texts:
-                break
-        return list(found)[: self._settings.texts]
+        return self._related.draw(self._settings.texts, draw)
+
+
+def pool(rows: Sequence[TrainingRow], count: int, seed: int) -> list[str]:
+    """Return at most ``count`` different texts, questions and answers of the rows, drawn with a seed."""
+    found = dict.fromkeys(one for row in rows for one in (row.text, row.instruction, row.answer) if one.strip())
+    return random.Random(seed).sample(list(found), min(count, len(found)))

@@ -1,0 +1,51 @@
+"""Texts in small groups that a teacher finds alike, so that a batch of few texts holds similarities worth learning.
+
+Two texts drawn from a corpus have next to nothing in common, and among a few dozen there is hardly a pair that a search
+would have to tell apart.
+"""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+GROUP = 4
+"""Texts of a group: one and some of those nearest to it."""
+NEAREST = 12
+"""How many of the nearest texts the others of a group are drawn from."""
+_ROWS = 1024
+
+
+class RelatedTexts:
+    """A pool of texts, drawn in groups.
+
+    Args:
+        texts: n different ones.
+        vectors: (n, e), the teacher's, of length 1.
+    """
+
+    def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self.texts = texts
+        self.vectors = vectors
+        self._nearest = nearest(vectors, min(NEAREST, len(texts) - 1))
+
+    def draw(self, count: int, draw: random.Random) -> list[int]:
+        """Return the numbers of ``count`` different texts, group after group; of all, where there are no more."""
+        found: dict[int, None] = {}
+        for first in draw.sample(range(len(self.texts)), len(self.texts)):
+            if len(found) >= count:
+                break
+            near = [int(one) for one in self._nearest[first]]
+            found |= dict.fromkeys([first, *draw.sample(near, min(GROUP - 1, len(near)))])
+        return list(found)[:count]
+
+
+def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the numbers of the ``count`` rows nearest to each of (n, e) but for itself, in no order: (n, count)."""
+    found = np.empty((len(vectors), count), dtype=np.int64)
+    for start in range(0, len(vectors), _ROWS):
+        cosines = vectors[start : start + _ROWS] @ vectors.T  # (b, n)
+        cosines[np.arange(len(cosines)), start + np.arange(len(cosines))] = -np.inf
+        found[start : start + _ROWS] = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+    return found
