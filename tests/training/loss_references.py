@@ -139,6 +139,16 @@ def fused(new, base, weight):
     ]
 
 
+def order_error(student, teacher):
+    errors = []
+    for i in range(len(student)):
+        others = [j for j in range(len(student)) if j != i]
+        wanted = softmax([cosine(teacher[i], teacher[j]) / 0.05 for j in others])
+        given = softmax([cosine(student[i], student[j]) / 0.05 for j in others])
+        errors.append(sum(p * log(p / q) for p, q in zip(wanted, given, strict=True)))
+    return mean(errors)
+
+
 def similarity_error(student, teacher):
     rows = range(len(student))
     pairs = [(i, j) for i in rows for j in rows if i != j]

@@ -1,4 +1,4 @@
-from math import sqrt
+from math import exp, log, sqrt
 
 import loss_references as slow
 import pytest
@@ -6,7 +6,7 @@ import torch
 from loss_checks import check, check_finite, draw
 
 from retriever.core.errors import UsageError
-from retriever.training.losses.afd import fused_target, similarity_error, squared_error
+from retriever.training.losses.afd import fused_target, order_error, similarity_error, squared_error
 
 
 def texts():
@@ -70,8 +70,31 @@ def test_similarity_error_by_hand():
     assert similarity_error(student, teacher).item() == pytest.approx((1 + 4 + 1) * 2 / 6)
 
 
-def test_one_text_makes_no_pair():
-    check_finite(similarity_error, {"student": draw(1, 4), "teacher": draw(1, 2)}, 0.0)
+@pytest.mark.parametrize("width", [2, 4, 7])
+def test_order_error_equals_the_reference(width):
+    check(
+        order_error,
+        slow.order_error,
+        {"student": draw(3, 4), "teacher": draw(3, width, seed=1)},
+        frozen=["teacher"],
+    )
+
+
+def test_order_error_by_hand():
+    student = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])  # the first and the last are alike
+    teacher = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])  # the last two are
+    sure, unsure = exp(2) / (1 + exp(2)), 1 / (1 + exp(2))  # cosines 1 and 0 at temperature 1/2
+    first = log(0.5) - (log(sure) + log(unsure)) / 2
+    second = sure * log(sure / 0.5) + unsure * log(unsure / 0.5)
+    third = (sure - unsure) * log(sure / unsure)
+    found = order_error(student, teacher, temperature=0.5)
+    assert found.item() == pytest.approx((first + second + third) / 3)
+    assert order_error(student, 5 * student).item() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("error", [similarity_error, order_error])
+def test_one_text_makes_no_pair(error):
+    check_finite(error, {"student": draw(1, 4), "teacher": draw(1, 2)}, 0.0)
 
 
 def test_equal_texts_agree_whatever_the_scale():

@@ -7,7 +7,7 @@ import torch
 from objective_checks import BATCH, EVERY, ROWS, agree, learner, row, vector
 
 from retriever.core.errors import UsageError
-from retriever.training.losses.afd import similarity_error
+from retriever.training.losses.afd import order_error, similarity_error
 from retriever.training.losses.vectors import unit
 from retriever.training.objectives import reading
 from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
@@ -35,6 +35,11 @@ class Nothing:
         return {"loss": 2.0, "other": 1.0}
 
 
+def both_errors(student, texts):
+    taught = torch.tensor(Letters().encode(texts))
+    return similarity_error(student, taught) + 0.05 * order_error(student, taught)
+
+
 def objective(one, inner=None, *, rows=ROWS, settings=SETTINGS, held_tokens=9999, steps=None):
     return SimilarityObjective(inner or Nothing(), one, rows, settings, Letters(), held_tokens=held_tokens, steps=steps)
 
@@ -50,7 +55,7 @@ def test_similarities_and_gradients_are_those_of_texts_read_alone(tiny, monkeypa
 
     def reference():
         student = torch.stack([vector(one, text, "", steps) for text in texts])
-        return 2 + 0.3 * similarity_error(student, torch.tensor(Letters().encode(texts)))
+        return 2 + 0.3 * both_errors(student, texts)
 
     losses = agree(one, reference, lambda: trained.backward([2, 0]), lambda: cached.backward([2, 0]))
     assert losses["other"] == 1
@@ -66,8 +71,7 @@ def test_it_adds_to_the_gradients_of_the_other_objective(tiny):
     def both():
         expected = inner.backward([1, 4])["loss"]
         student = torch.stack([vector(one, text) for text in trained.drawn([1, 4])])
-        error = 0.3 * similarity_error(student, torch.tensor(Letters().encode(trained.drawn([1, 4]))))
-        return error + expected
+        return expected + 0.3 * both_errors(student, trained.drawn([1, 4]))
 
     agree(one, both, lambda: trained.backward([1, 4]))
 

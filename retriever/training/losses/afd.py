@@ -11,6 +11,7 @@ from retriever.core.errors import UsageError
 from retriever.training.losses.vectors import cosines, unit
 
 NEW_WEIGHT = 0.5
+ORDER_TEMPERATURE = 0.05
 
 
 def fused_target(new: Tensor, base: Tensor, *, new_weight: float = NEW_WEIGHT) -> Tensor:
@@ -52,3 +53,27 @@ def similarity_error(student: Tensor, teacher: Tensor) -> Tensor:
     difference = cosines(student, student) - cosines(teacher, teacher).detach()  # (B, B)
     pairs = ~torch.eye(len(student), dtype=torch.bool, device=student.device)  # (B, B)
     return difference[pairs].square().sum() / max(len(student) * (len(student) - 1), 1)
+
+
+def order_error(student: Tensor, teacher: Tensor, *, temperature: float = ORDER_TEMPERATURE) -> Tensor:
+    """Return how far the student is from the teacher in which texts are nearest to each: a mean KL divergence.
+
+    For each row the cosines with the others become a distribution, p for the teacher and q for the student, each by a
+    softmax over cosines / temperature; the error is the mean over rows of the sum of p log(p / q). The lower the
+    temperature, the more the nearest texts alone count. A single row gives 0.
+
+    Args:
+        student: embeddings (B, d).
+        teacher: embeddings (B, e) of the same texts.
+        temperature: above 0.
+    """
+    others = ~torch.eye(len(student), dtype=torch.bool, device=student.device)  # (B, B)
+    width = len(student) - 1
+    if width < 1:
+        return student.sum() * 0
+
+    def logs(vectors: Tensor) -> Tensor:
+        return (cosines(vectors, vectors)[others].view(-1, width) / temperature).log_softmax(dim=-1)  # (B, B - 1)
+
+    wanted, given = logs(teacher.detach()), logs(student)
+    return (wanted.exp() * (wanted - given)).sum(dim=-1).mean()
