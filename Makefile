@@ -44,15 +44,22 @@ bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
 	$(BIN)/python benchmarks/vector_search.py --output benchmarks/results/vector_search.json
 
-# Stops after MINUTES a model and goes on when it is called again; finished models are put into the package.
+# The pieces of the training, each going on from the one before: NAME, rows, settings, base. A piece stops after MINUTES and
+# goes on when `make train` is called again; what is finished is put into the package.
+define piece
+	test -d build/$(1) || $(BIN)/retriever finetune build/$(2)/*.jsonl --config recipes/$(3).toml --base $(4) \
+		--output build/$(1) --no-promote --minutes $(MINUTES) --resume
+	test -d build/$(1) || { echo "build/$(1) is not finished yet: make train again"; exit 1; }
+endef
+
 train: setup
 	test -d build/rows || $(BIN)/python recipes/mixture.py $(DATA) build/rows --texts $(TEXTS)
-	test -d build/default || $(BIN)/retriever finetune build/rows/*.jsonl --config recipes/default.toml --base instemb:smollm2-135m \
-		--output build/default --no-promote --minutes $(MINUTES) --resume
-	test ! -d build/default || $(BIN)/python recipes/ship.py build/default default
-	test ! -d build/default -o -d build/gircse || $(BIN)/retriever finetune build/rows/*.jsonl --config recipes/gircse.toml \
-		--base build/default --output build/gircse --no-promote --minutes $(MINUTES) --resume
-	test ! -d build/gircse || $(BIN)/python recipes/ship.py build/gircse gircse
+	test -d build/rows-2 || $(BIN)/python recipes/mixture.py $(DATA) build/rows-2 --texts $$(( $(TEXTS) * 3 / 4 )) --seed 1
+	$(call piece,default,rows,default,instemb:smollm2-135m)
+	$(call piece,default-2,rows-2,further,build/default)
+	$(BIN)/python recipes/ship.py default build/default build/default-2
+	$(call piece,gircse,rows-2,gircse,build/default-2)
+	$(BIN)/python recipes/ship.py gircse build/default build/default-2 build/gircse
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -1,13 +1,16 @@
 """Put a model that `retriever finetune` made with a recipe into the package, with its card.
 
-    python recipes/ship.py build/default default
+    python recipes/ship.py default build/default build/default-2
 
-What a user needs stays: weights, settings, the picture, and a card that names data, licences, recipe and scores.
+The pieces of the training come in their order, and the last is what ships. What a user needs stays: weights, settings,
+the picture, and a card that names data, licences, recipe and scores.
 """
 
 import argparse
 import json
 import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,31 +34,44 @@ TEACHER = "all-MiniLM-L6-v2 (Apache-2.0) taught similarities under the default i
 def main() -> None:
     """Parse the options and write the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("made", type=Path, help="What retriever finetune wrote.")
     parser.add_argument("name", help="What the model is called in the package.")
+    parser.add_argument("pieces", type=Path, nargs="+", help="What retriever finetune wrote, piece by piece.")
     options = parser.parse_args()
-    check_manifest(options.made, hint="Train it again.")
+    for piece in options.pieces:
+        check_manifest(piece, hint="Train it again.")
+    made = options.pieces[-1]
     target = SHIPPED / options.name
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
     for name in KEPT:
-        if (options.made / name).exists():
-            shutil.copyfile(options.made / name, target / name)
-    report = json.loads((options.made / "finetune.json").read_text(encoding="utf-8"))
-    (target / "README.md").write_text(card(options.name, report, target), encoding="utf-8")
+        if (made / name).exists():
+            shutil.copyfile(made / name, target / name)
+    pieces = [Piece.read(piece) for piece in options.pieces]
+    (target / "README.md").write_text(card(options.name, pieces), encoding="utf-8")
     write_manifest(target)
     for one in target.iterdir():
         one.chmod(0o644)  # weights are written for their owner alone
     print(f"{target.name}: {sum(one.stat().st_size for one in target.iterdir()) / 2**20:.2f} MiB")
 
 
-def card(name: str, report: dict[str, Any], folder: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One run of the training: its report, and its settings as TOML."""
+
+    report: Mapping[str, Any]
+    settings: str
+
+    @classmethod
+    def read(cls, folder: Path) -> "Piece":
+        """Return what a folder tells of its run."""
+        report = json.loads((folder / "finetune.json").read_text(encoding="utf-8"))
+        return cls(report, (folder / "finetune.toml").read_text(encoding="utf-8").rstrip())
+
+
+def card(name: str, pieces: Sequence[Piece]) -> str:
     """Return the card of a shipped model as Markdown."""
-    sources = {f"{source.name}.jsonl": source for source in SOURCES}
-    used = {Path(one["name"]).name: one["rows"] for one in report["data"]["files"]}
-    data = [[sources[file].file, str(rows), sources[file].licence] for file, rows in used.items()]
-    settings = (folder / "finetune.toml").read_text(encoding="utf-8").rstrip()
+    last = pieces[-1].report
     lines = [
         "---",
         "library_name: retriever",
@@ -66,35 +82,33 @@ def card(name: str, report: dict[str, Any], folder: Path) -> str:
         "",
         f"# {name}",
         "",
-        f"The `{name}` encoder of `retriever`: {report['method']} on SmolLM2-135M-Instruct, an adapter of rank "
-        f"{report['config']['adapter']['rank']}.",
+        f"The `{name}` encoder of `retriever`: {last['method']} on SmolLM2-135M-Instruct, an adapter of rank "
+        f"{last['config']['adapter']['rank']}.",
         "",
         "## Scores",
         "",
         "On texts held out of the training files, and on the package's general set; docs/models.md has the suites.",
         "",
-        *scores(report),
+        *scores(pieces),
         "",
         "![Loss by step, and the scores before and after](curves.svg)",
         "",
         "## Data",
         "",
-        "Labels became answers to questions written for this project (`recipes/wordings.json`). Rows by file:",
+        "Labels became answers to questions written for this project (`recipes/wordings.json`). Questions by file, and "
+        "how many each piece of the training took from them:",
         "",
-        *table(["file", "rows", "licence"], data),
+        *data(pieces),
         "",
         f"{TEACHER}. Texts of evaluation files, dev and test parts, some wordings and some kinds of label were left "
         "out.",
         "",
         "## Recipe",
         "",
-        f"`make train`, {report['steps']['done']} steps in {report['steps']['seconds'] / 60:.0f} minutes. Settings:",
+        "`make train`.",
         "",
-        "```toml",
-        settings,
-        "```",
-        "",
-        ", ".join(f"{key} {value}" for key, value in report["versions"].items()),
+        *recipe(pieces),
+        ", ".join(f"{key} {value}" for key, value in last["versions"].items()),
         "",
         "## Limits",
         "",
@@ -105,13 +119,36 @@ def card(name: str, report: dict[str, Any], folder: Path) -> str:
     return "\n".join(lines)
 
 
-def scores(report: dict[str, Any]) -> list[str]:
-    """Return the table of scores before and after training."""
+def data(pieces: Sequence[Piece]) -> list[str]:
+    """Return the table of files, the rows that each piece was given of them, and their licences."""
+    sources = {f"{source.name}.jsonl": source for source in SOURCES}
+    used = [{Path(one["name"]).name: one["rows"] for one in piece.report["data"]["files"]} for piece in pieces]
+    rows = [
+        [source.file, *(str(rows.get(file, 0)) for rows in used), source.licence]
+        for file, source in sources.items()
+        if any(file in rows for rows in used)
+    ]
+    return table(["file", *(f"piece {number}" for number in range(1, len(pieces) + 1)), "licence"], rows)
+
+
+def recipe(pieces: Sequence[Piece]) -> list[str]:
+    """Return what every piece was told, and how long it took."""
+    lines = []
+    for number, piece in enumerate(pieces, start=1):
+        done, minutes = piece.report["steps"]["done"], piece.report["steps"]["seconds"] / 60
+        lines += [f"Piece {number}, {piece.report['method']}: {done} steps in {minutes:.0f} minutes.", ""]
+        lines += ["```toml", piece.settings, "```", ""]
+    return lines
+
+
+def scores(pieces: Sequence[Piece]) -> list[str]:
+    """Return the table of scores before and after every piece."""
     rows = []
-    for one in report["scores"]:
-        cells = [ranged(**one[when]) for when in ("before", "after")]
-        rows.append([f"{one['task']}, {one['metric']}", *cells, str(one["items"])])
-    return table(["score", "before", "after", "items"], rows)
+    for number, piece in enumerate(pieces, start=1):
+        for one in piece.report["scores"]:
+            cells = [ranged(**one[when]) for when in ("before", "after")]
+            rows.append([str(number), f"{one['task']}, {one['metric']}", *cells, str(one["items"])])
+    return table(["piece", "score", "before", "after", "items"], rows)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,22 @@ def made(tmp_path):
     return folder
 
 
-def run(monkeypatch, tmp_path, made, name="default"):
+@pytest.fixture
+def earlier(tmp_path):
+    folder = tmp_path / "earlier"
+    folder.mkdir()
+    files = [{"name": "build/rows/reviews.jsonl", "rows": 77}]
+    report = {**REPORT, "data": {"files": files}, "steps": {"done": 5, "seconds": 60}}
+    (folder / "finetune.json").write_text(json.dumps(report))
+    (folder / "finetune.toml").write_text("settings of the first piece\n")
+    (folder / "adapter_model.safetensors").write_text("weights of the first piece\n")
+    write_manifest(folder)
+    return folder
+
+
+def run(monkeypatch, tmp_path, *made, name="default"):
     monkeypatch.setattr(ship, "SHIPPED", tmp_path / "pretrained")
-    monkeypatch.setattr("sys.argv", ["ship.py", str(made), name])
+    monkeypatch.setattr("sys.argv", ["ship.py", name, *map(str, made)])
     ship.main()
     return tmp_path / "pretrained" / name
 
@@ -53,14 +66,24 @@ def test_the_files_can_be_read_by_whoever_installs_the_package(monkeypatch, tmp_
 
 
 def test_the_card_names_scores_rows_licences_and_settings(monkeypatch, tmp_path, made):
-    card = (run(monkeypatch, tmp_path, made, "other") / "README.md").read_text()
+    card = (run(monkeypatch, tmp_path, made, name="other") / "README.md").read_text()
     assert "# other" in card
     assert "adapter of rank 7" in card
-    assert "| general, mean | 61.25 [55.50, 0.500] | 70.50 [55.50, 0.500] | 9 |" in card
+    assert "| 1 | general, mean | 61.25 [55.50, 0.500] | 70.50 [55.50, 0.500] | 9 |" in card
     assert "| reviews_dmaste.jsonl | 31 | MIT (NJUNLP/DMASTE) |" in card
     assert "| qa_qamr.jsonl | 5 | MIT (uwnlp/qamr) |" in card
-    assert "12 steps in 2 minutes" in card
+    assert "Piece 1, instemb: 12 steps in 2 minutes." in card
     assert "content of finetune.toml" in card
+
+
+def test_the_card_tells_of_every_piece_and_the_last_ships(monkeypatch, tmp_path, made, earlier):
+    target = run(monkeypatch, tmp_path, earlier, made)
+    card = (target / "README.md").read_text()
+    assert "| reviews_dmaste.jsonl | 77 | 31 | MIT (NJUNLP/DMASTE) |" in card
+    assert "| qa_qamr.jsonl | 0 | 5 | MIT (uwnlp/qamr) |" in card
+    assert card.index("Piece 1, instemb: 5 steps in 1 minutes.") < card.index("settings of the first piece")
+    assert card.index("settings of the first piece") < card.index("Piece 2, instemb: 12 steps in 2 minutes.")
+    assert (target / "adapter_model.safetensors").read_text() == "content of adapter_model.safetensors\n"
 
 
 def test_an_earlier_version_is_replaced_whole(monkeypatch, tmp_path, made):
