@@ -21,7 +21,7 @@ from retriever.evaluation.rows import LabelledRow, read_rows, sample
 from retriever.services.diagnosing import Pair, diagnose
 
 DATA = "reviews_dmaste.jsonl"
-ENCODERS = ("plain", "inbedder", "instemb", "gircse", "minilm")
+ENCODERS = ("pretrained:default", "plain", "inbedder", "instemb", "gircse", "minilm")
 INSTRUCTIONS = {
     "labels.category": (
         "What kind of product is this review about?",
@@ -57,8 +57,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--encoder", action="append", default=[])
-    parser.add_argument("--limit", type=int, default=200, help="Texts a diagnosis looks at.")
-    parser.add_argument("--pairs", type=int, default=400)
+    parser.add_argument("--limit", type=int, default=80, help="Texts a diagnosis looks at.")
+    parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
