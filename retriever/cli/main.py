@@ -27,6 +27,7 @@ from retriever.cli import (
     output,
     search,
     status,
+    views,
 )
 from retriever.core.errors import RetrieverError
 
@@ -44,6 +45,7 @@ app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
 app.command("compare")(compare.compare)
+app.command("views")(views.views)
 app.command("embed")(embed.embed)
 app.command("status")(status.status)
 app.command("delete")(delete.delete)

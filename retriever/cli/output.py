@@ -121,6 +121,16 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def format_bytes(size: int) -> str:
+    """Return a size as a person says it: 512 B, 3.4 MB, 12 GB."""
+    value, unit = float(size), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 999.5 or unit == "TB":
+            break
+        value /= 1000
+    return f"{value:.3g} {unit}"
+
+
 def stdin_lines() -> list[str]:
     """Return the lines of standard input that are not blank.
 

@@ -34,8 +34,8 @@ from retriever.services.evaluation_results import (
     score_to_file,
     write_json,
 )
+from retriever.services.run_record import versions
 from retriever.services.search_path import IndexSearchPath
-from retriever.services.workspace import versions
 from retriever.store.connection import utc_now
 
 RUN_FILE = "run.json"

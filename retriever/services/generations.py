@@ -1,6 +1,7 @@
 """Building FAISS generations from the stored vectors, and clearing away what they replace."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def needs_generation(store: Store, view: View) -> bool:
     size = generation.size if generation else 0
     newer = store.vectors.count_after(view.view_id, generation.watermark if generation else 0)
     return newer > TAIL_SHARE * size
+
+
+def build_outgrown(store: Store, views: Iterable[View], folder: Path, index_type: IndexType) -> None:
+    """Build the FAISS index of every view that has outgrown its own."""
+    for view in views:
+        if needs_generation(store, view):
+            build_generation(store, view, folder, index_type)
 
 
 def build_generation(store: Store, view: View, folder: Path, index_type: IndexType) -> Generation | None:

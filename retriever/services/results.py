@@ -140,7 +140,10 @@ class ViewStatus:
         factory: FAISS factory string of that generation.
         recall: its recall@10 against exact search, measured when it was built.
         tail: vectors newer than the generation, searched exactly.
-        last_used: UTC time.
+        last_used: UTC time, to the hour.
+        encoder: what its vectors come from.
+        bytes: of the vectors, without words and FAISS files.
+        lazy: whether searches alone filled it, and nobody asked for the whole view.
     """
 
     view: int
@@ -157,6 +160,9 @@ class ViewStatus:
     recall: float | None
     tail: int
     last_used: str
+    encoder: str
+    bytes: int
+    lazy: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from retriever.clustering.kmeans import assign_to
+from retriever.core.errors import EncoderMismatchError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document
-from retriever.services.clustering import Clustering, Material
+from retriever.services.clustering import Clustering, Material, read_material
 from retriever.store.clusterings import StoredClustering
 from retriever.store.database import Store
+from retriever.store.filters import parse_filter
+from retriever.store.views import View
 
 NONE = -1
 """The cluster of a document that fits none."""
@@ -70,6 +73,29 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
     texts = {document.id: _text_key(document) for document in found.material.documents}
     document = {**found.to_json(), "texts": texts, "floors": floors}
     store.clusterings.save(name, fingerprint, document, found.partition.centroids)
+
+
+def stored_clustering(store: Store, name: str, fingerprint: str) -> StoredClustering:
+    """Return a saved clustering as it was saved.
+
+    Raises:
+        InputError: there is none of that name.
+        IndexDamagedError: it is damaged.
+        EncoderMismatchError: another encoder than that of the fingerprint made it.
+    """
+    stored = store.clusterings.get(name)
+    if stored.fingerprint != fingerprint:
+        raise EncoderMismatchError(
+            f"The clustering {name!r} was made with another encoder.", hint="Cluster again and save it anew."
+        )
+    return stored
+
+
+def shown_again(store: Store, view: View, stored: StoredClustering) -> SavedClustering:
+    """Return a saved clustering over the documents that its complete view holds now."""
+    where = stored.document["where"]
+    with store.snapshot():
+        return extended(stored, read_material(store, view, parse_filter(where) if where else None))
 
 
 def extended(stored: StoredClustering, material: Material) -> SavedClustering:

@@ -251,7 +251,7 @@ class Searcher:
         Candidates that the token budget leaves out stand behind those that were read, in the base view's order.
         """
         with self._store.transaction():
-            view = self._store.views.ensure(view_key(self._encoder(), question.request.instruction))
+            view = self._store.views.ensure(view_key(self._encoder(), question.request.instruction), lazy=True)
         candidates = self._steadily(lambda: self._candidates(question))
         self._fill(view, [one.order for one in candidates])
         return self._steadily(lambda: self._reordered(question, view, started))

@@ -1,24 +1,24 @@
 """An index as one object: the composition root that ties encoder, database and FAISS together."""
 
-import platform
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, InputError, UsageError
+from retriever.core.errors import IndexNotFoundError, InputError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.core.types import JSON, BadRow, Document, Encoded
+from retriever.core.types import BadRow, Document
 from retriever.services import encoding
-from retriever.services.generations import IndexType, build_generation, needs_generation
+from retriever.services.generations import IndexType, build_generation, build_outgrown
+from retriever.services.index_status import ENCODER, index_status, view_states
 from retriever.services.indexing import Indexer, IndexingOptions, Progress
+from retriever.services.open_views import OpenViews
 from retriever.services.results import IndexingReport, IndexStatus, Mode, SearchResult, ViewStatus
+from retriever.services.run_record import recorded
 from retriever.services.searching import Searcher, SearchRequest
 from retriever.services.view_search import ViewSearcher
+from retriever.services.view_upkeep import clear_dropped, drop_views, views_of
 from retriever.store.database import Store
 from retriever.store.filters import parse_filter
 from retriever.store.lock import WriterLock
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 DATABASE = "corpus.sqlite3"
 LOCK = "writer.lock"
-ENCODER = "encoder"
 
 
 class Index:
@@ -48,7 +47,7 @@ class Index:
         self._encoder: Encoder | None = None
         self._device = device
         self._store: Store | None = None
-        self._searchers: dict[int, ViewSearcher] = {}
+        self._views: OpenViews | None = None
 
     @property
     def _database(self) -> Path:
@@ -62,6 +61,12 @@ class Index:
             IndexNotFoundError: nothing was indexed here yet.
         """
         return self._store or self._open(create=False)
+
+    @property
+    def _open_views(self) -> OpenViews:
+        if self._views is None:
+            self._views = OpenViews(self.store, self.path, device=self._device)
+        return self._views
 
     @property
     def encoder(self) -> Encoder:
@@ -108,7 +113,7 @@ class Index:
         with self._writing("index") as run_id:
             indexer = Indexer(self.store, self.encoder, instructions, options=options, progress=progress)
             report = indexer.run(documents, run_id)
-            self._build_generations(indexer.views, index_type or IndexType())
+            build_outgrown(self.store, indexer.views, self.path, index_type or IndexType())
             self.store.runs.progress(run_id, report.to_json())
         return report
 
@@ -161,13 +166,14 @@ class Index:
 
     def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
         """Yield answers as they get better: under a new instruction the base view's at once, then the final ones."""
-        return Searcher(self.store, lambda: self.encoder, self.searcher, self._keep).search(request)
+        views = self._open_views
+        for results in Searcher(self.store, lambda: self.encoder, views.searcher, views.keep).search(request):
+            views.note_use(results)
+            yield results
 
     def searcher(self, view: View) -> ViewSearcher:
         """Return the searcher of a view, with its FAISS index opened once."""
-        if view.view_id not in self._searchers:
-            self._searchers[view.view_id] = ViewSearcher(self.store, view, self.path, device=self._device)
-        return self._searchers[view.view_id]
+        return self._open_views.searcher(view)
 
     def cluster(  # noqa: PLR0913 - one parameter a setting
         self,
@@ -222,18 +228,10 @@ class Index:
             IndexDamagedError: it is damaged.
             EncoderMismatchError: the index has another encoder by now.
         """
-        from retriever.services.clustering import read_material
-        from retriever.services.saved_clusterings import extended
+        from retriever.services.saved_clusterings import shown_again, stored_clustering
 
-        stored = self.store.clusterings.get(name)
-        if stored.fingerprint != self.encoder.fingerprint:
-            raise EncoderMismatchError(
-                f"The clustering {name!r} was made with another encoder.", hint="Cluster again and save it anew."
-            )
-        where = stored.document["where"]
-        view = self.complete([stored.document["instruction"]], progress=progress)[0]
-        with self.store.snapshot():
-            return extended(stored, read_material(self.store, view, parse_filter(where) if where else None))
+        stored = stored_clustering(self.store, name, self.encoder.fingerprint)
+        return shown_again(self.store, self.complete([stored.document["instruction"]], progress=progress)[0], stored)
 
     def complete(self, instructions: Sequence[str], *, progress: Progress | None = None) -> list[View]:
         """Embed what the views of some instructions lack, all in one pass, and return the views.
@@ -246,7 +244,7 @@ class Index:
             with self._writing("complete") as run_id:
                 indexer = Indexer(self.store, self.encoder, instructions, progress=progress)
                 indexer.fill()
-                self._build_generations(indexer.views, IndexType())
+                build_outgrown(self.store, indexer.views, self.path, IndexType())
                 self.store.runs.progress(run_id, indexer.report.to_json())
         return [self.store.views.ensure(key) for key in keys]
 
@@ -262,37 +260,37 @@ class Index:
                 self.store.documents.collect_garbage()
             chosen = index_type or IndexType()
             built = [build_generation(self.store, view, self.path, chosen) for view in self.store.views.all()]
+            clear_dropped(self.store, self.path)
             self.store.vacuum()
         return [generation.generation_id for generation in built if generation]
 
     def views(self) -> list[ViewStatus]:
         """Return the state of every view."""
-        texts = len(self.store.documents.live_contents())
-        return [self._view_status(view, texts) for view in self.store.views.all()]
+        return view_states(self.store)
+
+    def drop_views(self, instructions: Sequence[str]) -> None:
+        """Remove the views of some instructions, with vectors, words and files: all of them or none.
+
+        Raises:
+            UsageError: the base view is among them.
+            InputError: there is no such view.
+            IndexLockedError: another process writes to this index.
+        """
+        dropped = views_of(self.store, instructions)
+        if dropped:
+            with self._writing("drop"):
+                drop_views(self.store, self.path, dropped)
+            self._open_views.forget(dropped)
 
     def status(self) -> IndexStatus:
         """Return what the index holds, and how its last runs went."""
-        runs = self.store.runs.last(5)
-        indexing = next((run for run in self.store.runs.last(1000) if run.command == "index"), None)
-        bad = [] if indexing is None else [asdict(row) for row in self.store.runs.quarantined(indexing.run_id)]
-        encoder = self.store.settings.get(ENCODER)
-        return IndexStatus(
-            path=str(self.path),
-            encoder=encoder if isinstance(encoder, dict) else {},
-            documents=len(self.store.documents),
-            texts=len(self.store.documents.live_contents()),
-            size_bytes=sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
-            views=self.views(),
-            runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in runs],
-            quarantined=bad,
-        )
+        return index_status(self.store, self.path)
 
     def close(self) -> None:
         """Close the database."""
         if self._store is not None:
             self._store.close()
-        self._store = None
-        self._searchers.clear()
+        self._store = self._views = None
 
     def __enter__(self) -> Self:
         return self
@@ -316,14 +314,8 @@ class Index:
                 self._open(create=command == "index")
             if command == "index" and self.store.settings.get(ENCODER) is None:
                 self._adopt()
-            run_id = self.store.runs.start(command, versions())
-            try:
+            with recorded(self.store, command) as run_id:
                 yield run_id
-            except BaseException as error:
-                stopped = isinstance(error, KeyboardInterrupt)
-                self.store.runs.finish(run_id, "interrupted" if stopped else "failed")
-                raise
-            self.store.runs.finish(run_id, "partial" if self.store.runs.quarantined(run_id) else "finished")
 
     def _adopt(self) -> None:
         """Make the encoder at hand the index's own."""
@@ -332,42 +324,3 @@ class Index:
 
             self._given = load_encoder(device=self._device)
         self.store.settings.set(ENCODER, encoding.describe(self._given))
-
-    def _keep(self, view: View, content_ids: Sequence[int], encoded: Encoded) -> None:
-        with self.store.transaction():
-            self.store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
-
-    def _build_generations(self, views: Iterable[View], index_type: IndexType) -> None:
-        """Build the FAISS index of every view that has outgrown its own."""
-        for view in views:
-            if needs_generation(self.store, view):
-                build_generation(self.store, view, self.path, index_type)
-
-    def _view_status(self, view: View, texts: int) -> ViewStatus:
-        generation = self.store.generations.active(view.view_id)
-        vectors = self.store.vectors
-        key = view.key
-        return ViewStatus(
-            view=view.view_id,
-            instruction=key.instruction,
-            pooling=key.pooling,
-            steps=key.steps,
-            look_ahead=key.look_ahead,
-            dtype=key.dtype,
-            dim=key.dim,
-            vectors=vectors.count(view.view_id),
-            coverage=round(vectors.count_live(view.view_id) / texts, 4) if texts else 1.0,
-            generation=generation.generation_id if generation else None,
-            factory=generation.factory if generation else None,
-            recall=generation.recall if generation else None,
-            tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
-            last_used=view.last_used,
-        )
-
-
-def versions() -> dict[str, JSON]:
-    """Return what a run was made with."""
-    packages: dict[str, Any] = {name: version(name) for name in ("retriever", "numpy")}
-    loaded = [name for name in ("torch", "transformers", "faiss") if name in sys.modules]
-    packages |= {name: getattr(sys.modules[name], "__version__", "") for name in loaded}
-    return {"python": platform.python_version(), **packages}

@@ -143,6 +143,15 @@ class Connections:
             self.rows("ROLLBACK")
 
     @contextmanager
+    def impatient(self) -> Iterator[None]:
+        """Let the block's statements wait for nobody's transaction."""
+        self.rows("PRAGMA busy_timeout = 0")
+        try:
+            yield
+        finally:
+            self.rows(f"PRAGMA busy_timeout = {round(1000 * BUSY_SECONDS)}")
+
+    @contextmanager
     def writing(self, *, data: bool = True) -> Iterator[None]:
         """Run the block in the transaction this thread is in, or else in one of its own.
 

@@ -141,6 +141,18 @@ def m004_clusterings(db: Database) -> None:
     )
 
 
+@MIGRATIONS()
+def m005_lazy_views(db: Database) -> None:
+    """Whether only searches fill a view. Of the views there are, those are that have no FAISS file."""
+    db.executescript(
+        """
+        ALTER TABLE views ADD COLUMN lazy INTEGER NOT NULL DEFAULT 0;
+        UPDATE views SET lazy = 1 WHERE instruction != ''
+            AND NOT EXISTS (SELECT 1 FROM generations WHERE generations.view_id = views.view_id);
+        """
+    )
+
+
 def newer_steps(db: Database) -> set[str]:
     """Return the steps recorded in a database that this version does not know."""
     ours = {step.name for step in MIGRATIONS.pending(Database(memory=True))}

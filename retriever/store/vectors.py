@@ -201,6 +201,10 @@ class Vectors:
             (view_id,),
         )
 
+    def bytes_each(self, dim: int) -> int:
+        """Return the bytes of a stored vector, without its words and SQLite's own."""
+        return dim * _STORED.itemsize
+
     def last_id(self, view_id: int) -> int:
         """Return the view's largest vector id, 0 if it has none."""
         return self._db.number("SELECT MAX(vector_id) FROM vectors WHERE view_id = ?", (view_id,))

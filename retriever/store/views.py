@@ -1,5 +1,6 @@
 """Views: one embedding of the corpus each, told apart by encoder, instruction and all else that moves a vector."""
 
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -7,6 +8,10 @@ from retriever.core.errors import RetrieverError
 from retriever.store.connection import Connections, utc_now
 
 _COLUMNS = "fingerprint, instruction, pooling, steps, look_ahead, dtype, dim"
+_STORED = f"view_id, created, last_used, lazy, {_COLUMNS}"
+_BY_KEY = (
+    "fingerprint = ? AND instruction = ? AND pooling = ? AND steps IS ? AND look_ahead IS ? AND dtype = ? AND dim = ?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,21 @@ class ViewKey:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A stored view; times are ISO 8601 in UTC."""
+    """A stored view.
+
+    Attributes:
+        view_id: its id.
+        key: what makes it.
+        created: ISO 8601 in UTC.
+        last_used: likewise.
+        lazy: whether searches alone filled it; nobody asked for the whole view.
+    """
 
     view_id: int
     key: ViewKey
     created: str
     last_used: str
+    lazy: bool = False
 
 
 class Views:
@@ -53,17 +67,24 @@ class Views:
     def __init__(self, connections: Connections) -> None:
         self._db = connections
 
-    def ensure(self, key: ViewKey) -> View:
-        """Return the view of this key, made now if there is none."""
+    def ensure(self, key: ViewKey, *, lazy: bool = False) -> View:
+        """Return the view of this key, made now if there is none.
+
+        Args:
+            key: what makes the view.
+            lazy: whether a search asks, which wants a few vectors; whoever else asks wants the whole view.
+        """
         found = self.find(key)
-        if found is None:
-            with self._db.writing():
+        if found is None or (found.lazy and not lazy):
+            with self._db.writing(data=found is None):
                 now = utc_now()
                 self._db.write(
-                    f"INSERT INTO views ({_COLUMNS}, created, last_used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                    f"INSERT INTO views ({_COLUMNS}, created, last_used, lazy) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
                     "ON CONFLICT DO NOTHING",
-                    (*astuple(key), now, now),
+                    (*astuple(key), now, now, lazy),
                 )
+                if not lazy:
+                    self._db.write(f"UPDATE views SET lazy = 0 WHERE {_BY_KEY}", astuple(key))
             found = self.find(key)
         if found is None:
             raise RetrieverError(f"The view {key.instruction!r} was dropped while it was made.", hint="Run it again.")
@@ -71,21 +92,17 @@ class Views:
 
     def find(self, key: ViewKey) -> View | None:
         """Return the view of this key, or None."""
-        row = self._db.row(
-            f"SELECT view_id, created, last_used, {_COLUMNS} FROM views WHERE fingerprint = ? AND instruction = ? "
-            "AND pooling = ? AND steps IS ? AND look_ahead IS ? AND dtype = ? AND dim = ?",
-            astuple(key),
-        )
+        row = self._db.row(f"SELECT {_STORED} FROM views WHERE {_BY_KEY}", astuple(key))
         return None if row is None else _view(row)
 
     def all(self) -> list[View]:
         """Return every view, oldest first."""
-        rows = self._db.rows(f"SELECT view_id, created, last_used, {_COLUMNS} FROM views ORDER BY view_id")
+        rows = self._db.rows(f"SELECT {_STORED} FROM views ORDER BY view_id")
         return [_view(row) for row in rows]
 
     def touch(self, view_id: int) -> None:
-        """Note that the view was used now."""
-        with self._db.writing(data=False):
+        """Note that the view was used now, unless another process is writing or nobody may: no search fails for it."""
+        with suppress(RetrieverError), self._db.impatient(), self._db.writing(data=False):
             self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
 
     def drop(self, view_id: int) -> None:
@@ -96,5 +113,5 @@ class Views:
 
 
 def _view(row: tuple[Any, ...]) -> View:
-    view_id, created, last_used, *key = row
-    return View(view_id, ViewKey(*key), created, last_used)
+    view_id, created, last_used, lazy, *key = row
+    return View(view_id, ViewKey(*key), created, last_used, bool(lazy))

@@ -34,6 +34,7 @@ def counts(ran):
         (["status"], "schema_version path encoder documents texts size_bytes views runs quarantined"),
         (["delete", "r1", "r9"], "schema_version deleted missing"),
         (["compact"], "schema_version generations"),
+        (["views"], "schema_version views"),
     ],
 )
 def test_json_is_one_document_on_stdout_and_nothing_else(indexed, argv, keys):

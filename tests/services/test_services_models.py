@@ -12,7 +12,7 @@ from retriever import load_encoder, open_index
 from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError, RetrieverError, UsageError
 from retriever.encoders import catalog
 from retriever.services import models
-from retriever.services.workspace import ENCODER
+from retriever.services.index_status import ENCODER
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]
 

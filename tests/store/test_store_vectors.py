@@ -133,7 +133,7 @@ def test_the_database_itself_refuses_a_key_twice(store):
     store.views.ensure(BASE)
     with pytest.raises(RetrieverError, match="UNIQUE"):
         store._db.write(
-            "INSERT INTO views SELECT 99, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, '', '' "
+            "INSERT INTO views SELECT 99, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, '', '', 0 "
             "FROM views"
         )
 

@@ -1,0 +1,63 @@
+"""What an index holds, told from its database alone: no model is loaded and no FAISS file opened."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from retriever.services.results import IndexStatus, ViewStatus
+from retriever.store.database import Store
+from retriever.store.views import View
+
+ENCODER = "encoder"
+"""The setting that describes the encoder an index was made with."""
+
+_RUNS = 5
+
+
+def index_status(store: Store, folder: Path) -> IndexStatus:
+    """Return what the index in a folder holds, and how its last runs went."""
+    indexing = next((run for run in store.runs.last(1000) if run.command == "index"), None)
+    bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
+    encoder = store.settings.get(ENCODER)
+    return IndexStatus(
+        path=str(folder),
+        encoder=encoder if isinstance(encoder, dict) else {},
+        documents=len(store.documents),
+        texts=len(store.documents.live_contents()),
+        size_bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
+        views=view_states(store),
+        runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in store.runs.last(_RUNS)],
+        quarantined=bad,
+    )
+
+
+def view_states(store: Store) -> list[ViewStatus]:
+    """Return the state of every view, oldest first."""
+    texts = len(store.documents.live_contents())
+    encoder = store.settings.get(ENCODER)
+    name = str(encoder.get("name") or "") if isinstance(encoder, dict) else ""
+    return [_state(store, view, texts, name) for view in store.views.all()]
+
+
+def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:
+    generation = store.generations.active(view.view_id)
+    vectors = store.vectors
+    key = view.key
+    return ViewStatus(
+        view=view.view_id,
+        instruction=key.instruction,
+        encoder=encoder or key.fingerprint[:12],
+        pooling=key.pooling,
+        steps=key.steps,
+        look_ahead=key.look_ahead,
+        dtype=key.dtype,
+        dim=key.dim,
+        vectors=(stored := vectors.count(view.view_id)),
+        bytes=stored * vectors.bytes_each(key.dim),
+        coverage=round(vectors.count_live(view.view_id) / texts, 4) if texts else 1.0,
+        lazy=view.lazy,
+        generation=generation.generation_id if generation else None,
+        factory=generation.factory if generation else None,
+        recall=generation.recall if generation else None,
+        tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
+        last_used=view.last_used,
+    )

@@ -1,0 +1,56 @@
+"""The views of one open index: what searches them, when they were used, and what lazy searches add to them."""
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from retriever.core.types import Encoded
+from retriever.services.results import SearchResult
+from retriever.services.view_search import ViewSearcher
+from retriever.store.database import Store
+from retriever.store.views import View
+
+NOTED_EVERY = 3600.0
+"""Seconds between two notes of a view's last use."""
+
+
+class OpenViews:
+    """The views of an open index.
+
+    Args:
+        store: the index's database.
+        folder: the index's folder.
+        device: where to search.
+    """
+
+    def __init__(self, store: Store, folder: Path, *, device: str) -> None:
+        self._store = store
+        self._folder = folder
+        self._device = device
+        self._searchers: dict[int, ViewSearcher] = {}
+        self._noted: dict[int, float] = {}
+
+    def searcher(self, view: View) -> ViewSearcher:
+        """Return the searcher of a view, with its FAISS index opened once."""
+        if view.view_id not in self._searchers:
+            self._searchers[view.view_id] = ViewSearcher(self._store, view, self._folder, device=self._device)
+        return self._searchers[view.view_id]
+
+    def forget(self, views: Iterable[View]) -> None:
+        """Let go of views that are dropped."""
+        for view in views:
+            self._searchers.pop(view.view_id, None)
+
+    def keep(self, view: View, content_ids: Sequence[int], encoded: Encoded) -> None:
+        """Store what a lazy search has read."""
+        with self._store.transaction():
+            self._store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
+            self._store.views.touch(view.view_id)
+
+    def note_use(self, results: Iterable[SearchResult]) -> None:
+        """Note that views were searched, each once an hour: a search should not have to write."""
+        now = time.monotonic()
+        for view_id in {one.view for one in results if one.view is not None}:
+            if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
+                self._noted[view_id] = now
+                self._store.views.touch(view_id)

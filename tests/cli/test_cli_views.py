@@ -1,0 +1,51 @@
+import pytest
+
+PRODUCT = "Which product is it?"
+KEYS = (
+    "view instruction pooling steps look_ahead dtype dim vectors coverage generation factory recall tail last_used "
+    "encoder bytes lazy"
+).split()
+
+
+def test_views_as_json(indexed):
+    indexed("search", "kettle", "--instruction", "What mood?")
+    document = indexed("views", "--json").document
+    assert list(document) == ["schema_version", "views"]
+    assert [list(one) for one in document["views"]] == [KEYS] * 2
+    assert [(one["instruction"], one["lazy"], one["bytes"]) for one in document["views"]] == [
+        ("", False, 70),
+        ("What mood?", True, 70),
+    ]
+
+
+def test_what_a_person_reads(indexed):
+    indexed("search", "kettle", "--instruction", f"What mood? {'very ' * 20}")
+    head, base, mood = indexed("views").out.splitlines()
+    assert head.split() == "view instruction coverage filled vectors size last used encoder".split()
+    assert base.split()[:7] == "1 (base) 100% whole 5 70 B".split()
+    assert "What mood? very very very very very very very very very v..." in mood
+    assert "100%      by searches" in mood
+
+
+def test_completing_and_dropping(indexed):
+    document = indexed("views", "--complete", PRODUCT, "--complete", "What mood?", "--json").document
+    assert [(one["instruction"], one["coverage"], one["lazy"]) for one in document["views"]] == [
+        ("", 1.0, False),
+        (PRODUCT, 1.0, False),
+        ("What mood?", 1.0, False),
+    ]
+    document = indexed("views", "--drop", PRODUCT, "--json").document
+    assert [one["instruction"] for one in document["views"]] == ["", "What mood?"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says"),
+    [
+        (["--drop", PRODUCT], 1, f"There is no view of '{PRODUCT}'."),
+        (["--drop", ""], 2, "The base view cannot be dropped."),
+        (["--index", "gone"], 1, "There is no index at gone"),
+        (["--drop", PRODUCT, "--index", "gone"], 1, "There is no index at gone"),
+    ],
+)
+def test_what_cannot_be_done_says_why(indexed, argv, code, says):
+    assert indexed("views", *argv).failed_with(code, says)
