@@ -1,5 +1,6 @@
 """`retriever views`: the questions an index holds answers to, and what they take up."""
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,12 +8,15 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.core.errors import UsageError
 
 if TYPE_CHECKING:
     from retriever.services.results import IndexingReport, ViewStatus
 
 SCHEMA_VERSION = 1
 _LONGEST = 60  # characters of an instruction
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?b|)")
 
 
 def views(
@@ -23,10 +27,15 @@ def views(
     drop: Annotated[
         list[str] | None, typer.Option(help="Remove the view of this instruction with its vectors; repeatable.")
     ] = None,
+    limit: Annotated[
+        str | None, typer.Option(help="Most that vectors kept by searches alone may take: 500MB, 2GB, or none.")
+    ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """List the views of an index; complete some, drop others.
+    """List the views of an index; complete some, drop others, and limit what searches leave behind.
+
+    Beyond the limit the views used longest ago lose vectors first. The base view and completed views lose none.
 
     Example: retriever views --complete "What broke?" --drop "How do they feel?"
     """
@@ -37,16 +46,22 @@ def views(
     def progress(report: "IndexingReport") -> None:
         line.tell(f"{sum(report.embedded.values())} vectors, {report.tokens} tokens")
 
+    most = None if limit is None else _bytes(limit)
     with Index(index, device=device) as opened:
         opened.drop_views(drop or [])
         if complete:
             opened.complete(complete, progress=progress)
         line.close()
-        found = opened.views()
+        if limit is not None:
+            opened.lazy_limit = most
+        found, most = opened.views(), opened.lazy_limit
     if json:
-        output.document({"schema_version": SCHEMA_VERSION, "views": [asdict(one) for one in found]})
-    else:
-        _render(found)
+        views = [asdict(one) for one in found]
+        output.document({"schema_version": SCHEMA_VERSION, "lazy_limit": most, "views": views})
+        return
+    _render(found)
+    if most is not None:
+        output.say(f"Vectors kept by searches alone take at most {output.format_bytes(most)}.")
 
 
 def _render(found: list["ViewStatus"]) -> None:
@@ -66,6 +81,16 @@ def _render(found: list["ViewStatus"]) -> None:
             for one in found
         ],
     )
+
+
+def _bytes(size: str) -> int | None:
+    """Return the bytes of a size such as 2GB; None for none."""
+    if size.strip().lower() == "none":
+        return None
+    found = _SIZE.fullmatch(size.strip().lower())
+    if found is None:
+        raise UsageError(f"--limit is {size!r}.", hint="Give a size such as 500MB or 2GB, or none.")
+    return round(float(found[1]) * _UNITS[found[2]])
 
 
 def _short(text: str) -> str:

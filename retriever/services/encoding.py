@@ -95,6 +95,19 @@ def card(encoder: Encoder) -> dict[str, JSON]:
     }
 
 
+def described_encoder(description: Mapping[str, JSON], given: Encoder | None, *, device: str) -> Encoder:
+    """Return the encoder an index was made with: the given one if it is that, else loaded.
+
+    Raises:
+        EncoderMismatchError: the given one, or what the name loads today, is another.
+        EncoderError: none is given, and the index's has no name to load it by.
+    """
+    if given is None:
+        return load_described(description, device=device)
+    check_fingerprint(given, description)
+    return given
+
+
 def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> Encoder:
     """Load the encoder an index was made with.
 

@@ -58,7 +58,7 @@ def build_generation(store: Store, view: View, folder: Path, index_type: IndexTy
     target = folder / "views" / str(view.view_id)
     if not len(ids):
         store.generations.retire(view.view_id)
-        _forget_obsolete(store, view)
+        forget_obsolete(store, view)
         remove_other_generations(target, ())
         return None
     built = build_index(
@@ -87,12 +87,13 @@ def build_generation(store: Store, view: View, folder: Path, index_type: IndexTy
     )
     with store.transaction():
         generation = store.generations.activate(view.view_id, file)
-        _forget_obsolete(store, view)
+        forget_obsolete(store, view)
     remove_other_generations(target, {name})
     return generation
 
 
-def _forget_obsolete(store: Store, view: View) -> None:
+def forget_obsolete(store: Store, view: View) -> None:
+    """Drop the records of a view's files that serve it no longer."""
     for old in store.generations.obsolete():
         if old.view_id == view.view_id:
             store.generations.forget(old.generation_id)

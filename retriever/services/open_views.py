@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from retriever.core.errors import IndexLockedError
 from retriever.core.types import Encoded
 from retriever.services.results import SearchResult
 from retriever.services.view_search import ViewSearcher
+from retriever.services.view_upkeep import evict, lazy_limit
 from retriever.store.database import Store
+from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
 NOTED_EVERY = 3600.0
@@ -29,6 +33,7 @@ class OpenViews:
         self._device = device
         self._searchers: dict[int, ViewSearcher] = {}
         self._noted: dict[int, float] = {}
+        self._grown = False
 
     def searcher(self, view: View) -> ViewSearcher:
         """Return the searcher of a view, with its FAISS index opened once."""
@@ -46,6 +51,18 @@ class OpenViews:
         with self._store.transaction():
             self._store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
             self._store.views.touch(view.view_id)
+        self._grown = True
+
+    def shrink(self) -> None:
+        """Hold the limit of lazily filled views after a search that stored something.
+
+        While another process writes nothing is removed; a later search does it.
+        """
+        limit = lazy_limit(self._store) if self._grown else None
+        self._grown = False
+        if limit is not None and self._store.vectors.lazy_bytes() > limit:
+            with suppress(IndexLockedError), WriterLock(self._folder / LOCK_NAME):
+                evict(self._store, self._folder, limit)
 
     def note_use(self, results: Iterable[SearchResult]) -> None:
         """Note that views were searched, each once an hour: a search should not have to write."""

@@ -1,6 +1,6 @@
-"""Giving space back: views that are dropped. Rows go in a transaction first, files after it.
+"""Giving space back: deleted texts, dropped views, and vectors that searches left behind beyond a limit.
 
-The caller holds the writer's lock.
+Rows go in a transaction first, files after it. The caller holds the writer's lock.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,24 @@ from pathlib import Path
 
 from retriever.core.errors import InputError, UsageError
 from retriever.index.generations import remove_other_generations
+from retriever.services.generations import IndexType, build_generation, forget_obsolete
 from retriever.store.database import Store
 from retriever.store.views import View
+
+LAZY_LIMIT = "lazy_limit"
+"""The setting that holds the limit of lazily filled views."""
+
+KEPT = 0.9  # of the limit, so that not every search beyond it has to remove something
+
+
+def compact(store: Store, folder: Path, index_type: IndexType) -> list[int]:
+    """Drop what deleted documents left behind, rebuild every view's FAISS index; return the new generations."""
+    with store.transaction():
+        store.documents.collect_garbage()
+    built = [build_generation(store, view, folder, index_type) for view in store.views.all()]
+    clear_dropped(store, folder)
+    store.vacuum()
+    return [generation.generation_id for generation in built if generation]
 
 
 def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
@@ -36,6 +52,50 @@ def drop_views(store: Store, folder: Path, views: Iterable[View]) -> None:
         for view in views:
             store.views.drop(view.view_id)
     clear_dropped(store, folder)
+
+
+def lazy_limit(store: Store) -> int | None:
+    """Return the most bytes that vectors of lazily filled views may take, or None for no limit."""
+    limit = store.settings.get(LAZY_LIMIT)
+    return limit if isinstance(limit, int) else None
+
+
+def set_lazy_limit(store: Store, folder: Path, limit: int | None) -> None:
+    """Set the most bytes that vectors of lazily filled views may take, and remove what is over it.
+
+    Raises:
+        UsageError: it is below 0.
+    """
+    if limit is not None and limit < 0:
+        raise UsageError(f"The limit is {limit} bytes.", hint="Give at least 0, or none.")
+    store.settings.set(LAZY_LIMIT, limit)
+    if limit is not None:
+        evict(store, folder, limit)
+
+
+def evict(store: Store, folder: Path, limit: int) -> None:
+    """Remove vectors of lazily filled views until they take nine tenths of a limit, where they are over it.
+
+    The views used longest ago lose theirs first, and of a view those stored first. The base view and views that
+    somebody asked for lose none.
+    """
+    excess = store.vectors.lazy_bytes() - limit
+    if excess <= 0:
+        return
+    excess += round((1 - KEPT) * limit)
+    shrunk: list[View] = []
+    with store.transaction():
+        for view in sorted(store.views.all(), key=lambda one: (one.last_used, one.view_id)):
+            if view.lazy and excess > 0:
+                each = store.vectors.bytes_each(view.key.dim)
+                count = min(store.vectors.count(view.view_id), -(-excess // each))
+                store.vectors.remove_oldest(view.view_id, count)
+                store.generations.retire(view.view_id)
+                excess -= count * each
+                shrunk.append(view)
+    for view in shrunk:
+        remove_other_generations(folder / "views" / str(view.view_id), ())
+        forget_obsolete(store, view)
 
 
 def clear_dropped(store: Store, folder: Path) -> None:

@@ -10,7 +10,7 @@ from retriever.core.errors import IndexNotFoundError, InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import BadRow, Document
 from retriever.services import encoding
-from retriever.services.generations import IndexType, build_generation, build_outgrown
+from retriever.services.generations import IndexType, build_outgrown
 from retriever.services.index_status import ENCODER, index_status, view_states
 from retriever.services.indexing import Indexer, IndexingOptions, Progress
 from retriever.services.open_views import OpenViews
@@ -18,10 +18,10 @@ from retriever.services.results import IndexingReport, IndexStatus, Mode, Search
 from retriever.services.run_record import recorded
 from retriever.services.searching import Searcher, SearchRequest
 from retriever.services.view_search import ViewSearcher
-from retriever.services.view_upkeep import clear_dropped, drop_views, views_of
+from retriever.services.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.database import Store
 from retriever.store.filters import parse_filter
-from retriever.store.lock import WriterLock
+from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from retriever.services.saved_clusterings import SavedClustering
 
 DATABASE = "corpus.sqlite3"
-LOCK = "writer.lock"
 
 
 class Index:
@@ -79,11 +78,7 @@ class Index:
             description = self.store.settings.get(ENCODER)
             if not isinstance(description, dict):
                 raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-            if self._given is None:
-                self._encoder = encoding.load_described(description, device=self._device)
-            else:
-                encoding.check_fingerprint(self._given, description)
-                self._encoder = self._given
+            self._encoder = encoding.described_encoder(description, self._given, device=self._device)
         return self._encoder
 
     def add(
@@ -170,6 +165,7 @@ class Index:
         for results in Searcher(self.store, lambda: self.encoder, views.searcher, views.keep).search(request):
             views.note_use(results)
             yield results
+        views.shrink()
 
     def searcher(self, view: View) -> ViewSearcher:
         """Return the searcher of a view, with its FAISS index opened once."""
@@ -256,13 +252,7 @@ class Index:
     def compact(self, index_type: IndexType | None = None) -> list[int]:
         """Drop what deleted documents left behind, rebuild every view's FAISS index; return the new generations."""
         with self._writing("compact"):
-            with self.store.transaction():
-                self.store.documents.collect_garbage()
-            chosen = index_type or IndexType()
-            built = [build_generation(self.store, view, self.path, chosen) for view in self.store.views.all()]
-            clear_dropped(self.store, self.path)
-            self.store.vacuum()
-        return [generation.generation_id for generation in built if generation]
+            return compact(self.store, self.path, index_type or IndexType())
 
     def views(self) -> list[ViewStatus]:
         """Return the state of every view."""
@@ -281,6 +271,16 @@ class Index:
             with self._writing("drop"):
                 drop_views(self.store, self.path, dropped)
             self._open_views.forget(dropped)
+
+    @property
+    def lazy_limit(self) -> int | None:
+        """The most bytes that vectors of lazily filled views may take; None for no limit. Setting it removes excess."""
+        return lazy_limit(self.store)
+
+    @lazy_limit.setter
+    def lazy_limit(self, limit: int | None) -> None:
+        with self._writing("limit"):
+            set_lazy_limit(self.store, self.path, limit)
 
     def status(self) -> IndexStatus:
         """Return what the index holds, and how its last runs went."""
@@ -309,7 +309,7 @@ class Index:
         """Hold the writer's lock over a recorded run; a new index gets its database and encoder first."""
         if command != "index" and not self._database.exists():
             raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
-        with WriterLock(self.path / LOCK):
+        with WriterLock(self.path / LOCK_NAME):
             if self._store is None:
                 self._open(create=command == "index")
             if command == "index" and self.store.settings.get(ENCODER) is None:

@@ -32,6 +32,10 @@ class LockHolder:
         return cls(os.getpid(), socket.gethostname(), command, utc_now())
 
 
+LOCK_NAME = "writer.lock"
+"""The lock's name inside an index's folder."""
+
+
 class WriterLock:
     """A context manager that one process at a time can enter; it never waits.
 

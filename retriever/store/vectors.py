@@ -201,6 +201,23 @@ class Vectors:
             (view_id,),
         )
 
+    def lazy_bytes(self) -> int:
+        """Return the bytes of all vectors in lazily filled views, without words and SQLite's own."""
+        numbers = self._db.number(
+            "SELECT SUM(dim * (SELECT COUNT(*) FROM vectors WHERE vectors.view_id = views.view_id)) FROM views "
+            "WHERE lazy"
+        )
+        return self.bytes_each(numbers)
+
+    def remove_oldest(self, view_id: int, count: int) -> None:
+        """Remove the vectors of a view that were stored first. A generation that covers them must go with them."""
+        with self._db.writing():
+            self._db.write(
+                "DELETE FROM vectors WHERE vector_id IN "
+                "(SELECT vector_id FROM vectors WHERE view_id = ? ORDER BY vector_id LIMIT ?)",
+                (view_id, count),
+            )
+
     def bytes_each(self, dim: int) -> int:
         """Return the bytes of a stored vector, without its words and SQLite's own."""
         return dim * _STORED.itemsize

@@ -10,7 +10,7 @@ KEYS = (
 def test_views_as_json(indexed):
     indexed("search", "kettle", "--instruction", "What mood?")
     document = indexed("views", "--json").document
-    assert list(document) == ["schema_version", "views"]
+    assert list(document) == ["schema_version", "lazy_limit", "views"]
     assert [list(one) for one in document["views"]] == [KEYS] * 2
     assert [(one["instruction"], one["lazy"], one["bytes"]) for one in document["views"]] == [
         ("", False, 70),
@@ -38,11 +38,27 @@ def test_completing_and_dropping(indexed):
     assert [one["instruction"] for one in document["views"]] == ["", "What mood?"]
 
 
+@pytest.mark.parametrize(("given", "limit"), [("2GB", 2 * 10**9), ("1.5 kB", 1500), ("70", 70), ("none", None)])
+def test_a_limit_is_set_and_shown(indexed, given, limit):
+    assert indexed("views", "--limit", given, "--json").document["lazy_limit"] == limit
+    assert indexed("views", "--json").document["lazy_limit"] == limit
+
+
+def test_a_limit_removes_what_is_over_it_and_says_what_it_is(indexed):
+    indexed("search", "kettle", "--instruction", "What mood?")
+    ran = indexed("views", "--limit", "50")
+    assert "Vectors kept by searches alone take at most 50 B." in ran.err
+    assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [["1", "(base)"], ["2", "What"]]
+    assert [one["vectors"] for one in indexed("views", "--json").document["views"]] == [5, 3]
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "says"),
     [
         (["--drop", PRODUCT], 1, f"There is no view of '{PRODUCT}'."),
         (["--drop", ""], 2, "The base view cannot be dropped."),
+        (["--limit", "much"], 2, "--limit is 'much'."),
+        (["--limit", "-5"], 2, "--limit is '-5'."),
         (["--index", "gone"], 1, "There is no index at gone"),
         (["--drop", PRODUCT, "--index", "gone"], 1, "There is no index at gone"),
     ],

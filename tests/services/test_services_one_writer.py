@@ -9,7 +9,8 @@ from services_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, docu
 from retriever.core.errors import IndexLockedError
 from retriever.core.types import Document
 from retriever.services import view_search
-from retriever.services.workspace import LOCK, Index
+from retriever.services.workspace import Index
+from retriever.store.lock import LOCK_NAME
 
 HOLD = """
 import sys
@@ -25,7 +26,7 @@ with WriterLock(Path(sys.argv[1])):
 def other_writer(index, path):
     """Another process that is writing; the index holds two documents."""
     index.add(documents("toy sad", "lamp love"))
-    command = [sys.executable, "-c", HOLD, str(path / LOCK)]
+    command = [sys.executable, "-c", HOLD, str(path / LOCK_NAME)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         yield process

@@ -2,14 +2,14 @@ import sqlite3
 import time
 
 import pytest
-from services_fakes import FAULT, MOOD, PRODUCT, FakeEncoder, documents, found
+from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents, found
 
 from retriever.core.errors import IndexLockedError, InputError, UsageError
 from retriever.core.types import Document
 from retriever.services import searching, view_upkeep
-from retriever.services.workspace import DATABASE, LOCK, Index
+from retriever.services.workspace import DATABASE, Index
 from retriever.store.connection import BUSY_SECONDS
-from retriever.store.lock import WriterLock
+from retriever.store.lock import LOCK_NAME, WriterLock
 
 TEXTS = ("toy sad slow", "lamp love hot", "mug hate loud")
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_dropped_drops_nothing(full, asked, error, says):
 
 
 def test_nothing_is_dropped_while_another_writes(full):
-    with WriterLock(full.path / LOCK), pytest.raises(IndexLockedError):
+    with WriterLock(full.path / LOCK_NAME), pytest.raises(IndexLockedError):
         full.drop_views([MOOD])
     assert len(full.views()) == 2
 
@@ -158,3 +158,123 @@ def test_views_of_an_older_index_are_lazy_where_they_have_no_file(full, path, mo
         raw.execute("DELETE FROM _sqlite_migrations WHERE name = 'm005_lazy_views'")
     raw.close()
     assert [(view.instruction, view.lazy) for view in full.views()] == [("", False), (MOOD, False), (FAULT, True)]
+
+
+EACH = 16 * 2
+"""Bytes of a vector."""
+
+
+@pytest.fixture
+def many(path, monkeypatch):
+    """Six texts, of which a lazy search reads two."""
+    monkeypatch.setattr(searching, "CANDIDATES", 1)
+    with Index(path, encoder=FakeEncoder()) as index:
+        products, moods = KEYWORDS[PRODUCT][:6], KEYWORDS[MOOD][:6]
+        index.add([Document(word, f"{word} {mood}") for word, mood in zip(products, moods, strict=True)])
+        yield index
+
+
+def ask(index, product, instruction):
+    """Search so that the texts of the product and of the next one are read."""
+    following = KEYWORDS[instruction][(KEYWORDS[PRODUCT].index(product) + 1) % 6]  # stands where that product does
+    return index.search(f"{product} {following}", instruction=instruction, k=1, mode="dense")
+
+
+def held(index):
+    return {view.instruction: view.vectors for view in index.views()}
+
+
+def stored(index, instruction):
+    """The ids of documents with a vector in a view, in the order they were stored."""
+    rows = index.store._db.rows(
+        "SELECT id FROM vectors JOIN views USING (view_id) JOIN documents USING (content_id) WHERE instruction = ? "
+        "ORDER BY vector_id",
+        (instruction,),
+    )
+    return [row[0] for row in rows]
+
+
+def test_without_a_limit_everything_stays(many):
+    for product in KEYWORDS[PRODUCT][:6]:
+        ask(many, product, MOOD)
+        ask(many, product, FAULT)
+    assert many.lazy_limit is None
+    assert held(many) == {"": 6, MOOD: 6, FAULT: 6}
+
+
+def test_the_view_used_longest_ago_loses_its_vectors_first(many):
+    for instruction in (MOOD, FAULT):
+        for product in ("toy", "lamp", "knife"):
+            ask(many, product, instruction)
+    before = held(many)
+    assert before == {"": 6, MOOD: 4, FAULT: 4}
+    order = stored(many, MOOD)
+    many.lazy_limit = (before[FAULT] + 2) * EACH
+    kept = (before[FAULT] + 2) * 9 // 10
+    assert held(many) == {"": 6, MOOD: kept - before[FAULT], FAULT: before[FAULT]}
+    assert stored(many, MOOD) == order[before[FAULT] - kept :]
+
+
+def test_the_limit_is_held_after_every_lazy_search(many):
+    many.lazy_limit = 4 * EACH
+    for product in KEYWORDS[PRODUCT][:6]:
+        for instruction in (MOOD, FAULT):
+            answer = ask(many, product, instruction)
+            assert answer.hits[0].score is not None
+            assert sum(held(many).values()) <= 6 + 4
+    assert held(many)[FAULT] >= 2
+
+
+def test_what_was_removed_is_read_again(many):
+    first = ask(many, "toy", MOOD)
+    many.lazy_limit = 0
+    assert held(many) == {"": 6, MOOD: 0}
+    many.encoder.forget()
+    again = ask(many, "toy", MOOD)
+    assert (again.path, again.hits) == ("lazy", first.hits)
+    assert len(many.encoder.read) == 2
+    assert held(many) == {"": 6, MOOD: 0}
+
+
+def test_base_and_completed_views_lose_nothing(many):
+    ask(many, "toy", FAULT)
+    many.complete([MOOD])
+    many.lazy_limit = 0
+    assert held(many) == {"": 6, FAULT: 0, MOOD: 6}
+    ask(many, "toy", FAULT)
+    assert held(many) == {"": 6, FAULT: 0, MOOD: 6}
+    many.complete([FAULT])
+    assert held(many) == {"": 6, FAULT: 6, MOOD: 6}
+
+
+def test_a_compacted_view_that_shrinks_loses_its_file_and_answers_right(many):
+    for product in ("toy", "lamp", "knife"):
+        ask(many, product, MOOD)
+    many.compact()
+    assert files(many) == ["1", "2"]
+    expected = found(ask(many, "toy", MOOD))
+    many.lazy_limit = 2 * EACH
+    assert held(many)[MOOD] == 1
+    assert files(many) == ["1"]
+    assert many.store.generations.obsolete() == []
+    many.lazy_limit = None
+    assert found(ask(many, "toy", MOOD)) == expected
+    for product in KEYWORDS[PRODUCT][:6]:
+        ask(many, product, MOOD)
+    result = many.search("toy", instruction=MOOD, mode="dense")
+    assert (result.path, sorted(hit.document.id for hit in result.hits)) == ("complete", sorted(KEYWORDS[PRODUCT][:6]))
+
+
+def test_nothing_is_removed_while_another_writes(many):
+    many.lazy_limit = 0
+    with WriterLock(many.path / LOCK_NAME):
+        assert ask(many, "toy", MOOD).hits
+    assert held(many)[MOOD] == 2
+    ask(many, "lamp", MOOD)
+    assert held(many)[MOOD] == 0
+
+
+def test_a_limit_below_nothing_is_refused(many):
+    with pytest.raises(UsageError, match="-1 bytes"):
+        many.lazy_limit = -1
+    assert many.lazy_limit is None
