@@ -1,5 +1,6 @@
 """`retriever search`: a query and an instruction in, documents out."""
 
+import math
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -71,13 +72,18 @@ def _render(results: list["SearchResult"]) -> None:
         if len(results) > 1:
             output.result(output.style(output.printable(one.query), "cyan"))
         for rank, hit in enumerate(one.hits, start=1):
-            score = "     " if hit.score is None else f"{hit.score:.3f}"
+            score = ("     " if hit.score is None else f"{hit.score:.3f}") + _percentile(hit.percentile)
             words = f"  [{output.printable(', '.join(hit.words))}]" if hit.words else ""
             output.result(f"{rank:3}  {score}  {output.style(output.printable(hit.document.id), 'green')}{words}")
             output.result(f"            {_snippet(hit.document.text)}")
         if not one.hits:
             output.result("Nothing found.")
         output.say(f"{one.mode} search, {one.path} view, {one.took_ms:.0f} ms")
+
+
+def _percentile(value: float | None) -> str:
+    """Return how many random pairs are less alike, with no more said than is known: 99.99 is not 100."""
+    return "" if value is None else f"  {math.floor(10 * value) / 10:4.1f} %"
 
 
 def _snippet(text: str) -> str:

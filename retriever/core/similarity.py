@@ -7,6 +7,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from retriever.core.types import Embeddings, Ids, Neighbours
 
+LEVELS = np.concatenate([np.linspace(0, 0.99, 199), 1 - np.geomspace(1e-2, 1e-4, 101)[1:]])
+"""Shares of random pairs at which a distribution of cosines is kept, (299,): closer together where it matters."""
+
+
+def pair_quantiles(vectors: Embeddings) -> NDArray[np.float32]:
+    """Return the cosines (299,) that the share `LEVELS` of all pairs of different rows (n, dim) lie below; n from 2."""
+    first, second = np.triu_indices(len(vectors), k=1)
+    return np.asarray(np.quantile((vectors @ vectors.T)[first, second], LEVELS), dtype=np.float32)
+
+
+def percentile(cosine: float, quantiles: NDArray[np.float32]) -> float:
+    """Return the percentage of pairs that are less alike than a cosine, 0 to 99.99.
+
+    Args:
+        cosine: of two vectors.
+        quantiles: from `pair_quantiles`.
+    """
+    above = int(np.searchsorted(quantiles, cosine))
+    if above == 0:
+        return 0.0
+    if above == len(LEVELS):
+        return 100 * float(LEVELS[-1])
+    low, high = float(quantiles[above - 1]), float(quantiles[above])
+    return 100 * float(np.interp(cosine, [low, high], LEVELS[above - 1 : above + 1]))
+
 
 def normalise(vectors: ArrayLike) -> Embeddings:
     """Return the (n, dim) rows as float32 of length 1; a zero row stays zero."""

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from retriever.core.errors import IndexLockedError
 from retriever.core.types import Encoded
 from retriever.services.results import SearchResult
+from retriever.services.similarities import Calibration
 from retriever.services.view_search import ViewSearcher
 from retriever.services.view_upkeep import evict, lazy_limit
 from retriever.store.database import Store
@@ -20,6 +22,9 @@ NOTED_EVERY = 3600.0
 
 class OpenViews:
     """The views of an open index.
+
+    Attributes:
+        calibration: what their scores mean.
 
     Args:
         store: the index's database.
@@ -34,6 +39,7 @@ class OpenViews:
         self._searchers: dict[int, ViewSearcher] = {}
         self._noted: dict[int, float] = {}
         self._grown = False
+        self.calibration = Calibration(store)
 
     def searcher(self, view: View) -> ViewSearcher:
         """Return the searcher of a view, with its FAISS index opened once."""
@@ -70,4 +76,4 @@ class OpenViews:
         for view_id in {one.view for one in results if one.view is not None}:
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now
-                self._store.views.touch(view_id)
+                self._store.in_passing(partial(self._store.views.touch, view_id))

@@ -21,12 +21,15 @@ class Hit:
         score: cosine with the query under the instruction; None where it was found by words alone.
         fused: what the order follows: the cosine, the lexical score, or their fused ranks.
         words: what the model answered to the instruction for this document.
+        percentile: of random pairs of the view's documents, how many in a hundred are less alike than query and hit;
+            None where there is no score or the view has few vectors.
     """
 
     document: Document
     score: float | None
     fused: float
     words: Sequence[str] = ()
+    percentile: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class SearchResult:
                     "text": hit.document.text,
                     "metadata": dict(hit.document.metadata),
                     "words": list(hit.words),
+                    "percentile": None if hit.percentile is None else round(hit.percentile, 2),
                 }
                 for rank, hit in enumerate(self.hits, start=1)
             ],

@@ -164,7 +164,7 @@ class Index:
         views = self._open_views
         for results in Searcher(self.store, lambda: self.encoder, views.searcher, views.keep).search(request):
             views.note_use(results)
-            yield results
+            yield [views.calibration.rated(one) for one in results]
         views.shrink()
 
     def searcher(self, view: View) -> ViewSearcher:

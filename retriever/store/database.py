@@ -2,13 +2,14 @@
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from types import TracebackType
 
 from sqlite_utils import Database
 
-from retriever.core.errors import IndexDamagedError, IndexNotFoundError, SchemaError
+from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
 from retriever.store.clusterings import Clusterings
 from retriever.store.connection import Connections, connect, explain
 from retriever.store.documents import Documents
@@ -16,6 +17,7 @@ from retriever.store.generations import Generations
 from retriever.store.migrations import MIGRATIONS, newer_steps
 from retriever.store.runs import Runs
 from retriever.store.settings import Settings
+from retriever.store.similarities import SimilarityTable
 from retriever.store.vectors import Vectors
 from retriever.store.views import Views
 
@@ -41,6 +43,7 @@ class Store:
         self.runs = Runs(connections)
         self.settings = Settings(connections)
         self.clusterings = Clusterings(connections)
+        self.similarities = SimilarityTable(connections)
 
     @classmethod
     def open(cls, path: Path, *, create: bool = False, read_only: bool = False) -> "Store":
@@ -87,6 +90,11 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def in_passing(self, write: Callable[[], None]) -> None:
+        """Write bookkeeping that a later call can do as well: wait for nobody, and let it be where it fails."""
+        with suppress(RetrieverError), self._db.impatient(), self._db.writing(data=False):
+            write()
 
     def transaction(self) -> AbstractContextManager[None]:
         """Commit everything the block writes, or nothing of it; transactions do not nest."""

@@ -153,6 +153,20 @@ def m005_lazy_views(db: Database) -> None:
     )
 
 
+@MIGRATIONS()
+def m006_similarities(db: Database) -> None:
+    """How alike the vectors of a view are at random."""
+    db.executescript(
+        """
+        CREATE TABLE similarities (
+            view_id INTEGER NOT NULL PRIMARY KEY REFERENCES views (view_id) ON DELETE CASCADE,
+            vectors INTEGER NOT NULL,
+            quantiles BLOB NOT NULL
+        ) STRICT;
+        """
+    )
+
+
 def newer_steps(db: Database) -> set[str]:
     """Return the steps recorded in a database that this version does not know."""
     ours = {step.name for step in MIGRATIONS.pending(Database(memory=True))}

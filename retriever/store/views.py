@@ -1,6 +1,5 @@
 """Views: one embedding of the corpus each, told apart by encoder, instruction and all else that moves a vector."""
 
-from contextlib import suppress
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -101,8 +100,8 @@ class Views:
         return [_view(row) for row in rows]
 
     def touch(self, view_id: int) -> None:
-        """Note that the view was used now, unless another process is writing or nobody may: no search fails for it."""
-        with suppress(RetrieverError), self._db.impatient(), self._db.writing(data=False):
+        """Note that the view was used now."""
+        with self._db.writing(data=False):
             self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
 
     def drop(self, view_id: int) -> None:

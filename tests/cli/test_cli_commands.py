@@ -7,7 +7,7 @@ from cli_fakes import CORPUS, KEYWORDS, KeywordEncoder
 PRODUCT = "Which product is it?"
 VIEW = ["view", "instruction", "pooling", "steps", "look_ahead", "dtype", "dim", "vectors", "coverage"]
 SEARCH = ["schema_version", "query", "instruction", "view", "path", "mode", "hits", "took_ms"]
-HIT = ["rank", "id", "score", "fused", "text", "metadata", "words"]
+HIT = ["rank", "id", "score", "fused", "text", "metadata", "words", "percentile"]
 
 
 def ids(ran):
@@ -34,7 +34,7 @@ def counts(ran):
         (["status"], "schema_version path encoder documents texts size_bytes views runs quarantined"),
         (["delete", "r1", "r9"], "schema_version deleted missing"),
         (["compact"], "schema_version generations"),
-        (["views"], "schema_version views"),
+        (["views"], "schema_version lazy_limit views"),
     ],
 )
 def test_json_is_one_document_on_stdout_and_nothing_else(indexed, argv, keys):
@@ -89,7 +89,7 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
     cosine = pytest.approx(2 / 6**0.5, abs=1e-3)
     assert hits[0] == {
         "rank": 1, "id": "r1", "score": cosine, "fused": cosine, "text": "The kettle broke.",
-        "metadata": {"stars": 1, "category": "kitchen"}, "words": ["kettle", "broke"],
+        "metadata": {"stars": 1, "category": "kitchen"}, "words": ["kettle", "broke"], "percentile": None,
     }  # fmt: skip
     assert (hits[1]["rank"], hits[1]["id"]) == (2, "r2")
 

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.core.similarity import merge, normalise, pad, reciprocal_rank_fusion, top_k
+from retriever.core.similarity import (
+    LEVELS,
+    merge,
+    normalise,
+    pad,
+    pair_quantiles,
+    percentile,
+    reciprocal_rank_fusion,
+    top_k,
+)
 from retriever.core.types import Neighbours
 
 
@@ -113,3 +122,27 @@ def test_reciprocal_rank_fusion_by_hand():
     assert sorted(fused, key=fused.get, reverse=True) == [1, 3, 2]
     assert reciprocal_rank_fusion([[9], [9]], constant=1) == {9: 1.0}
     assert reciprocal_rank_fusion([]) == {}
+
+
+def test_quantiles_of_pairs_by_hand():
+    quantiles = pair_quantiles(normalise([[1, 0], [1, 0], [0, 1]]))  # cosines 1, 0, 0
+    assert len(quantiles) == len(LEVELS) == 299
+    assert quantiles[LEVELS <= 0.5] == pytest.approx(0)
+    assert quantiles[LEVELS > 0.5] == pytest.approx(2 * LEVELS[LEVELS > 0.5] - 1)  # between 0 and 1
+
+
+def test_a_percentile_is_the_share_of_pairs_below():
+    vectors = normalise(np.random.default_rng(0).normal(size=(400, 6)))
+    quantiles = pair_quantiles(vectors)
+    cosines = [float(vectors[i] @ vectors[j]) for i in range(400) for j in range(i)]
+    for cosine in (-0.9, -0.3, 0.0, 0.4, 0.8, 0.9, 0.99):
+        share = 100 * sum(one < cosine for one in cosines) / len(cosines)
+        assert percentile(cosine, quantiles) == pytest.approx(share, abs=0.2 if share < 99 else 0.01)
+    assert percentile(-1.1, quantiles) == 0
+    assert percentile(1.1, quantiles) == pytest.approx(99.99)
+
+
+def test_of_pairs_that_tie_none_is_below():
+    quantiles = pair_quantiles(normalise([[1, 0]] * 5))
+    assert percentile(1.0, quantiles) == 0
+    assert percentile(1.01, quantiles) == pytest.approx(99.99)

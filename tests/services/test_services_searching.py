@@ -262,6 +262,7 @@ def test_the_json_of_a_search(index):
                 "text": text,
                 "metadata": {"stars": 4},
                 "words": words,
+                "percentile": None,
             }
             for rank, id, text, words in ((1, "a", "happy toy", ["toy"]), (2, "b", "lamp", ["lamp"]))
         ],
