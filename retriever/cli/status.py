@@ -1,7 +1,12 @@
 """`retriever status`: what an index holds."""
 
+from typing import TYPE_CHECKING
+
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
+
+if TYPE_CHECKING:
+    from retriever.services.results import LazyReach
 
 SHOWN = 20
 
@@ -38,6 +43,7 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
             for one in found.views
         ],
     )
+    output.result(_reach(found.lazy, found.texts))
     output.result()
     output.table(
         ["run", "started", "status", "command"],
@@ -48,3 +54,17 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         output.result(output.printable(f"skipped: {where}: {row['reason']}"))
     if len(found.quarantined) > SHOWN:
         output.result(f"... and {len(found.quarantined) - SHOWN} more; --json has them all.")
+
+
+def _reach(lazy: "LazyReach", texts: int) -> str:
+    """Return what a search under a new instruction reaches, in a sentence."""
+    if lazy.candidates >= texts:
+        return "A search under a new instruction reads all texts."
+    reads = f"A search under a new instruction reads about {lazy.candidates} candidates"
+    if lazy.agreement is None:
+        return f"{reads}; how near that comes to a complete view was not measured for this encoder."
+    most = "more than were measured" if lazy.wanted_candidates is None else str(lazy.wanted_candidates)
+    return (
+        f"{reads}: {lazy.agreement:.2f} of a complete view's first ten; {lazy.wanted:.2f} takes {most} "
+        f"(measured on {', '.join(lazy.corpora)})."
+    )

@@ -14,7 +14,7 @@ from retriever.core.types import JSON, Encoded
 from retriever.store.views import ViewKey
 
 WORDS = 5
-_CHARACTERS_PER_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
 
 
 def view_key(encoder: Encoder, instruction: str) -> ViewKey:
@@ -47,7 +47,7 @@ def count_tokens(encoder: Encoder, texts: Sequence[str]) -> list[int]:
     counter = getattr(encoder, "count_tokens", None)
     if counter is not None:
         return cast("list[int]", counter(texts))
-    return [1 + len(text) // _CHARACTERS_PER_TOKEN for text in texts]
+    return [1 + len(text) // CHARACTERS_PER_TOKEN for text in texts]
 
 
 def token_limit(encoder: Encoder) -> int | None:

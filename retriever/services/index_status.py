@@ -3,6 +3,8 @@
 from dataclasses import asdict
 from pathlib import Path
 
+from retriever.services.encoding import CHARACTERS_PER_TOKEN
+from retriever.services.lazy_reach import lazy_reach, measured
 from retriever.services.results import IndexStatus, ViewStatus
 from retriever.store.database import Store
 from retriever.store.views import View
@@ -11,22 +13,27 @@ ENCODER = "encoder"
 """The setting that describes the encoder an index was made with."""
 
 _RUNS = 5
+_READ = 512 * CHARACTERS_PER_TOKEN  # of a text, by encoders that cut texts to 512 tokens
 
 
 def index_status(store: Store, folder: Path) -> IndexStatus:
     """Return what the index in a folder holds, and how its last runs went."""
     indexing = next((run for run in store.runs.last(1000) if run.command == "index"), None)
     bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
-    encoder = store.settings.get(ENCODER)
+    setting = store.settings.get(ENCODER)
+    encoder = setting if isinstance(setting, dict) else {}
+    characters = store.documents.mean_length(most=_READ)
+    texts = store.documents.count_contents()
     return IndexStatus(
         path=str(folder),
-        encoder=encoder if isinstance(encoder, dict) else {},
+        encoder=encoder,
         documents=len(store.documents),
-        texts=len(store.documents.live_contents()),
+        texts=texts,
         size_bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
         views=view_states(store),
         runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in store.runs.last(_RUNS)],
         quarantined=bad,
+        lazy=lazy_reach(str(encoder.get("fingerprint")), texts, characters / CHARACTERS_PER_TOKEN, measured()),
     )
 
 

@@ -170,8 +170,39 @@ class ViewStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LazyReach:
+    """What searches under a new instruction reach in an index.
+
+    Attributes:
+        candidates: how many of its texts the token budget reads, about.
+        agreement: share of the complete view's first ten that a search finds then; None where it was not measured.
+        wanted: the agreement that is good enough.
+        wanted_candidates: how many candidates it takes; None where so many were not measured.
+        corpora: what it was measured on; empty where this encoder was not measured, or every text is read.
+    """
+
+    candidates: int
+    agreement: float | None
+    wanted: float
+    wanted_candidates: int | None
+    corpora: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """What an index holds."""
+    """What an index holds.
+
+    Attributes:
+        path: its folder.
+        encoder: what it was made with.
+        documents: how many.
+        texts: different ones.
+        size_bytes: of all files.
+        views: the state of each.
+        runs: the last ones, the latest first.
+        quarantined: rows that the last `index` skipped.
+        lazy: what searches under a new instruction reach.
+    """
 
     path: str
     encoder: Mapping[str, JSON]
@@ -181,6 +212,7 @@ class IndexStatus:
     views: list[ViewStatus]
     runs: list[dict[str, Any]]
     quarantined: list[dict[str, Any]]
+    lazy: LazyReach
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""

@@ -163,6 +163,14 @@ class Documents:
         """Return the number of distinct texts that have a document."""
         return self._db.number("SELECT COUNT(DISTINCT content_id) FROM documents")
 
+    def mean_length(self, *, most: int, sample: int = 1000) -> float:
+        """Return the mean length of the first texts in characters, at most ``most`` of each; 0 without texts."""
+        row = self._db.row(
+            "SELECT AVG(MIN(LENGTH(text), ?)) FROM (SELECT text FROM contents ORDER BY content_id LIMIT ?)",
+            (most, sample),
+        )
+        return 0.0 if row is None or row[0] is None else float(row[0])
+
     def live_contents(self) -> Ids:
         """Return the ids of the texts that have a document, ascending."""
         return as_ids(self._db.rows("SELECT DISTINCT content_id FROM documents ORDER BY content_id"))

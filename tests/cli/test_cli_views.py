@@ -65,3 +65,16 @@ def test_a_limit_removes_what_is_over_it_and_says_what_it_is(indexed):
 )
 def test_what_cannot_be_done_says_why(indexed, argv, code, says):
     assert indexed("views", *argv).failed_with(code, says)
+
+
+def test_status_says_what_a_search_under_a_new_instruction_reads(run, fake, write, monkeypatch):
+    run("index", write([{"id": f"r{row}", "text": f"A toy {row:03}."} for row in range(400)]))
+    reads = int(9000 / (10 / 4 + 25))
+    start = f"A search under a new instruction reads about {reads} candidates"
+    assert f"{start}; how near that comes" in run("status").out
+    fingerprint = run("status", "--json").document["encoder"]["fingerprint"]
+    curve = [{"candidates": 100, "agreement": 0.5}, {"candidates": 500, "agreement": 0.9}]
+    table = [{"fingerprint": fingerprint, "corpora": [{"name": "reviews"}], "curve": curve}]
+    monkeypatch.setattr("retriever.services.index_status.measured", lambda: table)
+    said = f"{start}: 0.73 of a complete view's first ten; 0.95 takes more than were measured (measured on reviews)."
+    assert said in run("status").out

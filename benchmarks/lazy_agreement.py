@@ -1,0 +1,217 @@
+r"""How near a lazy search comes to the complete view, by the number of candidates it reads under the instruction.
+
+    python benchmarks/lazy_agreement.py DATA --output benchmarks/results/lazy_agreement.json \\
+        --table retriever/services/lazy_agreement.json
+
+Two labelled corpora: test reviews (a review is the query, what has its label is relevant) and MS MARCO passages with
+queries that have instructions of their own. Every search is the product's; only the number of candidates is set, and
+texts whose vector under an instruction is known are not read again. ``--table`` also writes the table that `retriever
+status` reads.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import write
+
+from retriever import load_encoder
+from retriever.core.protocols import Encoder
+from retriever.core.types import Document, Encoded
+from retriever.evaluation.labelled import LABELLED, balanced_sample, load_texts
+from retriever.evaluation.retrieval_metrics import ranking_measures
+from retriever.evaluation.rows import read_rows, sample
+from retriever.evaluation.wordings import find_wordings
+from retriever.services import searching
+from retriever.services.encoding import count_tokens, view_key
+from retriever.services.results import SearchResult
+from retriever.services.workspace import Index
+from retriever.services.wrapped_encoders import WrappedEncoder
+
+CANDIDATES = (10, 20, 50, 100, 200, 500)
+K = 10
+MEASURE = "nDCG@10"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query under an instruction, and the grade of every document that is relevant to it."""
+
+    query: str
+    instruction: str
+    relevant: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents and what is asked of them."""
+
+    name: str
+    documents: Sequence[Document]
+    questions: Sequence[Question]
+
+
+class Known(WrappedEncoder):
+    """An encoder that looks documents up in a complete view, and for which every text has one token."""
+
+    def __init__(self, encoder: Encoder, whole: Index) -> None:
+        super().__init__(encoder)
+        self._whole = whole
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return 1 a text: the budget counts candidates."""
+        return [1] * len(texts)
+
+    def encode_many_with_words(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        top: int = 5,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        """Return what the whole index holds of the texts under every instruction."""
+        store = self._whole.store
+        ids = store.documents.known(texts)
+        found = []
+        for instruction in instructions:
+            view = store.views.ensure(view_key(self._whole.encoder, instruction))
+            stored = store.vectors.get(view.view_id, [ids[text] for text in texts])
+            found.append(Encoded(np.asarray(stored.embeddings), [words[:top] for words in stored.words]))
+        return found
+
+
+def reviews(data: Path, limit: int, queries: int) -> Corpus:
+    """Return test reviews; queries are reviews that are not in the corpus, asked by category and by polarity."""
+    source = LABELLED["reviews"]
+    texts = balanced_sample(load_texts(data, source), limit + queries, seed=0)
+    chosen = set(sample(range(len(texts)), queries, seed=0))
+    asked = [one for row, one in enumerate(texts) if row in chosen]
+    rest = [one for row, one in enumerate(texts) if row not in chosen]
+    documents = [Document(f"r{row}", one.text) for row, one in enumerate(rest)]
+    questions = []
+    for place, criterion in enumerate(source.criteria):
+        instruction = find_wordings(source.name, criterion).instruction
+        for one in asked:
+            same = {f"r{row}": 1 for row, other in enumerate(rest) if other.labels[place] == one.labels[place]}
+            questions.append(Question(one.text, instruction, same))
+    return Corpus("reviews by category and polarity", documents, questions)
+
+
+def passages(data: Path, limit: int, queries: int) -> Corpus:
+    """Return MS MARCO passages, those relevant to the queries among them; every query has its own instruction."""
+    asked = sample(read_rows(data, "retrieval_msmarco_queries.jsonl"), queries, seed=0)
+    questions = [
+        Question(row.get("text", str), row.get("instructions", list)[0], dict.fromkeys(row.get("relevant", list), 1))
+        for row in asked
+    ]
+    wanted = {id for one in questions for id in one.relevant}
+    rows = [(row.get("id", str), row.get("text", str)) for row in read_rows(data, "retrieval_msmarco_corpus.jsonl")]
+    others = sample([row for row in rows if row[0] not in wanted], max(0, limit - len(wanted)), seed=0)
+    documents = [Document(*row) for row in rows if row[0] in wanted] + [Document(*row) for row in others]
+    return Corpus("MS MARCO passages under instructions", documents, questions)
+
+
+@contextmanager
+def budget(candidates: int) -> Iterator[None]:
+    """Let lazy searches read so many candidates, each of one token (`Known`)."""
+    before = searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS
+    searching.CANDIDATES = max(before[0], candidates)
+    searching.TOKEN_BUDGET, searching.PROMPT_TOKENS = candidates, 0
+    try:
+        yield
+    finally:
+        searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS = before
+
+
+def measure(corpus: Corpus, encoder: Encoder, counts: Sequence[int]) -> dict[str, Any]:
+    """Return agreement with the complete view and nDCG of lazy searches, by the candidates they read."""
+    with tempfile.TemporaryDirectory() as folder, Index(Path(folder) / "whole", encoder=encoder) as whole:
+        whole.add(corpus.documents, instructions=sorted({one.instruction for one in corpus.questions}))
+        exact = [whole.search(one.query, instruction=one.instruction, k=K) for one in corpus.questions]
+        with Index(Path(folder) / "lazy", encoder=Known(encoder, whole)) as lazy:
+            lazy.add(corpus.documents)
+            curve = [{"candidates": count, **_compared(_ask(lazy, corpus, count), exact, corpus)} for count in counts]
+    tokens = count_tokens(encoder, [one.text for one in corpus.documents])
+    return {
+        "name": corpus.name,
+        "documents": len(corpus.documents),
+        "queries": len(corpus.questions),
+        "tokens_per_text": round(statistics.mean(tokens), 1),
+        "complete_view": {"ndcg_at_10": _ndcg(exact, corpus)},
+        "curve": curve,
+    }
+
+
+def _ask(lazy: Index, corpus: Corpus, candidates: int) -> list[SearchResult]:
+    found = []
+    with budget(candidates):
+        for one in corpus.questions:
+            found.append(lazy.search(one.query, instruction=one.instruction, k=K))
+            lazy.drop_views([one.instruction])
+    return found
+
+
+def _compared(found: Sequence[SearchResult], exact: Sequence[SearchResult], corpus: Corpus) -> dict[str, float]:
+    shares = [len(_ids(one) & _ids(other)) / len(other.hits) for one, other in zip(found, exact, strict=True)]
+    return {"agreement": round(statistics.mean(shares), 4), "ndcg_at_10": _ndcg(found, corpus)}
+
+
+def _ids(result: SearchResult) -> set[str]:
+    return {hit.document.id for hit in result.hits}
+
+
+def _ndcg(found: Sequence[SearchResult], corpus: Corpus) -> float:
+    rankings = {f"q{row}": [(hit.document.id, hit.fused) for hit in one.hits] for row, one in enumerate(found)}
+    relevant = {f"q{row}": one.relevant for row, one in enumerate(corpus.questions)}
+    return round(float(ranking_measures(rankings, relevant, [MEASURE])[MEASURE].mean()), 4)
+
+
+def table_entry(name: str, encoder: Encoder, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what `retriever status` reads: the mean agreement over the corpora, and what they were."""
+    curve = [
+        {
+            "candidates": points[0]["candidates"],
+            "agreement": round(statistics.mean(point["agreement"] for point in points), 4),
+        }
+        for points in zip(*(one["curve"] for one in measured), strict=True)
+    ]
+    corpora = [{key: one[key] for key in ("name", "documents", "queries", "tokens_per_text")} for one in measured]
+    return {"fingerprint": encoder.fingerprint, "encoder": name, "corpora": corpora, "curve": curve}
+
+
+def add_to_table(path: Path, entry: Mapping[str, Any]) -> None:
+    """Write an entry into the table in place of what it says of the same encoder."""
+    table = json.loads(path.read_text()) if path.exists() else {"measured": []}
+    others = [one for one in table["measured"] if one["fingerprint"] != entry["fingerprint"]]
+    path.write_text(json.dumps({"measured": [*others, entry]}, indent=2) + "\n")
+
+
+def main() -> None:
+    """Parse the options, measure, and write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--encoder", default="default")
+    parser.add_argument("--limit", type=int, default=1500, help="documents of each corpus")
+    parser.add_argument("--queries", type=int, default=20, help="of each corpus, two instructions each for reviews")
+    parser.add_argument("--candidates", type=int, nargs="+", default=CANDIDATES)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    encoder = load_encoder(options.encoder)
+    corpora = [make(options.data, options.limit, options.queries) for make in (reviews, passages)]
+    measured = [measure(corpus, encoder, options.candidates) for corpus in corpora]
+    if options.table:
+        add_to_table(options.table, table_entry(options.encoder, encoder, measured))
+    write("lazy_agreement", options, {"encoder": {"fingerprint": encoder.fingerprint}, "corpora": measured})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+import json
+
+import numpy as np
+import pytest
+from lazy_agreement import Corpus, Question, add_to_table, measure, passages, reviews, table_entry
+
+from retriever.core.types import Document, Encoded
+from retriever.services import searching
+
+PRODUCTS, MOODS = ("kettle", "lamp", "toy", "sofa"), ("love", "hate", "calm", "sad")
+
+
+class TwoFactors:
+    """Sees the product, or the mood where the instruction asks for it."""
+
+    dim = 4
+    fingerprint = "two-factors".ljust(64, "0")
+
+    def __init__(self):
+        self.read = []
+
+    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
+
+        seen = MOODS if "feel" in instruction else PRODUCTS
+        rows = np.array([[float(word in text) + 0.01 for word in seen] for text in texts], dtype=np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
+        return [self.encode(texts, instruction=one) for one in instructions]
+
+    def encode_with_words(self, texts, *, instruction="", top=5):
+        self.read += [(text, instruction) for text in texts]
+        return Encoded(self.encode(texts, instruction=instruction), [[] for _ in texts])
+
+
+FEEL = "How do they feel?"
+DOCUMENTS = [
+    Document(f"{product}-{mood}-{row}", f"{product} {mood} {row}")
+    for product in PRODUCTS
+    for mood in MOODS
+    for row in range(3)
+]
+
+
+@pytest.fixture
+def corpus():
+    questions = [
+        Question(f"{product} {mood}", FEEL, {one.id: 1 for one in DOCUMENTS if mood in one.text})
+        for product, mood in zip(PRODUCTS, MOODS, strict=True)
+    ]
+    return Corpus("planted", DOCUMENTS, questions)
+
+
+def test_more_candidates_come_nearer_to_the_complete_view(corpus):
+    encoder = TwoFactors()
+    before = searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS
+    found = measure(corpus, encoder, (1, 12, 48))
+    assert (searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS) == before
+    few, some, all_of_them = found["curve"]
+    assert [one["candidates"] for one in found["curve"]] == [1, 12, 48]
+    assert few["agreement"] < all_of_them["agreement"]
+    assert few["agreement"] <= some["agreement"] <= all_of_them["agreement"]
+    assert all_of_them == {"candidates": 48, "agreement": 1.0, "ndcg_at_10": found["complete_view"]["ndcg_at_10"]}
+    assert found["complete_view"]["ndcg_at_10"] > few["ndcg_at_10"]
+    assert len(encoder.read) == len(set(encoder.read)) == 2 * len(DOCUMENTS)  # nothing under an instruction twice
+
+
+def test_the_table_has_the_mean_and_keeps_other_encoders(tmp_path):
+    one, other = (
+        {"name": name, "documents": 9, "queries": 2, "tokens_per_text": 5.0, "curve": [{"candidates": 10, **rest}]}
+        for name, rest in (("a", {"agreement": 0.5}), ("b", {"agreement": 0.75}))
+    )
+    entry = table_entry("fake", TwoFactors(), [one, other])
+    assert entry["curve"] == [{"candidates": 10, "agreement": 0.625}]
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps({"measured": [{"fingerprint": "x"}, {**entry, "curve": []}]}))
+    add_to_table(path, entry)
+    assert json.loads(path.read_text()) == {"measured": [{"fingerprint": "x"}, entry]}
+
+
+def test_corpora_are_read_from_the_data_folder(tmp_path):
+    def jsonl(name, rows):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    jsonl(
+        "reviews_dmaste.jsonl",
+        [
+            {"text": f"{mood} {product} {row}", "split": "test", "labels": {"category": product, "polarity": mood}}
+            for product in ("toy", "book")
+            for mood in ("positive", "negative")
+            for row in range(5)
+        ],
+    )
+    corpus = reviews(tmp_path, 12, 3)
+    assert (len(corpus.documents), len(corpus.questions)) == (12, 6)
+    texts = {one.id: one.text for one in corpus.documents}
+    for place, one in enumerate(corpus.questions):
+        word = one.query.split()[1 if place < 3 else 0]
+        assert one.query not in texts.values()
+        assert set(one.relevant) == {id for id, text in texts.items() if word in text}
+    jsonl("retrieval_msmarco_corpus.jsonl", [{"id": f"p{row}", "text": f"passage {row}"} for row in range(9)])
+    jsonl(
+        "retrieval_msmarco_queries.jsonl",
+        [{"text": f"query {row}", "relevant": [f"p{row}"], "instructions": [f"I am {row}."]} for row in range(6)],
+    )
+    corpus = passages(tmp_path, 5, 2)
+    assert len(corpus.documents) == 5
+    assert [one.instruction for one in corpus.questions] == [f"I am {one.query[-1]}." for one in corpus.questions]
+    assert all(set(one.relevant) <= {document.id for document in corpus.documents} for one in corpus.questions)
