@@ -12,6 +12,7 @@ from pathlib import Path
 
 import typer
 
+from retriever.cli import app as app_command
 from retriever.cli import (
     cluster,
     compact,
@@ -54,6 +55,7 @@ app.command("curate")(curate.curate)
 app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)
 app.command("diagnose")(diagnose.diagnose)
+app.command("app")(app_command.app)
 app.add_typer(models.app, name="models")
 
 

@@ -16,6 +16,9 @@ from retriever.store.views import ViewKey
 WORDS = 5
 CHARACTERS_PER_TOKEN = 4
 
+Loader = Callable[[Mapping[str, JSON]], Encoder]
+"""Gives the encoder of a description; errors as `load_described`."""
+
 
 def view_key(encoder: Encoder, instruction: str) -> ViewKey:
     """Return the identity of the encoder's view under an instruction; empty or default is the base view."""
@@ -95,15 +98,15 @@ def card(encoder: Encoder) -> dict[str, JSON]:
     }
 
 
-def described_encoder(description: Mapping[str, JSON], given: Encoder | None, *, device: str) -> Encoder:
-    """Return the encoder an index was made with: the given one if it is that, else loaded.
+def described_encoder(description: Mapping[str, JSON], given: Encoder | None, load: Loader) -> Encoder:
+    """Return the encoder an index was made with: the given one if it is that, else what ``load`` gives.
 
     Raises:
         EncoderMismatchError: the given one, or what the name loads today, is another.
         EncoderError: none is given, and the index's has no name to load it by.
     """
     if given is None:
-        return load_described(description, device=device)
+        return load(description)
     check_fingerprint(given, description)
     return given
 

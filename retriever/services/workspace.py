@@ -38,11 +38,20 @@ class Index:
         path: the index folder; made by the first `add`.
         encoder: what to embed with; None takes the one the index was made with, ``default`` for a new one.
         device: where a loaded encoder runs.
+        load: gives the encoder that the index describes; None loads it on ``device``.
     """
 
-    def __init__(self, path: Path, *, encoder: Encoder | None = None, device: str = "auto") -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        encoder: Encoder | None = None,
+        device: str = "auto",
+        load: encoding.Loader | None = None,
+    ) -> None:
         self.path = path
         self._given = encoder
+        self._load = load or (lambda description: encoding.load_described(description, device=device))
         self._encoder: Encoder | None = None
         self._device = device
         self._store: Store | None = None
@@ -78,7 +87,7 @@ class Index:
             description = self.store.settings.get(ENCODER)
             if not isinstance(description, dict):
                 raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-            self._encoder = encoding.described_encoder(description, self._given, device=self._device)
+            self._encoder = encoding.described_encoder(description, self._given, self._load)
         return self._encoder
 
     def add(

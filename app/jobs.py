@@ -1,0 +1,139 @@
+"""Work that goes on in the background: one thread a job, in a registry that outlives the page that began it."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from retriever.core.errors import RetrieverError
+
+Status = Literal["running", "stopping", "done", "stopped", "failed"]
+Work = Callable[["Job"], Any]
+
+
+class Stopped(KeyboardInterrupt):
+    """The user stopped the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A job as it is now.
+
+    Attributes:
+        status: how it stands; ``stopping`` until the work has come to a place where it can end.
+        seconds: how long it has run, or ran.
+        progress: what the work last told; None before that.
+        result: what the work returned; None before that.
+        error: why it failed.
+    """
+
+    status: Status
+    seconds: float = 0.0
+    progress: Any = None
+    result: Any = None
+    error: Exception | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the thread has ended."""
+        return self.status in ("done", "stopped", "failed")
+
+
+@dataclass
+class Job:
+    """One piece of work; its methods may be called from any thread.
+
+    Attributes:
+        title: what it does, for the user.
+    """
+
+    title: str
+    _state: Snapshot = field(default_factory=lambda: Snapshot("running"))
+    _started: float = field(default_factory=time.monotonic)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def snapshot(self) -> Snapshot:
+        """Return how the job stands."""
+        with self._lock:
+            seconds = self._state.seconds if self._state.over else time.monotonic() - self._started
+            return replace(self._state, seconds=seconds)
+
+    def tell(self, progress: object) -> None:
+        """Say how far the work is; the value must not change afterwards."""
+        with self._lock:
+            self._state = replace(self._state, progress=progress)
+
+    def stop(self) -> None:
+        """Ask the work to end; it ends where it next calls `check`."""
+        with self._lock:
+            if self._state.status == "running":
+                self._state = replace(self._state, status="stopping")
+
+    def check(self) -> None:
+        """Raise `Stopped` if the user asked for it; the work calls this where it can end."""
+        with self._lock:
+            if self._state.status == "stopping":
+                raise Stopped
+
+    def wait(self, seconds: float | None = None) -> Snapshot:
+        """Wait until the job is over, or so long, and return how it stands."""
+        self._over.wait(seconds)
+        return self.snapshot()
+
+    def run(self, work: Work) -> None:
+        """Do the work on this thread."""
+        try:
+            result = work(self)
+        except Stopped:
+            self._end("stopped")
+        except Exception as error:
+            self._end("failed", error=error)
+        else:
+            self._end("done", result=result)
+
+    def _end(self, status: Status, *, result: object = None, error: Exception | None = None) -> None:
+        with self._lock:
+            seconds = time.monotonic() - self._started
+            self._state = replace(self._state, status=status, seconds=seconds, result=result, error=error)
+        self._over.set()
+
+
+class Jobs:
+    """Jobs by name: one a name, kept after its end until it is forgotten or another takes its place."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+
+    def start(self, name: str, title: str, work: Work) -> Job:
+        """Begin a job on a thread of its own.
+
+        Raises:
+            RetrieverError: the job of that name still runs.
+        """
+        with self._lock:
+            before = self._jobs.get(name)
+            if before is not None and not before.snapshot().over:
+                raise RetrieverError(f"{before.title} is still going on.", hint="Wait for it, or stop it first.")
+            job = self._jobs[name] = Job(title)
+        threading.Thread(target=job.run, args=(work,), name=name, daemon=True).start()
+        return job
+
+    def find(self, name: str) -> Job | None:
+        """Return the job of a name, running or over."""
+        with self._lock:
+            return self._jobs.get(name)
+
+    def named(self, prefix: str) -> dict[str, Job]:
+        """Return the jobs whose names begin so, oldest first."""
+        with self._lock:
+            return {name: job for name, job in self._jobs.items() if name.startswith(prefix)}
+
+    def forget(self, name: str) -> None:
+        """Drop a job that is over."""
+        with self._lock:
+            job = self._jobs.get(name)
+            if job is not None and job.snapshot().over:
+                del self._jobs[name]

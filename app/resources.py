@@ -1,0 +1,99 @@
+"""What all sessions share: loaded encoders, open indexes, and running jobs."""
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import streamlit as st
+
+from retriever.core.errors import IndexNotFoundError
+from retriever.core.protocols import Encoder
+from retriever.core.types import JSON
+from retriever.services import encoding
+from retriever.services.results import IndexStatus
+from retriever.services.workspace import DATABASE, Index
+from retriever_app.jobs import Jobs
+from retriever_app.place import Place, read_place
+
+MOST_OPEN = 16
+
+
+class Encoders:
+    """Encoders by their description, each loaded once, by one thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loaded: dict[str, Encoder] = {}
+
+    def described(self, description: Mapping[str, JSON]) -> Encoder:
+        """Return the encoder an index was made with.
+
+        Raises:
+            EncoderError: it cannot be loaded, or is another one by now.
+        """
+        name = json.dumps(description, sort_keys=True)
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = encoding.load_described(description)
+            return self._loaded[name]
+
+    def default(self) -> Encoder:
+        """Return the encoder of new indexes; loaded anew where the user promoted another."""
+        from retriever import load_encoder
+
+        with self._lock:
+            encoder = load_encoder()
+            return self._loaded.setdefault(json.dumps(encoding.describe(encoder), sort_keys=True), encoder)
+
+
+@st.cache_resource(show_spinner=False)
+def encoders() -> Encoders:
+    """Return the process's encoders."""
+    return Encoders()
+
+
+@st.cache_resource(show_spinner=False)
+def jobs() -> Jobs:
+    """Return the process's jobs."""
+    return Jobs()
+
+
+def place() -> Place:
+    """Return where the indexes lie."""
+    return read_place()
+
+
+def open_index(name: str) -> Index:
+    """Return an index, open; every session gets the same one until its database is replaced by another.
+
+    Raises:
+        IndexNotFoundError: there is none of that name, or no longer.
+    """
+    database = place().find(name) / DATABASE
+    try:
+        status = database.stat()
+    except FileNotFoundError as error:
+        raise IndexNotFoundError(f"The index {name!r} was deleted.", hint="Choose another one.") from error
+    return _open(str(database), (status.st_dev, status.st_ino))
+
+
+@st.cache_resource(show_spinner=False, max_entries=MOST_OPEN)
+def _open(database: str, identity: tuple[int, int]) -> Index:
+    """Open the database that this file is now; ``identity`` tells it from one that took its place."""
+    return Index(Path(database).parent, load=encoders().described)
+
+
+def revision(index: Index) -> int:
+    """Return the number that grows whenever the index's data change; what pages cache is keyed by it."""
+    return index.store.data_version()
+
+
+def status(index: Index) -> IndexStatus:
+    """Return what the index holds now."""
+    return _status(index, str(index.path), revision(index))
+
+
+@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
+def _status(_index: Index, path: str, revision: int) -> IndexStatus:
+    return _index.status()

@@ -1,0 +1,24 @@
+"""The entry script, run by Streamlit for every interaction: the frame, then the page."""
+
+import streamlit as st
+
+from retriever_app import frame, state
+from retriever_app.components import told
+
+PAGES = {
+    "model": ("Model and index", ":material/memory:"),
+}
+"""File in views/, which is also the path in the URL: title and icon, in the order of the navigation."""
+
+st.set_page_config(page_title="retriever", page_icon=":material/manage_search:", layout="wide")
+state.begin()
+page = st.navigation(
+    [
+        st.Page(f"views/{name}.py", title=title, icon=icon, url_path=name, default=name == next(iter(PAGES)))
+        for name, (title, icon) in PAGES.items()
+    ],
+    position="top",
+)
+frame.choose_index()
+with told():
+    page.run()

@@ -1,0 +1,57 @@
+"""What the page about model and index shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retriever.services.results import IndexStatus, ViewStatus
+from retriever_app.view_models import text
+
+BASE = "Base view (no instruction)"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A labelled value."""
+
+    label: str
+    value: str
+
+
+def model_facts(encoder: Mapping[str, Any]) -> list[Fact]:
+    """Return what an index says of the model it was made with."""
+    facts = [
+        Fact("Model", str(encoder.get("name") or "without a name")),
+        Fact("Number format", str(encoder.get("dtype") or "")),
+        Fact("Pooling", str(encoder.get("pooling") or "")),
+        Fact("Steps (K)", "" if encoder.get("steps") is None else str(encoder["steps"])),
+        Fact("Look-ahead tokens (L)", "" if encoder.get("look_ahead") is None else str(encoder["look_ahead"])),
+        Fact("Fingerprint", str(encoder.get("fingerprint", ""))[:12]),
+    ]
+    return [fact for fact in facts if fact.value]
+
+
+def index_facts(status: IndexStatus) -> list[Fact]:
+    """Return what an index holds."""
+    return [
+        Fact("Reviews", f"{status.documents:,}"),
+        Fact("Different texts", f"{status.texts:,}"),
+        Fact("Views", f"{len(status.views):,}"),
+        Fact("On disk", text.size(status.size_bytes)),
+    ]
+
+
+def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
+    """Return the rows of the table of views; coverage is a share from 0 to 1."""
+    return [
+        {
+            "instruction": view.instruction or BASE,
+            "coverage": view.coverage,
+            "vectors": view.vectors,
+            "not yet in the index file": view.tail,
+            "index file": view.factory or "",
+            "recall@10": view.recall,
+            "last used": view.last_used[:16].replace("T", " "),
+        }
+        for view in views
+    ]

@@ -1,0 +1,44 @@
+"""What went wrong, for somebody who has no terminal: a sentence, and what to do."""
+
+from dataclasses import dataclass
+
+from retriever.core.errors import (
+    EncoderError,
+    EncoderMismatchError,
+    IndexDamagedError,
+    IndexLockedError,
+    IndexNotFoundError,
+    RetrieverError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What happened and what to do about it, in plain text."""
+
+    what: str
+    next: str
+
+
+_NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
+    (IndexNotFoundError, "Choose another index on the left, or open a file of reviews on the page Corpus."),
+    (
+        IndexDamagedError,
+        "Look at the page Model and index: its check names what is damaged. Files of vectors can be rebuilt there; "
+        "a damaged database has to come back from a copy, or the reviews are indexed again under another name.",
+    ),
+    (IndexLockedError, "Something is being written to this index right now. Try again when it has finished."),
+)
+
+
+def problem(error: Exception) -> Problem:
+    """Return what to tell of an error."""
+    if not isinstance(error, RetrieverError):
+        return Problem(
+            f"Something went wrong that should not have: {type(error).__name__}.",
+            "The app goes on. If it happens again, report it with what the terminal shows.",
+        )
+    if isinstance(error, EncoderError) and not isinstance(error, EncoderMismatchError):
+        return Problem(f"The model cannot be loaded. {error.message}", error.hint)
+    following = next((text for kind, text in _NEXT if isinstance(error, kind)), error.hint)
+    return Problem(error.message, following)

@@ -1,0 +1,10 @@
+def whole(session):
+    """Return the session if no page raised."""
+    assert not session.exception, session.exception
+    return session
+
+
+def shown(session):
+    """Return every text that a session shows, one after the other."""
+    kinds = (session.title, session.header, session.subheader, session.markdown, session.text, session.caption)
+    return "\n".join(str(element.value) for kind in kinds for element in kind)

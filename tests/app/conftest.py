@@ -1,0 +1,100 @@
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from app_checks import whole
+from app_fakes import REVIEWS, documents, load_encoder
+from streamlit.testing.v1 import AppTest
+
+import retriever
+from retriever.services.workspace import Index
+from retriever_app.place import VARIABLE
+from retriever_app.serving import SCRIPT
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+
+@pytest.fixture
+def indexes(tmp_path, monkeypatch):
+    """Give an empty folder of indexes that the app shows, with the keyword encoder for every encoder."""
+    folder = tmp_path / "indexes"
+    monkeypatch.setenv(VARIABLE, str(folder))
+    monkeypatch.setattr(retriever, "load_encoder", load_encoder)
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    return folder
+
+
+@pytest.fixture
+def make(indexes):
+    """Make an index of reviews and return its folder."""
+
+    def index(name="reviews", rows=REVIEWS, instructions=()):
+        with Index(indexes / name, encoder=load_encoder()) as made:
+            made.add(documents(rows), instructions=instructions)
+        return indexes / name
+
+    return index
+
+
+@pytest.fixture
+def app(indexes):
+    """Open a page of the app, with these query parameters, in a session of its own."""
+
+    def open_page(page, **parameters):
+        session = AppTest.from_file(SCRIPT, default_timeout=60).run()
+        session.query_params = parameters
+        return whole(session.switch_page(f"views/{page}.py").run())
+
+    return open_page
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Start the real app over the keyword encoder and return its address."""
+    with contextlib.ExitStack() as stack:
+
+        def start(folder):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            script = Path(__file__).with_name("app_fakes.py")
+            command = [sys.executable, str(script), "app", "--index", str(folder), "--no-browser", "--port", str(port)]
+            log = stack.enter_context((tmp_path / "app.log").open("wb"))
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), *sys.path])}
+            server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            stack.callback(server.wait)
+            stack.callback(server.terminate)
+            address = f"http://127.0.0.1:{port}"
+            for _ in range(240):
+                with contextlib.suppress(OSError):
+                    urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
+                    return address
+                assert server.poll() is None, (tmp_path / "app.log").read_text()
+                time.sleep(0.25)
+            raise AssertionError((tmp_path / "app.log").read_text())
+
+        yield start
+
+
+@pytest.fixture
+def browser():
+    """Give a headless Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.is_file():
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield opened
+        opened.close()

@@ -1,0 +1,72 @@
+import threading
+
+import pytest
+
+from retriever.core.errors import RetrieverError
+from retriever_app.jobs import Jobs
+
+
+@pytest.fixture
+def jobs():
+    return Jobs()
+
+
+def test_a_job_tells_its_progress_and_its_result(jobs):
+    told, go = threading.Event(), threading.Event()
+
+    def work(job):
+        job.tell(3)
+        told.set()
+        go.wait(10)
+        return "found"
+
+    job = jobs.start("a", "Indexing", work)
+    told.wait(10)
+    assert (job.snapshot().status, job.snapshot().progress) == ("running", 3)
+    go.set()
+    ended = job.wait(10)
+    assert (ended.status, ended.result, ended.over) == ("done", "found", True)
+    assert ended.seconds == job.snapshot().seconds
+
+
+def test_a_job_stops_where_it_checks(jobs):
+    go = threading.Event()
+    steps = []
+
+    def work(job):
+        for step in range(3):
+            job.check()
+            steps.append(step)
+            go.wait(10)
+
+    job = jobs.start("a", "Indexing", work)
+    job.stop()
+    assert job.snapshot().status == "stopping"
+    go.set()
+    assert job.wait(10).status == "stopped"
+    assert len(steps) < 3
+
+
+def test_an_error_is_kept(jobs):
+    def work(job):
+        raise ValueError("no such file")
+
+    ended = jobs.start("a", "Indexing", work).wait(10)
+    assert ended.status == "failed"
+    assert str(ended.error) == "no such file"
+
+
+def test_one_job_a_name_at_a_time(jobs):
+    go = threading.Event()
+    first = jobs.start("a", "Indexing reviews", lambda job: go.wait(10))
+    with pytest.raises(RetrieverError, match="Indexing reviews is still going on"):
+        jobs.start("a", "Again", lambda job: None)
+    jobs.start("b", "Other", lambda job: None).wait(10)
+    jobs.forget("a")
+    assert jobs.find("a") is first
+    go.set()
+    first.wait(10)
+    assert jobs.start("a", "Again", lambda job: 2).wait(10).result == 2
+    jobs.forget("a")
+    assert jobs.find("a") is None
+    assert list(jobs.named("b")) == ["b"]
