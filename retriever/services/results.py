@@ -23,6 +23,8 @@ class Hit:
         words: what the model answered to the instruction for this document.
         percentile: of random pairs of the view's documents, how many in a hundred are less alike than query and hit;
             None where there is no score or the view has few vectors.
+        dense_rank: its text's place in the ranking by vectors, from 1; None where that does not hold it.
+        lexical_rank: its text's place in the ranking by words.
     """
 
     document: Document
@@ -30,6 +32,8 @@ class Hit:
     fused: float
     words: Sequence[str] = ()
     percentile: float | None = None
+    dense_rank: int | None = None
+    lexical_rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class SearchResult:
                     "id": hit.document.id,
                     "score": None if hit.score is None else round(hit.score, 6),
                     "fused": round(hit.fused, 6),
+                    "dense_rank": hit.dense_rank,
+                    "lexical_rank": hit.lexical_rank,
                     "text": hit.document.text,
                     "metadata": dict(hit.document.metadata),
                     "words": list(hit.words),

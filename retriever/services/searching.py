@@ -83,13 +83,22 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
+class _Answer:
+    """One query's ranking, the cosines of its contents where they are known, and the rankings it was made of."""
+
+    ranking: Ranking
+    cosines: Mapping[int, float]
+    dense: Sequence[int]
+    lexical: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class _Answers:
-    """One ranking per query, and the cosines of its contents where they are known."""
+    """One answer per query, and the view that gave the cosines."""
 
     view: View | None
     path: Path
-    rankings: list[Ranking]
-    cosines: Sequence[Mapping[int, float]]
+    answers: list[_Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,11 @@ def fuse(*rankings: Ranking) -> Ranking:
     fused = reciprocal_rank_fusion([ranking.ids for ranking in rankings])
     ids = sorted(fused, key=lambda content_id: (-fused[content_id], content_id))
     return Ranking(ids, [fused[content_id] for content_id in ids])
+
+
+def _places(ids: Sequence[int]) -> dict[int, int]:
+    """Return the place of every content in a ranking, from 1."""
+    return {content_id: place for place, content_id in enumerate(ids, start=1)}
 
 
 class Searcher:
@@ -194,7 +208,7 @@ class Searcher:
         if request.mode == "lexical" or by_words:
             rankings = [self._lexical(request, query, request.depth) for query in request.queries]
             if not by_words or all(len(one.ids) >= request.k for one in rankings):
-                answers = _Answers(None, "base", rankings, [{}] * len(rankings))
+                answers = _Answers(None, "base", [_Answer(one, {}, [], one.ids) for one in rankings])
                 return _AtOnce(self._results(replace(request, mode="lexical"), answers, started))
         if request.mode == "auto":
             request = replace(request, mode="hybrid" if request.like is None else "dense")
@@ -233,13 +247,14 @@ class Searcher:
         dense = nearest(self._views(view), queries, depth, allowed)
         if request.mode == "dense":
             cosines = [dict(zip(one.ids, one.scores, strict=True)) for one in dense]
-            return _Answers(view, path, dense, cosines)
-        rankings, cosines = [], []
+            answers = [_Answer(one, found, one.ids, []) for one, found in zip(dense, cosines, strict=True)]
+            return _Answers(view, path, answers)
+        answers = []
         for query, vector, one in zip(request.queries, queries, dense, strict=True):
-            fused = fuse(one, self._lexical(request, query, depth))
-            rankings.append(fused)
-            cosines.append(self._cosines(view, vector, fused.ids[:depth]))
-        return _Answers(view, path, rankings, cosines)
+            lexical = self._lexical(request, query, depth)
+            fused = fuse(one, lexical)
+            answers.append(_Answer(fused, self._cosines(view, vector, fused.ids[:depth]), one.ids, lexical.ids))
+        return _Answers(view, path, answers)
 
     def _lexical(self, request: SearchRequest, query: str, depth: int) -> Ranking:
         hits = self._store.documents.lexical(query, depth, request.where)
@@ -257,14 +272,14 @@ class Searcher:
         return self._steadily(lambda: self._reordered(question, view, started))
 
     def _reordered(self, question: "_Question", view: View, started: float) -> list[SearchResult]:
-        rankings, cosines = [], []
+        answers = []
         for vector, found in zip(question.asked, self._candidates(question), strict=True):
             scores = self._cosines(view, vector, found.order)
             instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
             unread = [content_id for content_id in found.dense.ids if content_id not in scores]
-            rankings.append(fuse(Ranking(instructed + unread, []), found.lexical))
-            cosines.append(scores)
-        return self._results(question.request, _Answers(view, "lazy", rankings, cosines), started)
+            dense = instructed + unread
+            answers.append(_Answer(fuse(Ranking(dense, []), found.lexical), scores, dense, found.lexical.ids))
+        return self._results(question.request, _Answers(view, "lazy", answers), started)
 
     def _candidates(self, question: "_Question") -> list["_Candidates"]:
         """Return, per query, what the base view finds for it under either instruction, and what its words find."""
@@ -302,26 +317,34 @@ class Searcher:
         scores = stored.embeddings @ vector
         return dict(zip(stored.content_ids.tolist(), scores.tolist(), strict=True))
 
-    def _results(self, request: SearchRequest, answers: "_Answers", started: float) -> list[SearchResult]:
+    def _results(self, request: SearchRequest, found: "_Answers", started: float) -> list[SearchResult]:
         """Turn contents into documents: every ranking's first k, ties by document id."""
-        contents = {content_id for ranking in answers.rankings for content_id in self._foremost(request, ranking)}
+        contents = {content_id for one in found.answers for content_id in self._foremost(request, one.ranking)}
         documents = self._store.documents.expand(sorted(contents), request.where)
         words: Mapping[int, Sequence[str]] = {}
-        if answers.view is not None:
-            words = self._store.vectors.words(answers.view.view_id, sorted(contents))
+        if found.view is not None:
+            words = self._store.vectors.words(found.view.view_id, sorted(contents))
         took = (time.perf_counter() - started) * 1000
+        view_id = found.view.view_id if found.view else None
         results = []
-        for query, ranking, cosines in zip(request.queries, answers.rankings, answers.cosines, strict=True):
+        for query, answer in zip(request.queries, found.answers, strict=True):
+            dense, lexical = _places(answer.dense), _places(answer.lexical)
             hits = [
-                Hit(document, cosines.get(content_id), score, words.get(content_id, ()))
-                for content_id, score in zip(self._foremost(request, ranking), ranking.scores, strict=False)
-                for document in documents.get(content_id, ())
+                Hit(
+                    document,
+                    answer.cosines.get(one),
+                    score,
+                    words.get(one, ()),
+                    dense_rank=dense.get(one),
+                    lexical_rank=lexical.get(one),
+                )
+                for one, score in zip(self._foremost(request, answer.ranking), answer.ranking.scores, strict=False)
+                for document in documents.get(one, ())
                 if document.id != request.like
             ]
             hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
-            view_id = answers.view.view_id if answers.view else None
             results.append(
-                SearchResult(query, request.instruction, view_id, answers.path, request.mode, hits[: request.k], took)
+                SearchResult(query, request.instruction, view_id, found.path, request.mode, hits[: request.k], took)
             )
         return results
 

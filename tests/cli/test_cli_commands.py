@@ -7,7 +7,7 @@ from cli_fakes import CORPUS, KEYWORDS, KeywordEncoder
 PRODUCT = "Which product is it?"
 VIEW = ["view", "instruction", "pooling", "steps", "look_ahead", "dtype", "dim", "vectors", "coverage"]
 SEARCH = ["schema_version", "query", "instruction", "view", "path", "mode", "hits", "took_ms"]
-HIT = ["rank", "id", "score", "fused", "text", "metadata", "words", "percentile"]
+HIT = ["rank", "id", "score", "fused", "dense_rank", "lexical_rank", "text", "metadata", "words", "percentile"]
 
 
 def ids(ran):
@@ -88,7 +88,8 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
     }  # fmt: skip
     cosine = pytest.approx(2 / 6**0.5, abs=1e-3)
     assert hits[0] == {
-        "rank": 1, "id": "r1", "score": cosine, "fused": cosine, "text": "The kettle broke.",
+        "rank": 1, "id": "r1", "score": cosine, "fused": cosine, "dense_rank": 1, "lexical_rank": None,
+        "text": "The kettle broke.",
         "metadata": {"stars": 1, "category": "kitchen"}, "words": ["kettle", "broke"], "percentile": None,
     }  # fmt: skip
     assert (hits[1]["rank"], hits[1]["id"]) == (2, "r2")

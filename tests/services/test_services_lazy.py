@@ -56,6 +56,8 @@ def test_the_words_have_their_say_in_a_lazy_hybrid_search(index):
     fused = {id: sum(1 / (61 + ranking.index(id)) for ranking in rankings) for id in "abcd"}
     assert {hit.document.id: hit.fused for hit in last.hits} == pytest.approx(fused, abs=1e-12)
     assert ids(last) == sorted(fused, key=lambda id: -fused[id])
+    places = {hit.document.id: (hit.dense_rank, hit.lexical_rank) for hit in last.hits}
+    assert places == {id: tuple(ranking.index(id) + 1 for ranking in rankings) for id in "abcd"}
 
 
 def test_who_stops_at_the_first_answer_has_changed_nothing(index, encoder):

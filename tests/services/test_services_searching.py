@@ -259,6 +259,8 @@ def test_the_json_of_a_search(index):
                 "id": id,
                 "score": 0.875,
                 "fused": 0.875,
+                "dense_rank": rank,
+                "lexical_rank": None,
                 "text": text,
                 "metadata": {"stars": 4},
                 "words": words,
@@ -289,6 +291,8 @@ def test_hybrid_order_is_the_fusion_of_both_rankings(index):
     assert [hit.document.id for hit in index.search("query", mode="lexical").hits] == ["d", "c"]
     result = index.search("query", mode="hybrid")
     assert [(hit.document.id, hit.score) for hit in result.hits] == [by_meaning[row] for row in (3, 2, 0, 1)]
+    places = [(hit.dense_rank, hit.lexical_rank) for hit in result.hits]
+    assert places == [(4, 1), (3, 2), (1, None), (2, None)]
     fused = [1 / 61 + 1 / 64, 1 / 62 + 1 / 63, 1 / 61, 1 / 62]
     assert [hit.fused for hit in result.hits] == pytest.approx(fused, abs=1e-12)
     assert (result.view, result.path, result.mode) == (1, "base", "hybrid")
