@@ -1,14 +1,16 @@
 """Pieces that several pages show. Text of reviews goes through `st.text` or `plain`, never into Markdown or HTML."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
+from retriever_app.view_models.cards import Card
 from retriever_app.view_models.model import Fact
 from retriever_app.view_models.problems import problem
+from retriever_app.view_models.text import plain
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,3 +43,43 @@ def facts(values: Sequence[Fact]) -> None:
             with st.container(width="content", gap=None):
                 st.caption(one.label)
                 st.text(one.value)
+
+
+def no_index() -> None:
+    """Say that there is nothing to work on, and end the page."""
+    st.text("There is no index yet. Open a file of reviews on the page Corpus.")
+    st.page_link("views/corpus.py", label="Go to Corpus", icon=":material/arrow_forward:")
+    st.stop()
+
+
+def instruction_box(key: str, suggestions: Sequence[str], *, label: str = "Instruction") -> str:
+    """Draw the box for an instruction, with suggestions below, and return the instruction."""
+    asked = st.text_input(label, key=key, placeholder="What should the model look at?", max_chars=1000)
+    pills = f"{key} suggested"
+    st.session_state[pills] = asked if asked in suggestions else None
+
+    def take() -> None:
+        st.session_state[key] = st.session_state[pills] or ""
+
+    st.pills("Suggestions", suggestions, key=pills, on_change=take, format_func=plain, label_visibility="collapsed")
+    return asked.strip()
+
+
+def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> None:
+    """Show a review as a card; ``menu`` draws what can be done with it."""
+    with st.container(border=True, gap="xsmall"):
+        place = f"**{card.rank}**" if card.rank else ""
+        moved = f":blue-badge[{plain(card.moved)}]" if card.moved else ""
+        head = f"**{plain(card.head)}**" if card.head else plain(card.id)
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.markdown("  ".join(filter(None, [place, head, moved])), width="stretch")
+            if menu is not None:
+                menu(card)
+        if card.words:
+            st.markdown(" ".join(f":gray-badge[{plain(word)}]" for word in card.words))
+        st.text(card.beginning, width="stretch")
+        if card.is_long:
+            with st.expander("The whole review", type="compact"):
+                st.text(card.body, width="stretch")
+        if card.why:
+            st.caption(plain(f"{card.why} · {card.id}"))

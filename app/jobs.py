@@ -52,6 +52,7 @@ class Job:
     _state: Snapshot = field(default_factory=lambda: Snapshot("running"))
     _started: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _told: threading.Event = field(default_factory=threading.Event)
     _over: threading.Event = field(default_factory=threading.Event)
 
     def snapshot(self) -> Snapshot:
@@ -64,6 +65,7 @@ class Job:
         """Say how far the work is; the value must not change afterwards."""
         with self._lock:
             self._state = replace(self._state, progress=progress)
+        self._told.set()
 
     def stop(self) -> None:
         """Ask the work to end; it ends where it next calls `check`."""
@@ -82,6 +84,11 @@ class Job:
         self._over.wait(seconds)
         return self.snapshot()
 
+    def wait_told(self, seconds: float | None = None) -> Snapshot:
+        """Wait until the work has told anything or is over, or so long, and return how it stands."""
+        self._told.wait(seconds)
+        return self.snapshot()
+
     def run(self, work: Work) -> None:
         """Do the work on this thread."""
         try:
@@ -98,6 +105,14 @@ class Job:
             seconds = time.monotonic() - self._started
             self._state = replace(self._state, status=status, seconds=seconds, result=result, error=error)
         self._over.set()
+        self._told.set()
+
+
+def begin(title: str, work: Work) -> Job:
+    """Begin a job on a thread of its own."""
+    job = Job(title)
+    threading.Thread(target=job.run, args=(work,), name=title, daemon=True).start()
+    return job
 
 
 class Jobs:
@@ -108,7 +123,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
 
     def start(self, name: str, title: str, work: Work) -> Job:
-        """Begin a job on a thread of its own.
+        """Begin a job and keep it under a name.
 
         Raises:
             RetrieverError: the job of that name still runs.
@@ -117,9 +132,8 @@ class Jobs:
             before = self._jobs.get(name)
             if before is not None and not before.snapshot().over:
                 raise RetrieverError(f"{before.title} is still going on.", hint="Wait for it, or stop it first.")
-            job = self._jobs[name] = Job(title)
-        threading.Thread(target=job.run, args=(work,), name=name, daemon=True).start()
-        return job
+            job = self._jobs[name] = begin(title, work)
+            return job
 
     def find(self, name: str) -> Job | None:
         """Return the job of a name, running or over."""

@@ -5,13 +5,18 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from retriever.core.errors import IndexNotFoundError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
-from retriever.services import encoding
+from retriever.corpus.columns import Columns
+from retriever.services import encoding, profiling
+from retriever.services.profiling import Profile, read_columns
 from retriever.services.results import IndexStatus
+from retriever.services.score_scale import random_pairs
 from retriever.services.workspace import DATABASE, Index
 from retriever_app.jobs import Jobs
 from retriever_app.place import Place, read_place
@@ -97,3 +102,28 @@ def status(index: Index) -> IndexStatus:
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
 def _status(_index: Index, path: str, revision: int) -> IndexStatus:
     return _index.status()
+
+
+def columns(index: Index) -> Columns:
+    """Return which of the index's fields hold what."""
+    return read_columns(index)
+
+
+def profile(index: Index) -> Profile:
+    """Return the index's counts as they are now."""
+    return _profile(index, str(index.path), revision(index), columns(index))
+
+
+@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
+def _profile(_index: Index, path: str, revision: int, columns: Columns) -> Profile:
+    return profiling.profile(_index, columns)
+
+
+def pairs(index: Index, view: int | None) -> NDArray[np.float32]:
+    """Return the cosines of random pairs of a view, ascending; none for a search by words."""
+    return np.empty(0, np.float32) if view is None else _pairs(index, str(index.path), revision(index), view)
+
+
+@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
+def _pairs(_index: Index, path: str, revision: int, view: int) -> NDArray[np.float32]:
+    return random_pairs(_index.store, view)

@@ -16,12 +16,13 @@ import streamlit as st
 T = TypeVar("T")
 Params = dict[str, list[str]]
 
-_ARRIVED = "state: arrived"
+_ARRIVED, _READ = "state: arrived", "state: read"
 
 
 def begin() -> None:
     """Note the URL this run began with; called once a run, before any `current`."""
     st.session_state[_ARRIVED] = {name: st.query_params.get_all(name) for name in st.query_params}
+    st.session_state[_READ] = set()
 
 
 def current(kind: type[T]) -> T:
@@ -33,9 +34,10 @@ def current(kind: type[T]) -> T:
     arrived: Params = st.session_state[_ARRIVED]
     kept: T = st.session_state.get(_name(kind), kind())
     mine = {field: arrived[field] for field in _hints(kind) if field in arrived}
-    if arrived and mine != st.session_state.get(_name(kind, "url")):
+    if arrived and _name(kind) not in st.session_state[_READ] and mine != st.session_state.get(_name(kind, "url")):
         kept = parse(kind, arrived)
         _forget(kind)
+    st.session_state[_READ].add(_name(kind))
     held = _held(kind)
     state = replace(kept, **held)  # type: ignore[type-var]
     change(kind, **{field: getattr(state, field) for field in _hints(kind) if field not in held})

@@ -6,6 +6,7 @@ from retriever_app import frame, state
 from retriever_app.components import told
 
 PAGES = {
+    "search": ("Search", ":material/search:"),
     "model": ("Model and index", ":material/memory:"),
 }
 """File in views/, which is also the path in the URL: title and icon, in the order of the navigation."""

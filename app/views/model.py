@@ -3,13 +3,13 @@
 import streamlit as st
 
 from retriever_app import frame, resources
-from retriever_app.components import facts
+from retriever_app.components import facts, no_index
 from retriever_app.view_models import model
 
 st.title("Model and index")
 index = frame.chosen_index()
 if index is None:
-    st.text("There is no index yet. Open a file of reviews on the page Corpus.")
+    no_index()
     st.stop()
 
 status = resources.status(index)

@@ -57,7 +57,7 @@ def read_columns(index: Index) -> Columns:
         known = {field.name for field in fields(Columns)}
         return Columns(**{name: str(value) for name, value in stored.items() if name in known})
     ids = list(islice(index.store.documents.ids(), _SAMPLE))
-    found = recognise([_flat(document.metadata) for document in index.store.documents.get(ids).values()])
+    found = recognise([flat(document.metadata) for document in index.store.documents.get(ids).values()])
     return Columns(product=found.product, category=found.category, stars=found.stars, date=found.date)
 
 
@@ -75,7 +75,7 @@ def profile(index: Index, columns: Columns) -> Profile:
     lengths: Counter[int] = Counter()
     with index.store.snapshot():
         for document in _documents(index):
-            values = _flat(document.metadata)
+            values = flat(document.metadata)
             if (rating := star_value(values.get(columns.stars))) is not None:
                 stars[int(rating + 0.5)] += 1
             if (day := iso_date(values.get(columns.date))) is not None:
@@ -109,12 +109,12 @@ def _documents(index: Index) -> Iterator[Document]:
         yield from index.store.documents.get(batch).values()
 
 
-def _flat(metadata: Mapping[str, JSON], prefix: str = "") -> dict[str, Any]:
+def flat(metadata: Mapping[str, JSON], prefix: str = "") -> dict[str, Any]:
     """Return the fields of a document by the names that filters know: nested keys joined with dots."""
     found: dict[str, Any] = {}
     for name, value in metadata.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{name}.")
+            found |= flat(value, f"{prefix}{name}.")
         else:
             found[prefix + name] = value
     return found

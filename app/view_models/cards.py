@@ -1,0 +1,109 @@
+"""A review as a card: what pages show of a hit or a document."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.types import Document
+from retriever.corpus.columns import Columns, star_value
+from retriever.services.profiling import flat
+from retriever.services.results import Hit
+from retriever.services.score_scale import share_below
+from retriever_app.view_models import text
+
+SHORT = 420
+_ALL = 0.9995  # would be rounded to 100.0 %
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One review.
+
+    Attributes:
+        id: its document's id.
+        head: stars, product, category and date, in one line.
+        body: the review.
+        words: what the model answered.
+        why: how it got its place; empty where it has none.
+        rank: its place, from 1; 0 where it has none.
+        moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
+    """
+
+    id: str
+    head: str
+    body: str
+    words: Sequence[str] = ()
+    why: str = ""
+    rank: int = 0
+    moved: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the beginning is shown at first."""
+        return len(self.body) > SHORT * 1.25
+
+    @property
+    def beginning(self) -> str:
+        """The review as far as it is shown at first."""
+        return f"{self.body[:SHORT].rsplit(maxsplit=1)[0]} …" if self.is_long else self.body
+
+
+def card(document: Document, columns: Columns) -> Card:
+    """Return a document as a card."""
+    values = flat(document.metadata)
+    rating = star_value(values.get(columns.stars))
+    said = "" if rating is None else text.stars(rating, 5 if rating <= 5 else 10)
+    named = [values.get(name) for name in (columns.product, columns.category, columns.date)]
+    return Card(document.id, " · ".join(filter(None, [said, *(str(one) for one in named if one)])), document.text)
+
+
+def hit_cards(
+    hits: Sequence[Hit], columns: Columns, pairs: NDArray[np.float32], moved: Mapping[str, str]
+) -> list[Card]:
+    """Return hits as cards, best first.
+
+    Args:
+        hits: what was found.
+        columns: which fields hold what.
+        pairs: the cosines of random pairs of the view that scored them.
+        moved: by id, how a hit moved since the answer before.
+    """
+    return [
+        replace(
+            card(hit.document, columns),
+            words=hit.words,
+            why=why(hit, pairs),
+            rank=rank,
+            moved=moved.get(hit.document.id, ""),
+        )
+        for rank, hit in enumerate(hits, start=1)
+    ]
+
+
+def why(hit: Hit, pairs: NDArray[np.float32]) -> str:
+    """Return why a hit is where it is: its places by meaning and by words, and how unusual its cosine is."""
+    places = []
+    if hit.dense_rank is not None:
+        places.append(f"{ordinal(hit.dense_rank)} by meaning")
+    if hit.lexical_rank is not None:
+        places.append(f"{ordinal(hit.lexical_rank)} by its words")
+    parts = [", ".join(places)]
+    if hit.score is not None:
+        parts.append(f"cosine {hit.score:.2f}{_unusual(share_below(pairs, hit.score))}")
+    return "; ".join(filter(None, parts))
+
+
+def ordinal(number: int) -> str:
+    """Return 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _unusual(share: float | None) -> str:
+    if share is None:
+        return ""
+    if share >= _ALL:
+        return ", closer than any random pair of reviews"
+    return f", closer than {share:.{1 if share > 0.99 else 0}%} of random pairs"

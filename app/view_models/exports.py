@@ -1,0 +1,26 @@
+"""Files to take away. A cell that a spreadsheet would take for a formula gets a leading apostrophe."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+
+_DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
+_MARK = "\ufeff"  # tells Excel that the file is UTF-8
+
+
+def to_csv(rows: Sequence[Mapping[str, object]]) -> bytes:
+    """Return rows as CSV with a header of every key met; lists and objects become JSON."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([_cell(name) for name in columns])
+    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    return (_MARK + out.getvalue()).encode("utf-8", "replace")
+
+
+def _cell(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return f"'{text}" if text.startswith(_DANGEROUS) else text

@@ -1,0 +1,93 @@
+"""What the search page shows: the question, suggestions, and the state of the answer."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from retriever.services.results import SearchResult, ViewStatus
+from retriever_app.view_models import text
+
+SUGGESTED = ("What broke?", "How does the customer feel?", "What is it used for?")
+MOST_SUGGESTED = 8
+MOST_HITS = 100
+MODES = {"auto": "Best of both", "dense": "By meaning", "lexical": "By words", "hybrid": "Both, fused"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is searched for.
+
+    Attributes:
+        q: the query.
+        instruction: what to look at.
+        like: the id of a review whose likes are looked for instead of a query.
+        k: hits wanted.
+        mode: by vectors, by words, or both.
+        steps: K of the query, where the model is GIRCSE; 0 for the index's own.
+    """
+
+    q: str = ""
+    instruction: str = ""
+    like: str = ""
+    k: int = 10
+    mode: Literal["auto", "dense", "lexical", "hybrid"] = "auto"
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", min(max(self.k, 1), MOST_HITS))
+        object.__setattr__(self, "steps", min(max(self.steps, 0), MOST_HITS))
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self.q.strip() or self.like)
+
+
+def suggestions(views: Iterable[ViewStatus]) -> list[str]:
+    """Return instructions to choose from: those asked of this index, the latest first, then those that fit reviews."""
+    own = sorted((view for view in views if view.instruction), key=lambda view: view.last_used, reverse=True)
+    return list(dict.fromkeys([*(view.instruction for view in own[: MOST_SUGGESTED - 3]), *SUGGESTED]))
+
+
+def headline(result: SearchResult, *, settled: bool) -> str:
+    """Return what kind of answer this is, in a sentence."""
+    found = text.count(len(result.hits), "review")
+    if not result.hits:
+        return "Nothing found."
+    if result.mode == "lexical":
+        return f"{found} by their words."
+    if not settled:
+        return f"First {found}, found without the instruction. The best candidates are being read under it …"
+    kinds = {
+        "base": "as the model reads them without an instruction",
+        "complete": "all reviews were read under this instruction",
+        "lazy": "the best candidates were read under this instruction",
+    }
+    return f"{found}: {kinds[result.path]}."
+
+
+def rows(result: SearchResult) -> list[dict[str, object]]:
+    """Return the hits as the rows of a table to take away."""
+    return [
+        {
+            "rank": rank,
+            "id": hit.document.id,
+            "cosine": None if hit.score is None else round(hit.score, 4),
+            "words": ", ".join(hit.words),
+            "text": hit.document.text,
+            **{name: value for name, value in hit.document.metadata.items() if name not in ("rank", "id", "text")},
+        }
+        for rank, hit in enumerate(result.hits, start=1)
+    ]
+
+
+def moved(before: Sequence[str], after: Sequence[str]) -> dict[str, str]:
+    """Return by id how hits moved between two answers: ``new``, ``▲ 3``, ``▼ 1``; those that stayed are left out."""
+    places = {id: place for place, id in enumerate(before)}
+    found = {}
+    for place, id in enumerate(after):
+        if id not in places:
+            found[id] = "new"
+        elif places[id] != place:
+            found[id] = f"{'▲' if places[id] > place else '▼'} {abs(places[id] - place)}"
+    return found

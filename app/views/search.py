@@ -1,0 +1,137 @@
+"""Search: a query under an instruction, filters beside it, reviews as cards."""
+
+import streamlit as st
+
+from retriever.services.workspace import Index
+from retriever_app import filters, frame, resources, searches, state
+from retriever_app.components import instruction_box, no_index, review_card, show_problem
+from retriever_app.jobs import Job
+from retriever_app.searches import Answer, Running
+from retriever_app.view_models import cards, exports, search, text
+from retriever_app.view_models.cards import Card
+from retriever_app.view_models.search import Question
+
+EVERY = 0.4  # seconds between looks at a search that goes on
+_RUNNING = "search: running"
+
+
+def main() -> None:
+    """Draw the page."""
+    index = frame.chosen_index()
+    if index is None:
+        no_index()
+        return
+    question = state.current(Question)
+    suggestions = search.suggestions(resources.status(index).views)
+    where = filters.choose(resources.profile(index))
+    _ask(index, question, suggestions)
+    if not question.asks:
+        _invite(index)
+        return
+    job = _search(index, question, where)
+    snapshot = job.snapshot()
+    if snapshot.error is not None:
+        show_problem(snapshot.error)
+    elif snapshot.progress is None:
+        st.text("The model takes unusually long to answer. Reload the page in a minute.")
+    else:
+        _show(index, job, snapshot.progress, suggestions)
+
+
+def _ask(index: Index, question: Question, suggestions: list[str]) -> None:
+    """Draw query and instruction side by side, and what else can be set."""
+    left, right = st.columns(2)
+    with left:
+        st.text_input(
+            "Search for",
+            key=state.key(Question, "q"),
+            placeholder="it stopped working after a few days",
+            on_change=lambda: state.change(Question, like=""),
+            max_chars=2000,
+        )
+        if question.like:
+            _like_banner(index, question.like)
+    with right:
+        instruction_box(state.key(Question, "instruction"), suggestions)
+    with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
+        st.number_input("Hits", 1, search.MOST_HITS, key=state.key(Question, "k"), width=120)
+        st.selectbox(
+            "Search", list(search.MODES), key=state.key(Question, "mode"), format_func=lambda mode: search.MODES[mode], width=200
+        )
+        own = resources.status(index).encoder.get("steps")
+        if isinstance(own, int):
+            st.slider("K: steps of thought for the query (0: as indexed)", 0, 20, key=state.key(Question, "steps"))
+
+
+def _like_banner(index: Index, like: str) -> None:
+    found = index.store.documents.get([like])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Reviews like this one:")
+        st.button("Clear", key="clear like", on_click=lambda: state.change(Question, like=""), type="tertiary")
+    for document in found.values():
+        st.text(cards.card(document, resources.columns(index)).beginning)
+
+
+def _invite(index: Index) -> None:
+    count = text.count(len(index.store.documents), "review")
+    st.text(f"{count} to search. Say what to look for, and under which instruction the model should read them.")
+
+
+def _search(index: Index, question: Question, where: str | None) -> Job:
+    """Return the session's search for the question; a new one where question or index have changed."""
+    request = searches.search_request(index, question, where)
+    running: Running | None = st.session_state.get(_RUNNING)
+    name = str(index.path)
+    if running is None or not running.answers(name, request, resources.revision(index)):
+        if running is not None:
+            running.job.stop()
+        with st.spinner("Searching …", show_time=True):
+            running = Running(name, request, searches.start(index, request))
+        st.session_state[_RUNNING] = running
+    return running.job
+
+
+def _show(index: Index, job: Job, answer: Answer, suggestions: list[str]) -> None:
+    result = answer.result
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.caption(search.headline(result, settled=answer.settled))
+        if result.hits:
+            st.download_button(
+                "Download", exports.to_csv(search.rows(result)), "hits.csv", "text/csv", icon=":material/download:"
+            )
+    if not answer.settled:
+        _watch(job)
+    ids = [hit.document.id for hit in result.hits]
+    moved = search.moved(answer.first, ids) if answer.settled else {}
+    shown = cards.hit_cards(result.hits, resources.columns(index), resources.pairs(index, result.view), moved)
+    for one in shown:
+        review_card(one, menu=lambda card: _more_like(card, suggestions))
+
+
+@st.fragment(run_every=EVERY)
+def _watch(job: Job) -> None:
+    """Draw the page again once the search has settled."""
+    if job.snapshot().over:
+        st.rerun()
+    st.progress(1.0, text="Reading the best candidates under the instruction")
+
+
+def _more_like(card: Card, suggestions: list[str]) -> None:
+    key = f"like {card.rank}"
+    asked = st.session_state[state.key(Question, "instruction")]
+    options = list(dict.fromkeys(["", asked, *suggestions]))
+
+    def take() -> None:
+        state.change(Question, q="", like=card.id, instruction=st.session_state[key])
+
+    st.menu_button(
+        "More like this",
+        options,
+        key=key,
+        on_click=take,
+        type="tertiary",
+        format_func=lambda one: f"under: {text.plain(one)}" if one else "without an instruction",
+    )
+
+
+main()

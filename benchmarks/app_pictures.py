@@ -1,0 +1,125 @@
+"""Takes the pictures of the app in docs/pictures, at both widths and in both themes.
+
+    python benchmarks/app_pictures.py --index indexes
+
+The folder holds the index `reviews`, made of the example reviews under the instructions that the pictures ask.
+Needs Chromium and playwright; starts the app by itself, unless --address names one that runs.
+"""
+
+import argparse
+import contextlib
+import io
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+OUT = Path(__file__).parents[1] / "docs" / "pictures"
+WIDTHS = {"wide": (1280, 900), "narrow": (400, 860)}
+THEMES = ("light", "dark")
+COLOURS = 128
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One view of the app: the page, its query parameters, and a text that shows that it is there."""
+
+    name: str
+    page: str
+    parameters: dict[str, str]
+    shows: str
+
+
+SHOTS = (
+    Shot("corpus", "corpus", {"index": "reviews"}, "Stars"),
+    Shot(
+        "search",
+        "search",
+        {"index": "reviews", "q": "it stopped working after a few days", "instruction": "What broke?"},
+        "by meaning",
+    ),
+    Shot("model", "model", {"index": "reviews"}, "Views"),
+)
+
+
+@contextlib.contextmanager
+def served(index: Path) -> Iterator[str]:
+    """Run the app on an index or a folder of them, and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    start = "from retriever.cli.main import run; run()"
+    command = [sys.executable, "-c", start, "app", "--index", str(index), "--no-browser", "--port", port]
+    server = subprocess.Popen(command)
+    try:
+        yield wait_for(f"http://127.0.0.1:{port}")
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def wait_for(address: str, seconds: float = 60) -> str:
+    """Return the address once the app answers there."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
+            return address
+        time.sleep(0.25)
+    raise TimeoutError(address)
+
+
+def open_shot(page: Page, address: str, shot: Shot) -> None:
+    """Open a view and wait until it has settled."""
+    page.goto(f"{address}/{shot.page}?{urlencode(shot.parameters)}")
+    page.get_by_text(shot.shows).first.wait_for(timeout=90_000)
+    page.locator("[data-testid=stStatusWidget]").wait_for(state="detached", timeout=90_000)
+    page.wait_for_timeout(700)  # charts draw themselves
+
+
+def take(browser: Browser, address: str, shot: Shot, out: Path) -> None:
+    """Save a view at every width in every theme."""
+    for width, (across, down) in WIDTHS.items():
+        for theme in THEMES:
+            context = browser.new_context(
+                viewport={"width": across, "height": down}, color_scheme="dark" if theme == "dark" else "light"
+            )
+            page = context.new_page()
+            open_shot(page, address, shot)
+            picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            path = out / f"{shot.name}-{width}-{theme}.png"
+            picture.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+            print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+            context.close()
+
+
+def main() -> None:
+    """Take the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--index", type=Path, default=Path("indexes"))
+    parser.add_argument("--address", help="of an app that runs already")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--only", nargs="*", help="names of views")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    app = contextlib.nullcontext(options.address) if options.address else served(options.index)
+    with app as address, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for shot in SHOTS:
+            if not options.only or shot.name in options.only:
+                take(browser, address, shot, options.out)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
