@@ -6,6 +6,7 @@ from retriever_app import frame, state
 from retriever_app.components import told
 
 PAGES = {
+    "corpus": ("Corpus", ":material/library_books:"),
     "search": ("Search", ":material/search:"),
     "model": ("Model and index", ":material/memory:"),
 }

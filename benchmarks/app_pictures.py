@@ -41,7 +41,7 @@ class Shot:
 
 
 SHOTS = (
-    Shot("corpus", "corpus", {"index": "reviews"}, "Stars"),
+    Shot("corpus", "", {"index": "reviews"}, "Stars"),
     Shot(
         "search",
         "search",

@@ -56,7 +56,11 @@ def _ask(index: Index, question: Question, suggestions: list[str]) -> None:
     with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
         st.number_input("Hits", 1, search.MOST_HITS, key=state.key(Question, "k"), width=120)
         st.selectbox(
-            "Search", list(search.MODES), key=state.key(Question, "mode"), format_func=lambda mode: search.MODES[mode], width=200
+            "Search",
+            list(search.MODES),
+            key=state.key(Question, "mode"),
+            format_func=lambda mode: search.MODES[mode],
+            width=200,
         )
         own = resources.status(index).encoder.get("steps")
         if isinstance(own, int):

@@ -48,13 +48,13 @@ def index(  # noqa: PLR0913 - one parameter per option
     Example: retriever index examples/reviews.jsonl --instruction "What kind of product is this?"
     """
     from retriever import load_encoder, open_index
-    from retriever.corpus.readers import read_documents
+    from retriever.corpus.readers import count_rows, read_documents
     from retriever.services.generations import IndexType
     from retriever.services.indexing import IndexingOptions
 
     rows = read_documents(corpus, id_field=id_field, text_field=text_field)
     chosen = None if encoder is None else load_encoder(encoder, device=device)
-    line = output.ProgressLine(_count_rows(corpus))
+    line = output.ProgressLine(count_rows(corpus))
     with open_index(index, encoder=chosen) as opened:
         report = opened.add(
             rows,
@@ -83,15 +83,3 @@ def _render(index: Path, report: "IndexingReport") -> None:
         output.result(note)
     if report.skipped:
         output.say(f"`retriever status --index {index}` lists the skipped rows with file, line and reason.")
-
-
-def _count_rows(corpus: list[str]) -> int | None:
-    """Return the lines of plain line-by-line files, or None where counting is not that cheap."""
-    paths = [Path(name) for name in corpus]
-    if any(not path.is_file() or path.suffix not in {".jsonl", ".ndjson", ".csv", ".tsv"} for path in paths):
-        return None
-    total = 0
-    for path in paths:
-        with path.open("rb") as file:
-            total += sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-    return total

@@ -10,7 +10,7 @@ from retriever.core.types import JSON, Document
 
 MOST_STARS = 10
 _SHARE = 0.8  # of the values that must be of a column's kind
-_LONG = 20  # characters that a text column has on average, at least
+_LONG = 20  # characters that a text column without a known name has on average, at least
 _NAMES = {
     "text": "text reviewtext reviewbody body review contents content comment comments feedback message description",
     "id": "id docid reviewid commentid ticketid uuid",
@@ -57,7 +57,8 @@ def recognise(rows: Sequence[Mapping[str, object]]) -> Columns:
         fitting = [name for name, column in values.items() if name not in taken and column and fits(column)]
         named = [name for known in _NAMES[role].split() for name in fitting if _plain_name(name) == known]
         if not named and role == "text":
-            named = sorted(fitting, key=lambda name: -_mean_length(values[name]))
+            long = [name for name in fitting if _mean_length(values[name]) >= _LONG]
+            named = sorted(long, key=lambda name: -_mean_length(values[name]))
         found = replace(found, **{role: named[0]}) if named else found
     return found
 
@@ -126,10 +127,6 @@ def _mostly(is_one: Callable[[object], bool]) -> Callable[[Sequence[object]], bo
     return lambda column: sum(map(is_one, column)) >= _SHARE * len(column)
 
 
-def _is_text(column: Sequence[object]) -> bool:
-    return _mostly(lambda one: isinstance(one, str))(column) and _mean_length(column) >= _LONG
-
-
 def _is_key(column: Sequence[object]) -> bool:
     return _mostly(_is_label)(column) and len(set(map(str, column))) == len(column)
 
@@ -139,7 +136,7 @@ def _is_label(value: object) -> bool:
 
 
 _FITS: Mapping[str, Callable[[Sequence[object]], bool]] = {
-    "text": _is_text,
+    "text": _mostly(lambda one: isinstance(one, str)),
     "id": _is_key,
     "stars": _mostly(lambda one: star_value(one) is not None),
     "date": _mostly(lambda one: iso_date(one) is not None),

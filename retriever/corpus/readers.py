@@ -80,6 +80,33 @@ def read_fields(path: str | Path, fields: FieldNames, *, limits: Limits | None =
     return file.rows()
 
 
+def count_rows(paths: Sequence[str | Path]) -> int | None:
+    """Return about how many rows files have, or None where counting is not cheap: zipped files and streams.
+
+    Lines are counted, so a CSV cell of several lines counts more than once.
+    """
+    total = 0
+    for path in map(Path, paths):
+        if not path.is_file() or path.suffix.lower() not in (*_LINES, ".parquet"):
+            return None
+        total += _parquet_rows(path) if path.suffix.lower() == ".parquet" else _line_count(path)
+    return total
+
+
+def _parquet_rows(path: Path) -> int:
+    from pyarrow import parquet
+
+    try:
+        return int(parquet.read_metadata(path).num_rows)
+    except (ValueError, OSError) as error:  # Arrow's errors are ValueErrors
+        raise InputError(f"{path} cannot be read as Parquet: {error}.", hint="Copy or write it again.") from error
+
+
+def _line_count(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:
     for file in files:
         converter.begin_file(file.name)

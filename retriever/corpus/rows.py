@@ -50,10 +50,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """Which fields hold id and text: the named ones, or the first present of the usual ones."""
+    """Which fields hold id and text: the named ones, or the first present of the usual ones.
+
+    Attributes:
+        id: the id's field.
+        text: the text's field.
+        text_needed: whether a table without a text column is refused.
+    """
 
     id: str | None = None
     text: str | None = None
+    text_needed: bool = True
 
     def find_id(self, names: Iterable[str]) -> str | None:
         """Return the id's field, or None if there is none."""
@@ -78,7 +85,7 @@ class FieldNames:
             )
         if self.id and self.id not in columns:
             raise InputError(f"{file} has no column {self.id!r}.", hint=f"--id-field takes one of: {shown}.")
-        if self.find_text(columns) is None:
+        if self.text_needed and self.find_text(columns) is None:
             missing = f"no column {self.text!r}" if self.text else "no text column"
             raise InputError(f"{file} has {missing}.", hint=f"Name one with --text-field: {shown}.")
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import sys
-import time
 
 import numpy as np
 
@@ -29,7 +28,7 @@ class KeywordEncoder:
 
     Args:
         spec: its name; another one is another fingerprint.
-        pause: seconds that reading a text takes.
+        gate: reading documents waits until it is set.
     """
 
     dim = len(KEYWORDS) + 1
@@ -37,10 +36,10 @@ class KeywordEncoder:
     pooling = "keywords"
     max_text_tokens = 512
 
-    def __init__(self, spec="keywords", pause=0.0):
+    def __init__(self, spec="keywords", gate=None):
         self.spec = spec
         self.fingerprint = hashlib.sha256(spec.encode()).hexdigest()
-        self.pause = pause
+        self.gate = gate
 
     def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
         rows = [[*(float(word in self.answers(text, instruction)) for word in KEYWORDS), 1.0] for text in texts]
@@ -51,10 +50,10 @@ class KeywordEncoder:
         return [self.encode(texts, instruction=one) for one in instructions]
 
     def encode_many_with_words(self, texts, instructions, *, top=5, on_tokens=None):
-        for text in texts:
-            time.sleep(self.pause)
-            if on_tokens:
-                on_tokens(len(text.split()))
+        if self.gate:
+            self.gate.wait(60)
+        for text in texts if on_tokens else ():
+            on_tokens(len(text.split()))
         return [self.encode_with_words(texts, instruction=one, top=top) for one in instructions]
 
     def encode_with_words(self, texts, *, instruction="", top=5):

@@ -1,0 +1,235 @@
+"""Corpus: from a file of reviews to an index, and what an index holds."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from retriever.corpus.columns import Columns
+from retriever.services.workspace import Index
+from retriever_app import charts, frame, intake, resources, state
+from retriever_app.components import facts, show_problem, told
+from retriever_app.intake import Plan, Preview
+from retriever_app.jobs import Job
+from retriever_app.view_models import corpus, search, text
+
+EVERY = 1.0  # seconds between looks at an indexing
+_KEPT = "corpus: kept"
+
+
+def main() -> None:
+    """Draw the page."""
+    with told():
+        _work()
+    index = None
+    with told():
+        index = frame.chosen_index()
+        if index is None:
+            _welcome()
+        else:
+            _summary(index)
+    with told():
+        if index is None:
+            _drop()
+        else:
+            with st.expander("Add reviews, or open another file", icon=":material/upload_file:"):
+                _drop()
+
+
+def _welcome() -> None:
+    st.title("Ask your reviews")
+    st.text(
+        "Drop in a file of reviews, and ask it questions: what broke, how customers feel, what they use the product "
+        "for. Everything stays on this machine."
+    )
+
+
+def _work() -> None:
+    """Show every indexing that goes on, has ended, or waits to be gone on with."""
+    jobs = resources.jobs()
+    plans = {plan.index: plan for plan in intake.unfinished(resources.place().folder)}
+    for name, job in jobs.named("index ").items():
+        index = name.removeprefix("index ")
+        if not job.snapshot().over:
+            _progress(job)
+        else:
+            _ended(index, job, plans.get(index))
+        plans.pop(index, None)
+    for plan in plans.values():
+        _waiting(plan, f"The indexing of {plan.name} was not finished.")
+
+
+@st.fragment(run_every=EVERY)
+def _progress(job: Job) -> None:
+    snapshot = job.snapshot()
+    if snapshot.over:
+        st.rerun()
+    reading = snapshot.progress
+    with st.container(border=True):
+        st.text(job.title)
+        line = corpus.progress_line(reading, snapshot.seconds)
+        if snapshot.status == "stopping":
+            line = f"{line}; stopping when the thousand reviews in hand are read"
+        st.progress(reading.share if reading else 0.0, text=text.plain(line))
+        stopping = snapshot.status == "stopping"
+        st.button("Stop", key=f"stop {job.title}", on_click=job.stop, disabled=stopping, icon=":material/stop:")
+
+
+def _ended(index: str, job: Job, plan: Plan | None) -> None:
+    snapshot = job.snapshot()
+    if snapshot.status == "stopped" and plan is not None:
+        _waiting(plan, f"{job.title} was stopped. What was read stays.")
+        return
+    with st.container(border=True):
+        if snapshot.error is not None:
+            st.text(f"{job.title} did not succeed.")
+            show_problem(snapshot.error)
+            if plan is not None:
+                _go_on(plan)
+        else:
+            st.text(f"{job.title} is done: {corpus.report_line(snapshot.result)}")
+        with st.container(horizontal=True):
+            if snapshot.error is None:
+                st.button("Show it", key=f"show {index}", type="primary", on_click=lambda: _show(index))
+            st.button("Close", key=f"close {index}", on_click=lambda: resources.jobs().forget(f"index {index}"))
+
+
+def _show(index: str) -> None:
+    state.change(frame.Chosen, index=index)
+    resources.jobs().forget(f"index {index}")
+
+
+def _waiting(plan: Plan, what: str) -> None:
+    with st.container(border=True):
+        st.text(what)
+        _go_on(plan)
+
+
+def _go_on(plan: Plan) -> None:
+    with st.container(horizontal=True):
+        st.button("Go on", key=f"resume {plan.index}", type="primary", on_click=lambda: _start(plan))
+        st.button("Leave it", key=f"discard {plan.index}", on_click=lambda: _discard(plan))
+
+
+def _discard(plan: Plan) -> None:
+    intake.discard(plan)
+    resources.jobs().forget(f"index {plan.index}")
+
+
+def _start(plan: Plan) -> None:
+    encoders = resources.encoders()
+    path = resources.place().new(plan.index)
+    work = intake.indexing(plan, path, encoders.default, encoders.described)
+    resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work)
+
+
+def _drop() -> None:
+    """Draw the way from a file to an index."""
+    dropped = st.file_uploader(
+        "Reviews as CSV, JSON Lines or Parquet", type=list(intake.TYPES), help="One review a row, with column names."
+    )
+    example = st.button("Take the example: 224 invented reviews of 12 products", type="tertiary")
+    if example:
+        st.session_state[_KEPT] = ("example", intake.keep(resources.place().folder, "example.jsonl", _example()))
+    if dropped is not None:
+        data = dropped.getvalue()
+        encoding = _encoding(dropped.name, data)
+        token = (dropped.file_id, encoding)
+        if st.session_state.get(_KEPT, (None,))[0] != token:
+            st.session_state[_KEPT] = (token, intake.keep(resources.place().folder, dropped.name, data, encoding))
+    kept: Path | None = st.session_state.get(_KEPT, (None, None))[1]
+    if kept is not None and kept.is_file():
+        _prepare(kept)
+
+
+def _example() -> bytes:
+    return intake.EXAMPLE.read_bytes()
+
+
+def _encoding(name: str, data: bytes) -> str:
+    guessed = intake.guess_encoding(name, data)
+    if guessed == "utf-8-sig":
+        return guessed
+    st.text("The file is not in UTF-8. Choose the encoding with which the letters below look right.")
+    known = list(intake.ENCODINGS)
+    return st.selectbox(
+        "Encoding", known, index=known.index(guessed), format_func=lambda one: intake.ENCODINGS[one], width=360
+    )
+
+
+def _prepare(file: Path) -> None:
+    """Show what a file holds, let columns be corrected, and start."""
+    preview = intake.preview(file)
+    st.markdown("**Which column is what?**")
+    columns = _columns(file, preview)
+    if rows := corpus.preview_rows(preview, columns):
+        st.dataframe(rows, hide_index=True)
+    for doubt in corpus.doubts(preview, columns):
+        st.markdown(f":material/info: {text.plain(doubt)}")
+    place = resources.place()
+    left, right = st.columns([1, 2])
+    name = left.text_input("Name of the index", place.only or corpus.index_name(file.name), disabled=bool(place.only))
+    asked = right.multiselect(
+        "Read them under these instructions at once",
+        search.SUGGESTED,
+        accept_new_options=True,
+        placeholder="Optional; each takes longer now and answers at once later",
+    )
+    count = f"{preview.total:,} " if preview.total else ""
+    if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
+        plan = Plan(str(file), name.strip(), columns, tuple(asked))
+        place.new(plan.index)
+        intake.note(plan)
+        _start(plan)
+        del st.session_state[_KEPT]
+        st.rerun()
+
+
+def _columns(file: Path, preview: Preview) -> Columns:
+    """Draw a choice for every role, and return what was chosen."""
+    chosen = {}
+    with st.container(horizontal=True):
+        for role, label in corpus.ROLES.items():
+            options = [corpus.NONE, *preview.names]
+            chosen[role] = st.selectbox(
+                label,
+                options,
+                index=options.index(getattr(preview.columns, role)),
+                format_func=lambda name: name or "none",
+                key=f"column {role} {file.parent.name}",
+                width=180,
+            )
+    return Columns(**chosen)
+
+
+def _summary(index: Index) -> None:
+    profile = resources.profile(index)
+    st.title(index.path.name)
+    if not profile.documents:
+        st.text("This index holds no reviews yet.")
+        return
+    facts(corpus.profile_facts(profile))
+    left, right = st.columns(2, gap="large")
+    with left:
+        if profile.stars:
+            st.markdown("**Stars**")
+            charts.bars(corpus.star_rows(profile), "stars", "reviews")
+        if profile.months:
+            st.markdown("**Reviews a month**")
+            charts.months(corpus.month_rows(profile), "reviews")
+        st.markdown("**Length in words**")
+        charts.bars(corpus.length_rows(profile), "words", "reviews")
+    with right:
+        if profile.products:
+            st.markdown("**Products**")
+            charts.bars(corpus.product_rows(profile), "product", "reviews")
+    _skipped(index)
+
+
+def _skipped(index: Index) -> None:
+    rows = corpus.skipped_rows(resources.status(index).quarantined)
+    if rows:
+        with st.expander(f"{text.count(len(rows), 'row')} skipped by the last indexing", icon=":material/rule:"):
+            st.dataframe(rows, hide_index=True)
+
+
+main()

@@ -1,0 +1,168 @@
+import json
+import threading
+
+import pytest
+from app_checks import shown, whole
+from app_fakes import REVIEWS, KeywordEncoder
+
+import retriever
+from retriever.services.workspace import Index
+from retriever_app import intake, resources
+
+CSV = "Review Text;ASIN;Rating;Review Date\n" + "".join(
+    f"{review['text']} Again and again.;{review['product']};{review['stars']} out of 5;{review['date']}\n"
+    for review in REVIEWS
+)
+
+
+def click(session, label):
+    return whole(next(button for button in session.button if button.label.startswith(label)).click().run())
+
+
+def finish(session, name):
+    """Wait for an indexing and draw the page again."""
+    resources.jobs().find(f"index {name}").wait(60)
+    return whole(session.run())
+
+
+def test_a_dropped_file_becomes_an_index(indexes, app):
+    session = app("corpus")
+    assert "Everything stays on this machine" in shown(session)
+    session.file_uploader[0].set_value(("my reviews.csv", CSV.encode(), "text/csv"))
+    whole(session.run())
+    chosen = {box.label: box.value for box in session.selectbox}
+    assert chosen == {
+        "Review text": "Review Text", "Product": "ASIN", "Category": "", "Stars": "Rating", "Date": "Review Date",
+        "Id": "",
+    }  # fmt: skip
+    first = session.dataframe[0].value.iloc[0].to_dict()
+    assert first == {
+        "Review text": "The kettle broke. Again and again.", "Product": "Kettle", "Stars": 1, "Date": "2024-01-10"
+    }  # fmt: skip
+    finish(click(session, "Index"), "my reviews")
+    assert "6 reviews added" in shown(session)
+    assert not list((indexes / intake.FOLDER).glob("*"))
+    click(session, "Show it")
+    assert session.title[0].value == "my reviews"
+    with Index(indexes / "my reviews", encoder=KeywordEncoder()) as index:
+        found = index.search("toy", where="Rating = 1 and `Review Date` > '2024-01-31'", k=3).hits
+    assert [hit.document.text for hit in found] == ["The toy broke. Again and again."]
+
+
+def test_columns_can_be_corrected(indexes, app):
+    rows = [{"note": f"A long remark about nothing, number {row}", "said": f"kettle {row}"} for row in range(3)]
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.jsonl", "\n".join(map(json.dumps, rows)).encode(), ""))
+    whole(session.run())
+    text = next(box for box in session.selectbox if box.label == "Review text")
+    assert text.value == "note"
+    text.set_value("said").run()
+    finish(click(session, "Index"), "a")
+    with Index(indexes / "a", encoder=KeywordEncoder()) as index:
+        assert index.search("kettle", k=1).hits[0].document.text.startswith("kettle")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "guessed"), [("utf-8", "utf-8-sig"), ("cp1252", "cp1252"), ("utf-16", "utf-16"), ("utf-8-sig",) * 2]
+)
+def test_other_encodings_are_read(tmp_path, encoding, guessed):
+    data = "text,stars\nCafé très cher et pas très bon,2\n".encode(encoding)
+    assert intake.guess_encoding("a.csv", data) == guessed
+    kept = intake.keep(tmp_path, "a.csv", data, guessed)
+    assert [dict(row) for row in intake.preview(kept).rows] == [{"text": "Café très cher et pas très bon", "stars": 2}]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("a.csv", b"stars,date\n1,2024-01-01\n", "Say which column holds the text"),
+        ("a.csv", b"", "has no rows"),
+        ("a.parquet", b"PAR1 not at all", "cannot be read as Parquet"),
+        ("a.jsonl.gz", b"no zip", "cannot be read"),
+        ("a.csv", b'text,stars\n"never closed,1\n', "quote that is never closed"),
+        ("a.csv", b"text,text\na,b\n", "appears more than once"),
+        (
+            "a.jsonl",
+            b'{"text": "A good and long review of it."}\nnonsense\n',
+            "1 row cannot be read; the first, in line 2",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_said_and_the_page_lives_on(app, name, data, says):
+    session = app("corpus")
+    session.file_uploader[0].set_value((name, data, ""))
+    whole(session.run())
+    assert says in shown(session).replace("\\", "")
+    assert "--" not in shown(session)
+    session.file_uploader[0].set_value(("good.csv", CSV.encode(), ""))
+    whole(session.run())
+    assert len(session.dataframe) == 1
+
+
+def test_names_of_files_lead_nowhere(tmp_path):
+    kept = intake.keep(tmp_path, "../../etc/pass\\..\\wd<b>.csv", b"text\nx\n")
+    assert kept.name == "wd_b_.csv"
+    assert kept.parents[1] == tmp_path / intake.FOLDER
+    assert intake.keep(tmp_path, "..", b"").name == "reviews"
+
+
+def test_skipped_rows_are_listed_with_reasons(app):
+    rows = [*(json.dumps(review) for review in REVIEWS), '{"id": "x", "text": "  "}']
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.jsonl", "\n".join(rows).encode(), ""))
+    whole(session.run())
+    finish(click(session, "Index"), "a")
+    assert "1 row skipped" in shown(session)
+    click(session, "Close")
+    table = session.dataframe[-1].value if session.dataframe else None
+    assert list(table["line"]) == [7]
+    assert "is empty" in table["why"][0]
+
+
+def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch):
+    from retriever.services import indexing
+
+    monkeypatch.setattr(indexing, "SHARD", 2)
+    slow = KeywordEncoder(gate=threading.Event())
+    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: slow)
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.csv", CSV.encode(), ""))
+    whole(session.run())
+    click(session, "Index")
+    job = resources.jobs().find("index a")
+    other = app("corpus")
+    assert "Indexing a.csv into a" in shown(other)
+    click(other, "Stop")
+    assert job.snapshot().status == "stopping"
+    slow.gate.set()
+    assert job.wait(30).status == "stopped"
+    whole(other.run())
+    assert "was stopped. What was read stays." in shown(other)
+    with Index(indexes / "a", encoder=slow) as index:
+        assert len(index.store.documents) == 2
+    finish(click(other, "Go on"), "a")
+    report = resources.jobs().find("index a").snapshot().result
+    assert (report.unchanged, report.added) == (2, 4)
+
+
+def test_an_indexing_that_the_server_did_not_survive_is_offered_again(indexes, app):
+    kept = intake.keep(indexes, "a.csv", CSV.encode())
+    intake.note(intake.Plan(str(kept), "a", intake.preview(kept).columns))
+    session = app("corpus")
+    assert "The indexing of a.csv was not finished" in shown(session)
+    finish(click(session, "Go on"), "a")
+    assert "6 reviews added" in shown(session)
+
+
+def test_the_summary_counts(make, app):
+    make(rows=[*REVIEWS, {**REVIEWS[0], "id": "again"}])
+    session = app("corpus")
+    lines = shown(session).split("\n")
+    assert {"7", "1", "3", "2024-01-10", "2024-06-10"} <= set(lines)
+    assert f"{(1 + 5 + 2 + 4 + 1 + 3 + 1) / 7:.1f}" in lines
+
+
+def test_the_example_is_there(app):
+    session = click(app("corpus"), "Take the example")
+    assert session.dataframe[0].value["Stars"][0] == 5
+    assert any(button.label == "Index 224 reviews" for button in session.button)
