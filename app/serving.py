@@ -15,6 +15,7 @@ _SETTINGS = {
     "server.showEmailPrompt": "false",
     "server.fileWatcherType": "none",
     "server.maxUploadSize": str(UPLOAD_MB),
+    "runner.magicEnabled": "false",
     "client.toolbarMode": "viewer",
     "client.showErrorDetails": "none",
     "theme.baseRadius": "6px",

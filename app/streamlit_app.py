@@ -1,18 +1,20 @@
 """The entry script, run by Streamlit for every interaction: the frame, then the page."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from retriever_app import frame, state
 from retriever_app.components import told
 
+# File in views/, which is also the path in the URL: title and icon, in the order of the navigation.
 PAGES = {
     "corpus": ("Corpus", ":material/library_books:"),
     "search": ("Search", ":material/search:"),
     "model": ("Model and index", ":material/memory:"),
 }
-"""File in views/, which is also the path in the URL: title and icon, in the order of the navigation."""
 
-st.set_page_config(page_title="retriever", page_icon=":material/manage_search:", layout="wide")
+st.set_page_config(page_title="retriever", page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
 state.begin()
 page = st.navigation(
     [

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from retriever.services.diagnosing import Diagnosis
 from retriever.services.results import IndexStatus, ViewStatus
 from retriever_app.view_models import text
 
 BASE = "Base view (no instruction)"
+_ANSWERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +56,32 @@ def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
             "last used": view.last_used[:16].replace("T", " "),
         }
         for view in views
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """The instruction that is looked into."""
+
+    diagnose: str = ""
+
+
+def verdict(found: Diagnosis) -> str:
+    """Return what a diagnosis means for somebody who searches."""
+    return {
+        "obeyed": "The model follows this instruction: search and group by it.",
+        "weakly": "The model follows this instruction weakly: look twice at what it finds, or ask more plainly.",
+        "ignored": "The model ignores this instruction: what it finds is what it finds without one.",
+    }[found.level]
+
+
+def evidence(found: Diagnosis) -> list[str]:
+    """Return what the verdict rests on, a sentence each."""
+    answers = ", ".join(f"{word} ({count})" for word, count in found.words[:_ANSWERS])
+    return [
+        found.verdict,
+        f"Looked at {text.count(found.texts, 'review')}. Reviews that belong together are others "
+        f"by {found.base.regrouped:.0%} than without an instruction, by {found.paraphrase.regrouped:.0%} when it is "
+        f"said in other words, by {found.unrelated.regrouped:.0%} under an unrelated one.",
+        f"What the model answers most often: {answers}." if answers else "This model answers in no words.",
     ]

@@ -56,11 +56,16 @@ def recognise(rows: Sequence[Mapping[str, object]]) -> Columns:
         taken = {getattr(found, other) for other in _FITS}
         fitting = [name for name, column in values.items() if name not in taken and column and fits(column)]
         named = [name for known in _NAMES[role].split() for name in fitting if _plain_name(name) == known]
-        if not named and role == "text":
-            long = [name for name in fitting if _mean_length(values[name]) >= _LONG]
-            named = sorted(long, key=lambda name: -_mean_length(values[name]))
         found = replace(found, **{role: named[0]}) if named else found
-    return found
+    return found if found.text else replace(found, text=_longest(values, found))
+
+
+def _longest(values: Mapping[str, Sequence[object]], found: Columns) -> str:
+    """Return the column with the longest texts among those without a role; empty where none has sentences."""
+    taken = {getattr(found, role) for role in _FITS}
+    lengths = {name: _mean_length(column) for name, column in values.items() if name not in taken and column}
+    long = {name: length for name, length in lengths.items() if length >= _LONG}
+    return max(long, key=lambda name: long[name], default="")
 
 
 def normalised(document: Document, columns: Columns) -> Document:

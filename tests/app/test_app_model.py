@@ -1,7 +1,9 @@
 import shutil
 
-from app_checks import shown
+from app_checks import shown, whole
 from app_fakes import MOOD, REVIEWS
+
+from retriever_app import resources
 
 
 def test_views_with_coverage(make, app):
@@ -37,3 +39,30 @@ def test_an_index_deleted_while_open(make, app):
 
 def test_without_an_index(app):
     assert "no index yet" in shown(app("model"))
+
+
+def test_a_diagnosis_says_whether_an_instruction_is_followed(make, app):
+    rows = [
+        {**review, "id": f"{review['id']}-{copy}", "text": f"{review['text']} {copy}"}
+        for review in REVIEWS
+        for copy in "ab"
+    ]
+    make(rows=rows)
+    session = app("model", diagnose=MOOD)
+    assert session.text_input(key="Diagnosed.diagnose").value == MOOD
+    next(one for one in session.button if one.label == "Look into it").click().run()
+    name = next(iter(resources.jobs().named("diagnose")))
+    resources.jobs().find(name).wait(60)
+    whole(session.run())
+    assert "Looked at 12 reviews" in shown(session)
+    assert "hate (2), love (4)" in shown(session) or "love (4), hate (2)" in shown(session)
+
+
+def test_too_few_reviews_for_a_diagnosis(make, app):
+    make()
+    session = app("model", diagnose=MOOD)
+    next(one for one in session.button if one.label == "Look into it").click().run()
+    name = next(iter(resources.jobs().named("diagnose")))
+    resources.jobs().find(name).wait(60)
+    whole(session.run())
+    assert "needs at least 8" in shown(session)

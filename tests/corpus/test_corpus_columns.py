@@ -28,6 +28,11 @@ def test_without_a_known_name_the_longest_column_is_the_text():
     assert recognise(rows).text == "what they wrote"
 
 
+def test_a_long_product_name_is_no_text():
+    row = {"product": "Brellick Swift 1.7L Electric Kettle", "stars": 4}
+    assert recognise([row]) == Columns(product="product", stars="stars")
+
+
 @pytest.mark.parametrize(
     ("column", "values"),
     [
