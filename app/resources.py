@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
+from retriever.services.score_scale import random_pairs
 
 from retriever.core.errors import IndexNotFoundError
 from retriever.core.protocols import Encoder
@@ -16,7 +17,6 @@ from retriever.corpus.columns import Columns
 from retriever.services import encoding, profiling
 from retriever.services.profiling import Profile, read_columns
 from retriever.services.results import IndexStatus
-from retriever.services.score_scale import random_pairs
 from retriever.services.workspace import DATABASE, Index
 from retriever_app.jobs import Jobs
 from retriever_app.place import Place, read_place

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from retriever.services.score_scale import share_below
 
 from retriever.core.types import Document
 from retriever.corpus.columns import Columns, star_value
 from retriever.services.profiling import flat
 from retriever.services.results import Hit
-from retriever.services.score_scale import share_below
 from retriever_app.view_models import text
 
 SHORT = 420
