@@ -45,7 +45,7 @@ bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
 	$(BIN)/python benchmarks/vector_search.py --output benchmarks/results/vector_search.json
 
-# With jemalloc (Debian: libjemalloc2) memory is kept from step to step, in huge pages: 8 to 11 s a step where there were 13
+# With jemalloc (Debian: libjemalloc2) memory is kept from step to step, in huge pages: 10 to 12 s a step where there were 13
 # to 17. Memory that is never given back grows to 22 GB in ten minutes; given back after 90 s it stays below 8.
 JEMALLOC := $(firstword $(wildcard /usr/lib/*/libjemalloc.so.2))
 MALLOC := thp:always$(comma)narenas:2$(comma)dirty_decay_ms:90000$(comma)muzzy_decay_ms:90000
