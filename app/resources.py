@@ -5,10 +5,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
-from retriever.services.score_scale import random_pairs
 
 from retriever.core.errors import IndexNotFoundError
 from retriever.core.protocols import Encoder
@@ -117,13 +114,3 @@ def profile(index: Index) -> Profile:
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
 def _profile(_index: Index, path: str, revision: int, columns: Columns) -> Profile:
     return profiling.profile(_index, columns)
-
-
-def pairs(index: Index, view: int | None) -> NDArray[np.float32]:
-    """Return the cosines of random pairs of a view, ascending; none for a search by words."""
-    return np.empty(0, np.float32) if view is None else _pairs(index, str(index.path), revision(index), view)
-
-
-@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _pairs(_index: Index, path: str, revision: int, view: int) -> NDArray[np.float32]:
-    return random_pairs(_index.store, view)

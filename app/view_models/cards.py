@@ -3,10 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-from retriever.services.score_scale import share_below
-
 from retriever.core.types import Document
 from retriever.corpus.columns import Columns, star_value
 from retriever.services.profiling import flat
@@ -14,7 +10,7 @@ from retriever.services.results import Hit
 from retriever_app.view_models import text
 
 SHORT = 420
-_ALL = 0.9995  # would be rounded to 100.0 %
+_ALL = 99.95  # would be rounded to 100.0 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +55,13 @@ def card(document: Document, columns: Columns) -> Card:
     return Card(document.id, " · ".join(filter(None, [said, *(str(one) for one in named if one)])), document.text)
 
 
-def hit_cards(
-    hits: Sequence[Hit], columns: Columns, pairs: NDArray[np.float32], moved: Mapping[str, str]
-) -> list[Card]:
-    """Return hits as cards, best first.
-
-    Args:
-        hits: what was found.
-        columns: which fields hold what.
-        pairs: the cosines of random pairs of the view that scored them.
-        moved: by id, how a hit moved since the answer before.
-    """
+def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str]) -> list[Card]:
+    """Return hits as cards, best first; ``moved`` says by id how a hit moved since the answer before."""
     return [
         replace(
             card(hit.document, columns),
             words=hit.words,
-            why=why(hit, pairs),
+            why=why(hit),
             rank=rank,
             moved=moved.get(hit.document.id, ""),
         )
@@ -82,7 +69,7 @@ def hit_cards(
     ]
 
 
-def why(hit: Hit, pairs: NDArray[np.float32]) -> str:
+def why(hit: Hit) -> str:
     """Return why a hit is where it is: its places by meaning and by words, and how unusual its cosine is."""
     places = []
     if hit.dense_rank is not None:
@@ -91,7 +78,7 @@ def why(hit: Hit, pairs: NDArray[np.float32]) -> str:
         places.append(f"{ordinal(hit.lexical_rank)} by its words")
     parts = [", ".join(places)]
     if hit.score is not None:
-        parts.append(f"cosine {hit.score:.2f}{_unusual(share_below(pairs, hit.score))}")
+        parts.append(f"cosine {hit.score:.2f}{_unusual(hit.percentile)}")
     return "; ".join(filter(None, parts))
 
 
@@ -101,9 +88,9 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _unusual(share: float | None) -> str:
-    if share is None:
+def _unusual(percentile: float | None) -> str:
+    if percentile is None:
         return ""
-    if share >= _ALL:
+    if percentile >= _ALL:
         return ", closer than any random pair of reviews"
-    return f", closer than {share:.{1 if share > 0.99 else 0}%} of random pairs"
+    return f", closer than {percentile:.{1 if percentile > 99 else 0}f} % of random pairs"

@@ -107,7 +107,7 @@ def _show(index: Index, job: Job, answer: Answer, suggestions: list[str]) -> Non
         _watch(job)
     ids = [hit.document.id for hit in result.hits]
     moved = search.moved(answer.first, ids) if answer.settled else {}
-    shown = cards.hit_cards(result.hits, resources.columns(index), resources.pairs(index, result.view), moved)
+    shown = cards.hit_cards(result.hits, resources.columns(index), moved)
     for one in shown:
         review_card(one, menu=lambda card: _more_like(card, suggestions))
 
