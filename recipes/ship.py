@@ -95,8 +95,8 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
         "",
         "## Data",
         "",
-        "Labels became answers to questions written for this project (`recipes/wordings.json`). Questions by file, and "
-        "how many each piece of the training took from them:",
+        "Labels became answers to questions written for this project (`recipes/wordings.json`). Questions by file that "
+        "each piece of the training drew from, all or as many as its steps read:",
         "",
         *data(pieces),
         "",
