@@ -1,5 +1,11 @@
+import threading
+
+import pytest
 from app_checks import shown, whole
-from app_fakes import MOOD, PRODUCT, REVIEWS
+from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
+
+import retriever
+from retriever.core.errors import EncoderError
 
 
 def heads(session):
@@ -32,3 +38,120 @@ def test_the_url_is_the_page(make, app):
     assert texts(again) == texts(whole(session))
     assert set(texts(again)) == {"The kettle broke.", "I love this kettle."}
     assert again.text_input(key="Question.instruction").value == MOOD
+
+
+@pytest.fixture
+def gated(monkeypatch):
+    encoder = KeywordEncoder(gate=threading.Event())
+    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: encoder)
+    return encoder
+
+
+def test_first_hits_show_at_once_and_settle(make, app, gated):
+    make()
+    session = app("search", q="lamp", instruction=MOOD)
+    assert "being read under it" in shown(session)
+    assert len(texts(session)) == len(REVIEWS)
+    gated.gate.set()
+    session.session_state["search: running"].job.wait(30)
+    whole(session.run())
+    assert "best candidates were read under this instruction" in shown(session)
+    assert "badge[love]" in shown(session)
+    job = session.session_state["search: running"].job
+    whole(session.run())
+    assert session.session_state["search: running"].job is job
+
+
+def test_an_index_that_changed_is_searched_again(make, app):
+    make(rows=REVIEWS[:2])
+    session = app("search", q="kettle")
+    whole(session.run())
+    assert len(texts(session)) == 2
+    make(rows=REVIEWS)
+    whole(session.run())
+    assert len(texts(session)) == len(REVIEWS)
+
+
+def test_more_like_a_card_under_another_instruction(make, app):
+    make(instructions=[MOOD])
+    session = app("search", q="love")
+    first = texts(session)[0]
+    session.menu_button(key="like 1").click(MOOD).run()
+    whole(session)
+    assert session.query_params["instruction"] == MOOD or session.query_params["instruction"] == [MOOD]
+    assert "q" not in session.query_params
+    assert {first} == {"I love this kettle.", "A lamp to love."} & {first}
+    assert texts(session)[0] == first  # in the banner
+    assert texts(session)[1] == ({"I love this kettle.", "A lamp to love."} - {first}).pop()
+    session.text_input(key="Question.q").set_value("toy").run()
+    assert "like" not in session.query_params
+
+
+def test_filters_are_those_the_index_has_and_can_be_cleared(make, app):
+    make()
+    session = app("search", q="kettle lamp toy", stars=["1"], until="2024-03-31")
+    assert texts(session) == ["The kettle broke."]
+    next(one for one in session.sidebar.button if one.label == "Clear filters").click().run()
+    assert len(texts(whole(session))) == len(REVIEWS)
+    assert "stars" not in session.query_params
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"k": "0"}, {"k": "x"}, {"mode": "fast"}, {"stars": "a"}, {"since": "x"}, {"like": "nobody"}],
+    ids=str,
+)
+def test_links_that_make_no_sense_do_no_harm(make, app, parameters):
+    make()
+    session = app("search", q="kettle", **parameters)
+    assert texts(session) or "is gone" in shown(session)
+
+
+def test_days_in_the_wrong_order_are_said(make, app):
+    make()
+    session = app("search", q="kettle", since="2024-05-01", until="2024-02-01")
+    assert "The first day is after the last" in shown(session)
+
+
+def test_hostile_reviews_are_shown_as_they_are(make, app):
+    hostile = (
+        "<img src=x onerror=alert(1)> **bold** [a](javascript:alert(1)) ![p](http://evil/p.png) $x$ :red[x] kettle"
+    )
+    row = {"id": "[x](y)", "text": hostile, "product": "![p](http://evil/q.png)", "category": "<b>", "stars": 3}
+    make(rows=[row])
+    session = app("search", q="kettle")
+    assert hostile in [one.value for one in session.text]
+    drawn = [one.value for one in (*session.markdown, *session.caption)]
+    assert not [one for one in drawn if "](" in one.replace("\\](", "") or "<b>" in one.replace("\\<", "")]
+    assert not session.html
+
+
+def test_two_sessions_do_not_disturb_each_other(make, app):
+    make(instructions=[MOOD, PRODUCT])
+    one, other = app("search", q="kettle", instruction=PRODUCT), app("search", q="love", instruction=MOOD)
+    kept = texts(one), texts(other)
+    whole(one.run())
+    whole(other.run())
+    assert (texts(one), texts(other)) == kept
+    assert one.text_input(key="Question.q").value == "kettle"
+
+
+def test_a_damaged_index_is_said_and_the_app_lives_on(make, app):
+    folder = make()
+    make("whole")
+    next(folder.glob("views/*/*.faiss")).write_bytes(b"nothing")
+    session = app("search", q="kettle", index="reviews", mode="dense")
+    assert "differs from its checksum" in shown(session)
+    assert texts(app("search", q="kettle", index="whole"))
+
+
+def test_a_model_that_is_missing(make, app, monkeypatch):
+    make()
+
+    def missing(*args, **options):
+        raise EncoderError("The backbone is not installed.", hint="Install it.")
+
+    monkeypatch.setattr(retriever, "load_encoder", missing)
+    session = app("search", q="kettle", mode="dense")
+    assert "The model cannot be loaded. The backbone is not installed." in shown(session)
+    assert "Install it." in shown(session)
