@@ -1,16 +1,15 @@
 """Where the indexes lie that the app shows: one index, or a folder of them."""
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.core.errors import IndexNotFoundError, UsageError
+from retriever.core.paths import plain_name
 from retriever.services.workspace import DATABASE
 
 VARIABLE = "RETRIEVER_APP_INDEX"
 DEFAULT = Path("indexes")
-_NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,7 @@ class Place:
         Raises:
             UsageError: the name is no plain folder name, or the app was started for another index alone.
         """
-        wanted = name.strip()
-        if not _NAME.fullmatch(wanted) or wanted.endswith("."):
-            raise UsageError(
-                f"{name!r} cannot be the name of an index.",
-                hint="Use letters, digits, spaces, dots, - and _, beginning with a letter or digit; 64 at most.",
-            )
+        wanted = plain_name(name, "an index")
         if self.only not in (None, wanted):
             raise UsageError(
                 f"The app was started for the index {self.only!r} alone.",

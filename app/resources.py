@@ -3,11 +3,12 @@
 import json
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import streamlit as st
 
-from retriever.core.errors import IndexNotFoundError
+from retriever.core.errors import IndexNotFoundError, RetrieverError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.corpus.columns import Columns
@@ -17,6 +18,7 @@ from retriever.services.results import IndexStatus
 from retriever.services.workspace import DATABASE, Index
 from retriever_app.jobs import Jobs
 from retriever_app.place import Place, read_place
+from retriever_app.trainings import FOLDER, Trainings
 
 MOST_OPEN = 16
 
@@ -64,6 +66,21 @@ def jobs() -> Jobs:
 def place() -> Place:
     """Return where the indexes lie."""
     return read_place()
+
+
+def trainings() -> Trainings:
+    """Return the trainings of this place."""
+    return Trainings(place().folder / FOLDER)
+
+
+def made_with(model: Path) -> list[str]:
+    """Return the names of the indexes whose vectors a model made; indexes that cannot be read are left out."""
+    found = []
+    for name in place().names():
+        with suppress(RetrieverError):
+            if status(open_index(name)).encoder.get("name") == str(model.resolve()):
+                found.append(name)
+    return found
 
 
 def open_index(name: str) -> Index:

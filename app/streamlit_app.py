@@ -11,6 +11,7 @@ from retriever_app.components import told
 PAGES = {
     "corpus": ("Corpus", ":material/library_books:"),
     "search": ("Search", ":material/search:"),
+    "train": ("Train", ":material/model_training:"),
     "model": ("Model and index", ":material/memory:"),
 }
 

@@ -1,6 +1,7 @@
 """Where things live outside an index, and how a folder is put in place whole or not at all."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from retriever.core.errors import UsageError
+
+_NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
 def cache_dir() -> Path:
@@ -22,6 +25,21 @@ def config_dir() -> Path:
     if override := os.environ.get("RETRIEVER_CONFIG"):
         return Path(override).expanduser()
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "retriever"
+
+
+def plain_name(name: str, of: str) -> str:
+    """Return a name without spaces around it, fit to be a folder's and to lead nowhere else.
+
+    Raises:
+        UsageError: it is not; ``of`` says what it was to name.
+    """
+    wanted = name.strip()
+    if not _NAME.fullmatch(wanted) or wanted.endswith("."):
+        raise UsageError(
+            f"{name!r} cannot be the name of {of}.",
+            hint="Use letters, digits, spaces, dots, - and _, beginning with a letter or digit; 64 at most.",
+        )
+    return wanted
 
 
 def sync_directory(folder: Path) -> None:

@@ -5,16 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from retriever.core.errors import InputError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.types import BadRow
 from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS, PieceTokenizer
+from retriever.services.finetune_checks import check_rows, few_rows
 from retriever.training.config import DataSettings
 from retriever.training.rows import KEPT_BAD_ROWS, TrainingRow, TrainingRows
 from retriever.training.splits import hold_out
-
-LEAST_ROWS = 20
-ENOUGH_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +56,7 @@ class FinetuneData:
     @property
     def notes(self) -> list[str]:
         """What the user should know about the rows."""
-        rows = len(self.train) + len(self.held_out)
-        few = [f"{rows} rows are few: {ENOUGH_ROWS} or more give narrower intervals."] if rows < ENOUGH_ROWS else []
+        few = few_rows(len(self.train) + len(self.held_out))
         cut = [f"{self.truncated} texts are longer than what is read of them; the rest of each is left out."]
         return few + (cut if self.truncated else [])
 
@@ -80,18 +76,7 @@ def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettin
     """
     rows, bad = _short_questions(found.rows, tokenizer)
     kept = _counted(found, rows)
-    names = ", ".join(kept)
-    if len(rows) < LEAST_ROWS:
-        raise InputError(
-            f"{names}: {len(rows)} rows can be used; at least {LEAST_ROWS} are needed.",
-            hint=f"Give more rows; from {ENOUGH_ROWS} on a model is worth having.",
-        )
-    answers = {row.answer_key for row in rows}
-    if len(answers) < 2:
-        raise InputError(
-            f"{names}: all {len(rows)} answers are {rows[0].answer!r}; nothing can be told apart by them.",
-            hint="Give rows with different answers.",
-        )
+    check_rows(rows, ", ".join(kept))
     texts = list(dict.fromkeys(row.text for row in rows))
     sides = hold_out(rows, share=settings.share(len(texts)), seed=settings.seed)
     return FinetuneData(

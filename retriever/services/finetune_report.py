@@ -28,6 +28,7 @@ class Judgement:
         verdict: whether it may become the default, and why.
         proof: how far its saved vectors are from the trained and the untrained ones.
         promoted: whether it was made the default.
+        examples: searches of held-out rows with what they found before and after, as JSON.
     """
 
     held_out: Change
@@ -36,6 +37,7 @@ class Judgement:
     verdict: Verdict
     proof: ActiveProof
     promoted: bool
+    examples: Sequence[Mapping[str, Any]] = ()
 
     @property
     def changes(self) -> list[Change]:
@@ -81,8 +83,10 @@ class FinetuneReport:
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object.
 
-        ``scores`` holds the held-out rows' score, the general one, and what that is the mean of. ``scores``,
-        ``verdict``, ``active`` and ``promoted`` are null while the run is paused.
+        ``scores`` holds the held-out rows' score, the general one, and what that is the mean of; ``examples`` a few
+        searches of held-out rows, each with the three nearest texts (or answers) before and after, those with the
+        right answer marked. ``scores``, ``examples``, ``verdict``, ``active`` and ``promoted`` are null while the run
+        is paused.
         """
         data, found = self.data, self.judgement
         return {
@@ -104,6 +108,7 @@ class FinetuneReport:
             },
             "steps": {"done": self.step, "all": self.steps, "seconds": round(self.seconds, 1)},
             "scores": None if found is None else [_change_json(one) for one in found.changes],
+            "examples": None if found is None else list(found.examples),
             "verdict": None if found is None else asdict(found.verdict),
             "active": None if found is None else asdict(found.proof),
             "promoted": None if found is None else found.promoted,

@@ -24,6 +24,7 @@ from retriever.services import models
 from retriever.services.curves import draw_curves
 from retriever.services.finetune_base import Base, is_trained, load_base
 from retriever.services.finetune_data import prepare
+from retriever.services.finetune_examples import example_searches, examples_json
 from retriever.services.finetune_negatives import mine_index
 from retriever.services.finetune_report import FinetuneReport, Judgement, named
 from retriever.services.finetune_scores import Change, HeldOutTask, held_out_task, judge
@@ -238,15 +239,18 @@ def _judge(
     """Measure base and model on the held-out rows and in general."""
     seed = assignment.config.data.seed
     names = {"before": assignment.base.spec, "after": str(request.folder / DRAFT)}
-    found = []
+    searches = example_searches(assignment.data.held_out)
+    found, examples = [], []
     for when, name in names.items():
         say(f"measuring the model {when} training")
         encoder = load(name, EncoderOptions(), device=request.device, dtype=request.dtype)
         general = general_score(encoder, seed=seed)
         found.append([task.measure(encoder, seed=seed), general.mean, general.retrieval, general.similarity])
+        examples.append([search.find(encoder) for search in searches])
     held_out, mean, *parts = (Change(before, after) for before, after in zip(*found, strict=True))
     verdict = judge(held_out, mean)
-    return Judgement(held_out, mean, parts, verdict, proof, promoted=verdict.passed and request.promote)
+    promoted = verdict.passed and request.promote
+    return Judgement(held_out, mean, parts, verdict, proof, promoted, examples_json(searches, *examples))
 
 
 def _describe(

@@ -7,11 +7,12 @@ import platform
 import time
 from collections.abc import Mapping
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from retriever.core.types import JSON
-from retriever.training.checkpoints import Position
+
+if TYPE_CHECKING:
+    from retriever.training.checkpoints import Position
 
 RUN_FILE = "run.json"
 LOSSES_FILE = "losses.jsonl"
@@ -40,7 +41,7 @@ class RunRecord:
         (self.folder / RUN_FILE).write_text(json.dumps({**about, "versions": versions()}, indent=1) + "\n")
         (self.folder / LOSSES_FILE).write_text("")
 
-    def add(self, position: Position, losses: Mapping[str, float], learning_rate: float) -> None:
+    def add(self, position: "Position", losses: Mapping[str, float], learning_rate: float) -> None:
         """Add one step: its losses by name, its rate, and the seconds all steps so far took."""
         row = {
             "step": position.step,
@@ -74,6 +75,8 @@ class RunRecord:
 
 def versions() -> dict[str, str]:
     """Return the versions of everything that shapes a run's numbers."""
+    import torch  # a record is read, by the app say, without it
+
     found = {"python": platform.python_version(), "machine": platform.machine()}
     if torch.cuda.is_available():
         found["gpu"] = torch.cuda.get_device_name()

@@ -16,8 +16,8 @@ from retriever.services import finetuning
 
 SHORT = "[loop]\nmax_steps = 2\n[batch]\ntexts = 4\n[adapter]\nrank = 2\nlook_ahead = 1\n[objective]\nviews = []\n"
 KEYS = [
-    "schema_version", "status", "output", "method", "base", "command", "seed", "data", "steps", "scores", "verdict",
-    "active", "promoted", "config", "versions", "notes",
+    "schema_version", "status", "output", "method", "base", "command", "seed", "data", "steps", "scores", "examples",
+    "verdict", "active", "promoted", "config", "versions", "notes",
 ]  # fmt: skip
 
 
@@ -94,6 +94,7 @@ def test_json_is_one_document_with_stable_keys(finetune):
     assert (document["steps"]["done"], document["steps"]["all"]) == (2, 2)
     assert [one["task"] for one in document["scores"]] == ["held-out answers", *["general"] * 3]
     assert document["config"]["loop"]["epochs"] == 2
+    assert [list(one) for one in document["examples"]] == [["query", "instruction", "answer", "before", "after"]] * 2
     assert document["active"]["to_base"] > document["active"]["to_trained"]
 
 

@@ -1,0 +1,136 @@
+"""Pieces of the page about training: a new one, its rows, how it goes, and what came of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+import streamlit as st
+
+from retriever.core.errors import RetrieverError
+from retriever.core.types import JSON
+from retriever.services.finetune_checks import Findings, look_at
+from retriever_app import training_charts, training_rows
+from retriever_app.components import show_problem
+from retriever_app.training_rows import COLUMNS, Rows
+from retriever_app.trainings import Training
+from retriever_app.view_models import training as shown
+from retriever_app.view_models.text import plain
+from retriever_app.view_models.training import Example, Found, Line
+
+_PROBLEM = "training: problem"
+_ICONS = {
+    "good": ":green[:material/check_circle:]",
+    "note": ":material/info:",
+    "problem": ":orange[:material/warning:]",
+}
+_LONG = 220  # characters of a found text that are shown
+
+
+def attempt(action: Callable[[], object]) -> None:
+    """Do what a button asks for; what goes wrong is kept for `show_attempt`, as a callback cannot draw."""
+    try:
+        action()
+    except (RetrieverError, OSError) as error:
+        st.session_state[_PROBLEM] = error
+
+
+def show_attempt() -> None:
+    """Show what went wrong with the last button, once."""
+    if (error := st.session_state.pop(_PROBLEM, None)) is not None:
+        show_problem(error)
+
+
+def colours() -> training_charts.Colours:
+    """Return the colours of charts on the theme that the reader has."""
+    return training_charts.DARK if st.context.theme.type == "dark" else training_charts.LIGHT
+
+
+def say(lines: Sequence[Line]) -> None:
+    """Show sentences about rows."""
+    for line in lines:
+        st.markdown(f"{_ICONS[line.level]} {plain(line.text)}")
+
+
+def table(training: Training) -> None:
+    """Draw the rows to be written in; what is written is kept at once."""
+    begun, last = f"{training.folder} begun with", f"{training.folder} last"
+    if begun not in st.session_state:
+        rows = training.rows()
+        columns = {name: pa.array([str(row.get(name, "")) for row in rows], pa.string()) for name in COLUMNS}
+        st.session_state[begun], st.session_state[last] = pa.table(columns), rows
+    edited = st.data_editor(
+        st.session_state[begun],
+        key=f"{training.folder} table",
+        num_rows="dynamic",
+        hide_index=True,
+        height=430,
+        column_config={
+            "text": st.column_config.TextColumn("Review", width="large", help="What a customer wrote."),
+            "question": st.column_config.TextColumn("Question", help="What you want to know of reviews."),
+            "answer": st.column_config.TextColumn("Answer", help="What this review answers, in a few words."),
+        },
+    )
+    rows = training_rows.written(cast("pa.Table", edited).to_pylist())
+    if rows != st.session_state[last]:
+        training.write_rows(rows)
+        st.session_state[last] = rows
+
+
+def preview(rows: Rows, most: int = 200) -> None:
+    """Show rows that are not to be changed."""
+    st.dataframe([{name: _cell(value) for name, value in row.items()} for row in rows[:most]], hide_index=True)
+    if len(rows) > most:
+        st.caption(f"The first {most} of {len(rows):,} rows.")
+
+
+def findings(training: Training) -> Findings:
+    """Return what a training would say of its rows as they are."""
+    file = training.rows_file
+    changed = file.stat()
+    return _findings(str(file), (changed.st_mtime_ns, changed.st_size), training)
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _findings(file: str, changed: tuple[int, int], _training: Training) -> Findings:
+    return training_rows.named(look_at(_training.rows_file), _training.rows_file, "The table")
+
+
+def loss(training: Training) -> None:
+    """Draw the loss so far."""
+    record, steps = training.record()
+    if record:
+        st.altair_chart(training_charts.loss_chart(shown.losses(record), steps, colours()))
+
+
+def scores(report: Mapping[str, Any]) -> None:
+    """Show the scores before and after."""
+    found = shown.measures(report)
+    with st.container(horizontal=True, gap="medium"):
+        for one in found[:2]:
+            with st.container(border=True, width=320):
+                st.metric(one.label, f"{one.after:.1f}", f"{one.change:+.1f}", help=one.help)
+                st.caption(plain(one.sentence))
+    st.altair_chart(training_charts.score_chart(found, colours()))
+
+
+def example(one: Example) -> None:
+    """Show a search before and after, side by side where there is room."""
+    with st.container(border=True):
+        st.text(one.query)
+        st.caption(plain(f"{one.instruction or 'Without a question'} — {one.answer}"))
+        for column, title, found in zip(st.columns(2), ("Before", "After"), (one.before, one.after), strict=True):
+            with column:
+                st.markdown(f"**{title}**, nearest first")
+                for hit in found:
+                    _found(hit)
+
+
+def _found(hit: Found) -> None:
+    mark = ":green[:material/check:]" if hit.right else ":material/remove:"
+    answer = f"**{plain(hit.answer)}** — " if hit.answer else ""
+    short = f"{hit.text[:_LONG]} …" if len(hit.text) > _LONG else hit.text
+    st.markdown(f"{mark} {answer}{plain(short)}")
+
+
+def _cell(value: JSON) -> str:
+    return " | ".join(map(str, value)) if isinstance(value, list) else str(value)

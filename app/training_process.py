@@ -1,0 +1,61 @@
+"""The process that trains. It knows a training's folder, and leaves a word there however it ends."""
+
+import os
+import shlex
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+from retriever.core.errors import RetrieverError, TrainingInterrupted
+from retriever_app.trainings import Told, Training
+
+_NICE = 10  # a search beside it comes first
+
+
+def main() -> int:
+    """Train what lies in the folder that the command line names; return the exit code."""
+    training = Training(Path(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a server started in the background ignores it
+    os.nice(_NICE)
+    try:
+        _train(training)
+    except (KeyboardInterrupt, TrainingInterrupted):
+        training.tell(Told(outcome="stopped"))
+    except RetrieverError as error:
+        training.tell(Told(outcome="failed", message=error.message, hint=error.hint))
+        return error.exit_code
+    except Exception as error:
+        traceback.print_exc()
+        message = f"Something went wrong that should not have: {type(error).__name__}: {error}."
+        training.tell(Told(outcome="failed", message=message, hint=f"{training.log} shows where; please report it."))
+        return 1
+    return 0
+
+
+def _train(training: Training) -> None:
+    training.tell(Told("starting"))
+    from retriever.services.finetuning import FinetuneRequest, finetune
+
+    request = ["retriever", "finetune", str(training.rows_file), "--output", str(training.model)]
+    finetune(
+        FinetuneRequest(
+            [str(training.rows_file)],
+            training.model,
+            base=training.base,
+            resume=True,
+            promote=False,
+            command=shlex.join([*request, "--base", training.base, "--no-promote", "--resume"]),
+        ),
+        on_progress=lambda stage, progress: _tell_once(training, "training"),
+        announce=lambda doing: training.tell(Told(doing)),
+    )
+
+
+def _tell_once(training: Training, doing: str) -> None:
+    if training.told() != Told(doing):
+        training.tell(Told(doing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,322 @@
+"""Trainings, each in a folder of its own: its rows, the process that trains, and the model. Any session finds them.
+
+In a training's folder ``rows.jsonl`` is what is learned, ``asked.json`` what is trained on, ``told.json`` what the
+process last said, ``model.training`` its states and record, and ``model`` the model once there is one. The file
+``.lock`` above is held by the process that trains, and ends with it, however that ends: one trains at a time.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from retriever.core.errors import InputError, RetrieverError, UsageError
+from retriever.core.paths import plain_name, write_whole
+from retriever.core.types import JSON
+from retriever.training.run_record import RUN_FILE, RunRecord
+
+FOLDER = ".models"
+COMMAND = (sys.executable, "-P", "-m", "retriever_app.training_process")
+"""Trains in the folder that follows."""
+
+Status = Literal["draft", "running", "stopping", "paused", "failed", "finished"]
+Row = Mapping[str, JSON]
+
+_ROWS, _ASKED, _TOLD, _STOP, _LOG = "rows.jsonl", "asked.json", "told.json", "stop", "log.txt"
+_REPORT = "finetune.json"
+_PATIENCE = 1.0  # seconds; whoever only looks whether the lock is held does so for a moment
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the process that trains last said.
+
+    Attributes:
+        doing: what it does besides steps, in a few words.
+        outcome: how it ended, other than with a model; empty while it goes on.
+        message: why it failed.
+        hint: what to do about it.
+    """
+
+    doing: str = ""
+    outcome: Literal["", "stopped", "failed"] = ""
+    message: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training's folder."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """What the user called it."""
+        return self.folder.name
+
+    @property
+    def rows_file(self) -> Path:
+        """The file of its rows, one a line."""
+        return self.folder / _ROWS
+
+    @property
+    def model(self) -> Path:
+        """The checkpoint's folder; there, whole, when the training is finished."""
+        return self.folder / "model"
+
+    @property
+    def log(self) -> Path:
+        """What the process wrote to its terminal."""
+        return self.folder / _LOG
+
+    @property
+    def base(self) -> str:
+        """The resolved name of what is trained on; empty before the first start."""
+        return str(_read(self.folder / _ASKED).get("base", ""))
+
+    @property
+    def has_states(self) -> bool:
+        """Whether a start goes on from where an earlier one ended."""
+        return any(self._states.glob("*/states/step-*"))
+
+    def rows(self) -> list[dict[str, JSON]]:
+        """Return the rows as they were written, finished or not.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        try:
+            lines = self.rows_file.read_text(encoding="utf-8").split("\n")
+            return [dict(json.loads(line)) for line in lines if line]
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"The rows of {self.name!r} cannot be read: {error}.", hint="Make it anew.") from error
+
+    def write_rows(self, rows: Sequence[Row]) -> None:
+        """Replace the rows."""
+        write_whole(self.rows_file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+    def begin(self, base: str) -> None:
+        """Note what is trained on, and that the process has begun."""
+        write_whole(self.folder / _ASKED, json.dumps({"base": base}) + "\n")
+        (self.folder / _STOP).unlink(missing_ok=True)
+        self.tell(Told("starting"))
+
+    def tell(self, told: Told) -> None:
+        """Leave a word for whoever looks at the training."""
+        write_whole(self.folder / _TOLD, json.dumps(asdict(told), ensure_ascii=False) + "\n")
+
+    def told(self) -> Told | None:
+        """Return what the process last said; None where it never ran."""
+        found = _read(self.folder / _TOLD)
+        return Told(**found) if found else None
+
+    def ask_to_stop(self, process: int) -> None:
+        """Ask the process that trains to save its state and end."""
+        (self.folder / _STOP).touch()
+        os.kill(process, signal.SIGINT)
+
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether it was."""
+        return (self.folder / _STOP).exists()
+
+    def record(self) -> tuple[list[dict[str, float]], int]:
+        """Return the record of every step so far, and the steps of the whole run; 0 before the first."""
+        for run in sorted(self._states.glob(f"*/{RUN_FILE}")):
+            return RunRecord(run.parent).rows(), int(_read(run).get("steps", 0))
+        return [], 0
+
+    def report(self) -> Mapping[str, Any]:
+        """Return what the finished training did, as `FinetuneReport.to_json` has it.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        found = _read(self.model / _REPORT)
+        if not found:
+            raise InputError(f"The report of {self.name!r} cannot be read.", hint="Discard it and train again.")
+        return found
+
+    @property
+    def _states(self) -> Path:
+        return self.folder / f"{self.model.name}.training"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose turn it is: the training's name, and the number of its process (0 for the moment before it has one)."""
+
+    name: str
+    process: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trainings:
+    """All trainings of a place.
+
+    Attributes:
+        folder: where they lie; made with the first one.
+    """
+
+    folder: Path
+
+    def names(self) -> list[str]:
+        """Return the names of the trainings that are there now."""
+        return sorted(rows.parent.name for rows in self.folder.glob(f"*/{_ROWS}"))
+
+    def find(self, name: str) -> Training:
+        """Return a training.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        if name not in self.names():
+            raise UsageError(f"There is no training {name!r} here any more.", hint="Choose another, or make a new one.")
+        return Training(self.folder / name)
+
+    def free_name(self) -> str:
+        """Return a name that no training has."""
+        taken = set(self.names())
+        return next(name for number in range(1, len(taken) + 2) if (name := f"training-{number}") not in taken)
+
+    def create(self, name: str, rows: Sequence[Row]) -> Training:
+        """Make a training that is not begun.
+
+        Raises:
+            UsageError: the name is taken, or no plain folder name.
+        """
+        training = Training(self.folder / plain_name(name, "a training"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            training.folder.mkdir(mode=0o700)  # as an index, it is for its owner alone
+        except FileExistsError:
+            raise UsageError(f"There is a training {training.name!r} already.", hint="Choose another name.") from None
+        training.write_rows(rows)
+        return training
+
+    def status(self, training: Training) -> Status:
+        """Return how a training stands."""
+        holder = self.holder()
+        if holder is not None and holder.name == training.name:
+            return "stopping" if training.is_asked_to_stop else "running"
+        if training.model.is_dir():
+            return "finished"
+        told = training.told()
+        if told is None or (told.outcome == "stopped" and not training.has_states):
+            return "draft"
+        return "paused" if training.has_states and told.outcome != "failed" else "failed"
+
+    def start(self, training: Training, base: str) -> None:
+        """Train in a process of its own, which outlives this one; a training that was stopped goes on.
+
+        Args:
+            training: whose rows are learned.
+            base: the resolved name of what is trained on; it stays the same once there are states.
+
+        Raises:
+            RetrieverError: another training has its turn.
+        """
+        with self._turn() as descriptor:
+            _note(descriptor, Holder(training.name))
+            training.begin(training.base if training.has_states else base)
+            paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+            with training.log.open("ab") as log:
+                process = subprocess.Popen(
+                    [*COMMAND, str(training.folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                    pass_fds=(descriptor,),
+                    start_new_session=True,
+                )
+            _note(descriptor, Holder(training.name, process.pid))
+        threading.Thread(target=process.wait, daemon=True).start()
+
+    def stop(self, training: Training) -> None:
+        """Ask a training to save its state and end; it does so after the step under way."""
+        holder = self.holder()
+        if holder is not None and holder.name == training.name and holder.process:
+            with suppress(ProcessLookupError):
+                training.ask_to_stop(holder.process)
+
+    def discard(self, training: Training) -> None:
+        """Delete a training with its rows and its model.
+
+        Raises:
+            RetrieverError: it is running.
+        """
+        if self.status(training) in ("running", "stopping"):
+            raise RetrieverError(f"{training.name!r} is being trained.", hint="Stop it first.")
+        shutil.rmtree(training.folder)
+
+    def holder(self) -> Holder | None:
+        """Return whose turn it is, or None."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found = _read(self._lock)
+            return Holder(**found) if found else Holder("")
+        finally:
+            os.close(descriptor)
+        return None
+
+    @property
+    def _lock(self) -> Path:
+        return self.folder / ".lock"
+
+    @contextmanager
+    def _turn(self) -> Iterator[int]:
+        """Yield the descriptor of the lock, held; a process that inherits it holds it on."""
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _wait_for(descriptor, self)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _wait_for(descriptor: int, trainings: Trainings) -> None:
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = trainings.holder()
+            if holder is not None and time.monotonic() > until:
+                raise RetrieverError(
+                    f"{holder.name!r} is being trained.", hint="One trains at a time: wait for it, or stop it first."
+                ) from None
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _note(descriptor: int, holder: Holder) -> None:
+    text = json.dumps(asdict(holder)).encode()
+    os.pwrite(descriptor, text, 0)
+    os.ftruncate(descriptor, len(text))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return a file's JSON object; empty where it is missing or broken."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
