@@ -58,4 +58,6 @@ def _tell_once(training: Training, doing: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # taking torch's modules apart one by one would hold up the next training

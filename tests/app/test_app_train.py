@@ -1,6 +1,5 @@
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -35,13 +34,6 @@ def button(session, label):
 
 def labels(session):
     return [one.label for one in session.button]
-
-
-def until(found, seconds=60):
-    end = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_file_is_checked_and_becomes_a_training(trainings, app):
@@ -108,7 +100,7 @@ def test_a_training_goes_on_beside_is_found_again_and_stopped(trainings, app):
     session = app("train", training="moods")
     whole(button(session, "Train").click().run())
     training = trainings.find("moods")
-    until(lambda: training.told() == Told("training"))
+    fakes.until(lambda: training.told() == Told("training"))
     again = app("train", training="moods")  # another session, or the page reloaded
     assert again.get("progress")[0].proto.value == 25
     assert "Step 2 of 8, about 12 s left" in again.get("progress")[0].proto.text.replace("\\", "")
@@ -118,7 +110,7 @@ def test_a_training_goes_on_beside_is_found_again_and_stopped(trainings, app):
     assert "moods is being trained. One trains at a time." in shown(other)
     assert button(other, "Train").disabled
     whole(button(again, "Stop").click().run())
-    until(lambda: trainings.holder() is None)
+    fakes.until(lambda: trainings.holder() is None)
     whole(again.run())
     assert "Stopped after step 2 of 8. What was learned is kept." in shown(again)
     assert {"Go on", "Delete for good", "Copy to a new training"} <= set(labels(again))

@@ -2,10 +2,10 @@ import os
 import signal
 import stat
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from train_fakes import ended, until
 
 from retriever.core.errors import InputError, RetrieverError, UsageError
 from retriever_app import trainings as module
@@ -25,18 +25,6 @@ def trainings(tmp_path, monkeypatch):
     yield made
     if (holder := made.holder()) is not None and holder.process:
         os.kill(holder.process, signal.SIGKILL)
-
-
-def until(found, seconds=120):
-    end = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def ended(trainings, training):
-    until(lambda: trainings.holder() is None)
-    return trainings.status(training)
 
 
 def training_now(trainings, training):

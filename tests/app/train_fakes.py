@@ -1,6 +1,7 @@
 """Rows that can be learned from, and what a finished training leaves behind."""
 
 import json
+import time
 
 from retriever.encoders.checkpoint import CONFIG
 from retriever.encoders.sources import MANIFEST
@@ -60,3 +61,15 @@ def finish(training):
     }.items():
         (training.model / name).write_text(text)
     return training
+
+
+def until(found, seconds=120):
+    end = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def ended(trainings, training):
+    until(lambda: trainings.holder() is None)
+    return trainings.status(training)
