@@ -28,6 +28,7 @@ from retriever.cli import (
     output,
     search,
     status,
+    verify,
     views,
 )
 from retriever.core.errors import RetrieverError
@@ -51,6 +52,8 @@ app.command("embed")(embed.embed)
 app.command("status")(status.status)
 app.command("delete")(delete.delete)
 app.command("compact")(compact.compact)
+app.command("verify")(verify.verify)
+app.command("repair")(verify.repair)
 app.command("curate")(curate.curate)
 app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)

@@ -6,9 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import IndexDamagedError, UsageError
 
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
@@ -40,6 +40,22 @@ def plain_name(name: str, of: str) -> str:
             hint="Use letters, digits, spaces, dots, - and _, beginning with a letter or digit; 64 at most.",
         )
     return wanted
+
+
+def within(folder: Path, relative: str) -> Path:
+    """Return the path of a file that data names, once it is sure to lie in the folder.
+
+    Raises:
+        IndexDamagedError: the name is absolute, climbs out, or goes through a link.
+    """
+    parts = PurePosixPath(relative).parts
+    path = folder.joinpath(*parts)
+    steps = [folder.joinpath(*parts[: end + 1]) for end in range(len(parts))]
+    if not parts or "\0" in relative or PurePosixPath(relative).is_absolute() or ".." in parts:
+        raise IndexDamagedError(f"{relative!r} names no file of {folder}.", hint="Run `retriever repair`.")
+    if any(step.is_symlink() for step in steps):
+        raise IndexDamagedError(f"{path} is a link, which is not followed.", hint="Run `retriever repair`.")
+    return path
 
 
 def sync_directory(folder: Path) -> None:

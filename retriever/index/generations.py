@@ -179,4 +179,4 @@ def _reader_limits(file_bytes: int) -> Iterator[None]:
 
 
 def _damaged(path: Path, what: str) -> IndexDamagedError:
-    return IndexDamagedError(f"{path} {what}.", hint="Run `retriever compact` to rebuild it from the database.")
+    return IndexDamagedError(f"{path} {what}.", hint="Run `retriever repair` to rebuild it from the database.")

@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 
+from retriever.core.paths import within
 from retriever.core.similarity import merge
 from retriever.core.types import Embeddings, Ids, Neighbours
 from retriever.index.building import EXACT, build_index
@@ -115,7 +116,7 @@ class ViewSearcher:
         if known and known.index and known.generation and known.generation.generation_id == generation.generation_id:
             return known.index
         opened = open_generation(
-            self._folder / generation.path,
+            within(self._folder, generation.path),
             sha256=generation.sha256,
             size=generation.size,
             dim=self.view.key.dim,

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,9 @@ class Connections:
     Args:
         path: the database file; it must exist.
         read_only: refuse every write.
+
+    Attributes:
+        before_commit: called inside every transaction when its block has ended well.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -47,6 +50,7 @@ class Connections:
         self._lock = threading.Lock()
         self._made: weakref.WeakSet[_Owned] = weakref.WeakSet()
         self._closed = False
+        self.before_commit: Callable[[], None] = lambda: None
 
     def close(self) -> None:
         """Close the connections of all threads; calling it twice is harmless."""
@@ -124,6 +128,7 @@ class Connections:
             yield
             if self._local.changed:
                 self.write("UPDATE revision SET number = number + 1")
+            self.before_commit()
             self.write("COMMIT")
         except BaseException:
             if connection.in_transaction:  # SQLite rolls back by itself when, say, the disk is full
@@ -150,6 +155,16 @@ class Connections:
             yield
         finally:
             self.rows(f"PRAGMA busy_timeout = {round(1000 * BUSY_SECONDS)}")
+
+    @contextmanager
+    def lenient(self) -> Iterator[None]:
+        """Let the block read texts that damage has made no UTF-8, with escapes in place of the bad bytes."""
+        connection = self.raw
+        connection.text_factory = _escaped
+        try:
+            yield
+        finally:
+            connection.text_factory = str
 
     @contextmanager
     def writing(self, *, data: bool = True) -> Iterator[None]:
@@ -186,6 +201,10 @@ def _translated(path: Path) -> Iterator[None]:
 def explain(error: sqlite3.Error, path: Path) -> Exception:
     """Return what the user should read in place of an error of SQLite's; a programming mistake comes back as it is."""
     extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None and str(error).startswith("Could not decode to UTF-8"):
+        return IndexDamagedError(
+            f"{path} is damaged: {error}.", hint="Run `retriever verify`, then `retriever repair`."
+        )
     if extended is None:
         return error
     code = extended & 0xFF
@@ -223,6 +242,10 @@ def explain(error: sqlite3.Error, path: Path) -> Exception:
 def utc_now() -> str:
     """Return the time now, ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _escaped(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
 
 
 def _contains_folded(text: object, part: str) -> bool:

@@ -9,11 +9,14 @@ from types import TracebackType
 
 from sqlite_utils import Database
 
-from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
+from retriever.core.errors import IndexNotFoundError, RetrieverError, SchemaError
+from retriever.store.checksums import Seals
 from retriever.store.clusterings import Clusterings
 from retriever.store.connection import Connections, connect, explain
 from retriever.store.documents import Documents
 from retriever.store.generations import Generations
+from retriever.store.inspection import Inspection
+from retriever.store.mending import Mending
 from retriever.store.migrations import MIGRATIONS, newer_steps
 from retriever.store.runs import Runs
 from retriever.store.settings import Settings
@@ -44,21 +47,26 @@ class Store:
         self.settings = Settings(connections)
         self.clusterings = Clusterings(connections)
         self.similarities = SimilarityTable(connections)
+        self.seals = Seals(connections)
+        self.inspection = Inspection(connections)
+        self.mending = Mending(connections)
+        connections.before_commit = self.seals.renew
 
     @classmethod
-    def open(cls, path: Path, *, create: bool = False, read_only: bool = False) -> "Store":
+    def open(cls, path: Path, *, create: bool = False, read_only: bool = False, check: bool = True) -> "Store":
         """Open the database file, bringing an older schema up to date.
 
         Args:
             path: the database file itself, usually ``<index folder>/corpus.sqlite3``.
             create: make the file (readable by its owner only) and its folder when missing.
             read_only: refuse writes; the schema must be up to date.
+            check: refuse a damaged catalogue; only who looks for damage does without.
 
         Raises:
             IndexNotFoundError: there is no index here.
             SchemaError: a newer retriever wrote it, or an older one and ``read_only`` forbids the update. The file is
                 untouched.
-            IndexDamagedError: the file is no SQLite database or is malformed.
+            IndexDamagedError: the file is no SQLite database, is malformed, or a row of its catalogue changed.
         """
         if create:
             _make_private(path)
@@ -70,13 +78,15 @@ class Store:
                 f"{path} was written by an older version of retriever.", hint="Any command that writes updates it."
             )
         store = cls(Connections(path, read_only=read_only))
-        if pending:
-            try:
+        try:
+            if pending:
                 with store.transaction():
                     MIGRATIONS.apply(_library(store._db.raw))
-            except BaseException:
-                store.close()
-                raise
+            if check:
+                store.seals.check()
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def close(self) -> None:
@@ -121,21 +131,6 @@ class Store:
         self._db.write("INSERT INTO contents_words (contents_words) VALUES ('optimize')")
         self._db.write("VACUUM")
         self.checkpoint()
-
-    def problems(self) -> list[str]:
-        """Check the whole file and return what is wrong with it; slow on a large index.
-
-        Looks at pages, foreign keys and the word index, which `Documents.rebuild_words` can mend. The store must be
-        writable.
-        """
-        found = [str(row[0]) for row in self._db.rows("PRAGMA integrity_check") if row[0] != "ok"]
-        orphans = self._db.rows("PRAGMA foreign_key_check")
-        found += [f"a row of {row[0]} refers to a missing row of {row[2]}" for row in orphans]
-        try:
-            self._db.write("INSERT INTO contents_words (contents_words, rank) VALUES ('integrity-check', 1)")
-        except IndexDamagedError:
-            found.append("the word index differs from the texts")
-        return found
 
     @property
     def size_bytes(self) -> int:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from retriever.core.errors import InputError
+from retriever.core.errors import IndexDamagedError, InputError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Ids
 from retriever.store import metadata
+from retriever.store.checksums import REPAIR, document_checksum
 from retriever.store.connection import Connections, Rows
 from retriever.store.filter_tree import Compiled
 from retriever.store.filters import Filter
@@ -18,6 +19,7 @@ from retriever.store.lexical import LexicalHit, match_expression
 
 _BATCH = 10_000  # ids per statement, so that no statement grows with the corpus
 _HASH_BATCH = 500  # hashes are bound one by one
+_WHOLE = "documents.content_id, documents.id, text, metadata, documents.checksum, hash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,12 @@ class Documents:
         found: dict[str, Document] = {}
         for wanted in _id_batches(ids):
             rows = self._db.rows(
-                "SELECT documents.id, text, metadata FROM json_each(?) AS wanted "
+                f"SELECT {_WHOLE} FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.id = wanted.value JOIN contents USING (content_id)",
                 (wanted,),
             )
-            found.update((id, Document(id, text, json.loads(data))) for id, text, data in rows)
+            self._check(rows)
+            found.update((id, Document(id, text, json.loads(data))) for _, id, text, data, *_ in rows)
         return {id: found[id] for id in dict.fromkeys(ids) if id in found}
 
     def upsert(self, documents: Sequence[Document]) -> Upserted:
@@ -85,7 +88,7 @@ class Documents:
             stored = self._stored([document.id for document in documents])
             contents = self._ensure_contents(dict(zip(hashes, (document.text for document in documents), strict=True)))
             content_ids = [contents[digest] for digest in hashes]
-            changed: dict[str, tuple[str, int, str]] = {}
+            changed: dict[str, tuple[str, int, str, int]] = {}
             added = updated = 0
             for document, content_id, dump in zip(documents, content_ids, dumps, strict=True):
                 before = stored.get(document.id)
@@ -93,10 +96,10 @@ class Documents:
                     continue
                 added, updated = (added + 1, updated) if before is None else (added, updated + 1)
                 stored[document.id] = (content_id, dump)
-                changed[document.id] = (document.id, content_id, dump)
+                changed[document.id] = (document.id, content_id, dump, document_checksum(document.id, content_id, dump))
             self._db.write_many(
-                "INSERT INTO documents VALUES (?, ?, ?) ON CONFLICT (id) "
-                "DO UPDATE SET content_id = excluded.content_id, metadata = excluded.metadata",
+                "INSERT INTO documents VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+                "content_id = excluded.content_id, metadata = excluded.metadata, checksum = excluded.checksum",
                 changed.values(),
             )
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
@@ -176,16 +179,22 @@ class Documents:
         return as_ids(self._db.rows("SELECT DISTINCT content_id FROM documents ORDER BY content_id"))
 
     def texts(self, content_ids: Sequence[int] | Ids) -> dict[int, str]:
-        """Return the stored texts by content id, in the order asked for; unknown ids are left out."""
+        """Return the stored texts by content id, in the order asked for; unknown ids are left out.
+
+        Raises:
+            IndexDamagedError: a text differs from its hash.
+        """
         found: dict[int, str] = {}
         for wanted in content_batches(content_ids):
-            found.update(
-                self._db.rows(
-                    "SELECT content_id, text FROM json_each(?) AS wanted "
-                    "CROSS JOIN contents ON content_id = wanted.value",
-                    (wanted,),
-                )
+            rows = self._db.rows(
+                "SELECT content_id, text, hash FROM json_each(?) AS wanted "
+                "CROSS JOIN contents ON content_id = wanted.value",
+                (wanted,),
             )
+            for content_id, text, digest in rows:
+                if content_hash(text) != digest:
+                    raise self._damaged(f"text {content_id}")
+                found[content_id] = text
         return found
 
     def expand(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[Document]]:
@@ -194,12 +203,13 @@ class Documents:
         found: dict[int, list[Document]] = {}
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
-                "SELECT documents.content_id, documents.id, text, metadata FROM json_each(?) AS wanted "
+                f"SELECT {_WHOLE} FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.content_id = wanted.value JOIN contents USING (content_id) "
                 f"WHERE {condition.sql} ORDER BY documents.id",
                 (wanted, *condition.parameters),
             )
-            for (content_id, id, text, _), data in zip(rows, json_values(row[3] for row in rows), strict=True):
+            self._check(rows)
+            for (content_id, id, text, *_), data in zip(rows, json_values(row[3] for row in rows), strict=True):
                 found.setdefault(content_id, []).append(Document(id, text, data))
         return found
 
@@ -251,6 +261,15 @@ class Documents:
         """Make the word index anew from the texts."""
         with self._db.writing():
             self._db.write("INSERT INTO contents_words (contents_words) VALUES ('rebuild')")
+
+    def _check(self, rows: Rows) -> None:
+        """Refuse rows of `_WHOLE` that are not what was stored."""
+        for content_id, id, text, data, checksum, digest in rows:
+            if document_checksum(id, content_id, data) != checksum or content_hash(text) != digest:
+                raise self._damaged(f"document {id!r}")
+
+    def _damaged(self, what: str) -> IndexDamagedError:
+        return IndexDamagedError(f"{self._db.path} is damaged: {what} is not what was stored.", hint=REPAIR)
 
     def _compile(self, where: Filter | None) -> Compiled:
         return Compiled("1", ()) if where is None else where.compile(self.fields())

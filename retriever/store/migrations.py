@@ -2,6 +2,8 @@
 
 from sqlite_utils import Database, Migrations
 
+from retriever.store.checksums import document_checksum, vector_checksum
+
 MIGRATIONS = Migrations("retriever")
 
 
@@ -163,6 +165,24 @@ def m006_similarities(db: Database) -> None:
             vectors INTEGER NOT NULL,
             quantiles BLOB NOT NULL
         ) STRICT;
+        """
+    )
+
+
+@MIGRATIONS()
+def m007_checksums(db: Database) -> None:
+    """A checksum for every document and vector, and seals over the rows that say what the others mean."""
+    db.conn.create_function("document_checksum", 3, document_checksum, deterministic=True)
+    db.conn.create_function("vector_checksum", 4, vector_checksum, deterministic=True)
+    db.executescript(
+        """
+        ALTER TABLE documents ADD COLUMN checksum INTEGER;
+        ALTER TABLE vectors ADD COLUMN checksum INTEGER;
+        UPDATE documents SET checksum = document_checksum(id, content_id, metadata);
+        UPDATE vectors SET checksum = vector_checksum(view_id, content_id, vector, words);
+        CREATE TABLE seals (
+            kind TEXT NOT NULL, key TEXT NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (kind, key)
+        ) STRICT, WITHOUT ROWID;
         """
     )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from retriever.core.errors import EncoderError, IndexDamagedError, RetrieverError
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
+from retriever.store.checksums import REPAIR, vector_checksum
 from retriever.store.connection import Connections, Rows
 from retriever.store.documents import as_ids, content_batches, json_values
 
@@ -83,11 +84,11 @@ class Vectors:
         answers = [None] * len(ids) if words is None else [json.dumps(list(each), ensure_ascii=False) for each in words]
         with self._db.writing():
             self._db.write_many(
-                "INSERT INTO vectors (view_id, content_id, vector, words) VALUES (?, ?, ?, ?) "
+                "INSERT INTO vectors (view_id, content_id, vector, words, checksum) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT (view_id, content_id) DO NOTHING",
                 [
-                    (view_id, content_id, row.tobytes(), answer)
-                    for content_id, row, answer in zip(ids.tolist(), stored, answers, strict=True)
+                    (view_id, content_id, blob, answer, vector_checksum(view_id, content_id, blob, answer))
+                    for content_id, blob, answer in zip(ids.tolist(), map(_blob, stored), answers, strict=True)
                 ],
             )
 
@@ -130,11 +131,11 @@ class Vectors:
         rows: Rows = []
         for wanted in content_batches(content_ids):
             rows += self._db.rows(
-                "SELECT content_id, vector, words FROM json_each(?) AS wanted "
+                "SELECT content_id, vector, words, checksum FROM json_each(?) AS wanted "
                 "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value ORDER BY wanted.key",
                 (wanted, view_id),
             )
-        embeddings = self._decode(view_id, [row[1] for row in rows])
+        embeddings = self._decode(view_id, rows)
         return StoredVectors(as_ids(rows), embeddings, json_values(row[2] or "[]" for row in rows))
 
     def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
@@ -142,11 +143,12 @@ class Vectors:
         found: dict[int, list[str]] = {}
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
-                "SELECT content_id, words FROM json_each(?) AS wanted "
+                "SELECT content_id, vector, words, checksum FROM json_each(?) AS wanted "
                 "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value",
                 (wanted, view_id),
             )
-            found.update(zip((row[0] for row in rows), json_values(row[1] or "[]" for row in rows), strict=True))
+            self._check(view_id, rows)
+            found.update(zip((row[0] for row in rows), json_values(row[2] or "[]" for row in rows), strict=True))
         return found
 
     def scan(self, view_id: int, *, after: int = 0, batch: int = 4096) -> Iterator[VectorBatch]:
@@ -155,13 +157,12 @@ class Vectors:
         Vectors of texts without a document are among them. Vectors may be added meanwhile; the scan meets them.
         """
         while rows := self._db.rows(
-            "SELECT vector_id, content_id, vector FROM vectors WHERE view_id = ? AND vector_id > ? "
+            "SELECT vector_id, content_id, vector, words, checksum FROM vectors WHERE view_id = ? AND vector_id > ? "
             "ORDER BY vector_id LIMIT ?",
             (view_id, after, batch),
         ):
-            found = VectorBatch(
-                as_ids(rows), as_ids([row[1:] for row in rows]), self._decode(view_id, [row[2] for row in rows])
-            )
+            vectors = [row[1:] for row in rows]
+            found = VectorBatch(as_ids(rows), as_ids(vectors), self._decode(view_id, vectors))
             after = found.last
             yield found
 
@@ -178,12 +179,12 @@ class Vectors:
         """Yield the embeddings of the contents of `content_ids`, in that order, in arrays of up to ``batch`` rows."""
         after = -1
         while rows := self._db.rows(
-            "SELECT content_id, vector FROM vectors WHERE view_id = ? AND vector_id <= ? AND content_id > ? "
-            "ORDER BY content_id LIMIT ?",
+            "SELECT content_id, vector, words, checksum FROM vectors WHERE view_id = ? AND vector_id <= ? "
+            "AND content_id > ? ORDER BY content_id LIMIT ?",
             (view_id, through, after, batch),
         ):
             after = rows[-1][0]
-            yield self._decode(view_id, [row[1] for row in rows])
+            yield self._decode(view_id, rows)
 
     def count_after(self, view_id: int, vector_id: int) -> int:
         """Return how many vectors of the view were stored after the given one."""
@@ -232,11 +233,23 @@ class Vectors:
             raise RetrieverError(f"The index has no view {view_id}.", hint="`retriever status` lists them.")
         return dim
 
-    def _decode(self, view_id: int, blobs: Sequence[bytes]) -> Embeddings:
+    def _decode(self, view_id: int, rows: Rows) -> Embeddings:
+        """Return the vectors (n, dim) of rows of content id, vector, words and checksum."""
         dim = self._dim(view_id)
-        if any(len(blob) != dim * _STORED.itemsize for blob in blobs):
-            raise IndexDamagedError(
-                f"{self._db.path} holds a vector of the wrong length in view {view_id}.",
-                hint="Index the corpus again into a new --index.",
-            )
-        return normalise(np.frombuffer(b"".join(blobs), dtype=_STORED).reshape(len(blobs), dim))
+        self._check(view_id, rows)
+        if any(len(row[1]) != dim * _STORED.itemsize for row in rows):
+            raise self._damaged(f"a vector of view {view_id} has not the length of the view")
+        return normalise(np.frombuffer(b"".join(row[1] for row in rows), dtype=_STORED).reshape(len(rows), dim))
+
+    def _check(self, view_id: int, rows: Rows) -> None:
+        """Refuse rows of content id, vector, words and checksum that are not what was stored."""
+        for content_id, blob, words, checksum in rows:
+            if vector_checksum(view_id, content_id, blob, words) != checksum:
+                raise self._damaged(f"the vector of text {content_id} in view {view_id} is not what was stored")
+
+    def _damaged(self, what: str) -> IndexDamagedError:
+        return IndexDamagedError(f"{self._db.path} is damaged: {what}.", hint=REPAIR)
+
+
+def _blob(row: NDArray[np.float16]) -> bytes:
+    return row.tobytes()

@@ -51,7 +51,7 @@ def test_a_damaged_faiss_file_is_exit_4_and_compact_mends_it(indexed, database, 
     flip(generation(database), at)
     for argv in READERS[:2]:
         ran = indexed(*argv, "--json")
-        assert ran.failed_with(4, f"{generation(database).name} differs from its checksum.", "`retriever compact`")
+        assert ran.failed_with(4, f"{generation(database).name} differs from its checksum.", "`retriever repair`")
     assert indexed("search", "kettle", "--mode", "lexical").code == 0
     assert indexed("compact").code == 0
     assert indexed("search", "kettle", "--json").document["hits"][0]["id"] == "r1"
@@ -64,7 +64,7 @@ def test_a_faiss_file_that_is_gone_or_cut_is_exit_4(indexed, database, damage):
         path.unlink()
     else:
         path.write_bytes(b"" if damage == "empty" else path.read_bytes()[:-5])
-    assert indexed("search", "kettle", "--json").failed_with(4, path.name, "`retriever compact`")
+    assert indexed("search", "kettle", "--json").failed_with(4, path.name, "`retriever repair`")
 
 
 @pytest.mark.parametrize("argv", [*READERS, *WRITERS], ids=" ".join)

@@ -50,7 +50,7 @@ def real_model():
 
 def test_every_listing_is_run_here():
     names = {name for page in DOCS.glob("*.md") for name in listings(page.name)}
-    assert names == {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "check.py", "use_export.py"}
+    assert names == {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "use_export.py"}
     fences = sum(page.read_text(encoding="utf-8").count("```python") for page in DOCS.glob("*.md"))
     assert fences == len(names)
 
@@ -118,17 +118,6 @@ def test_an_exported_model_is_used_as_the_page_says(here, tiny, capsys):
     capsys.readouterr()
     run("models.md", "use_export.py")
     assert capsys.readouterr().out == "(1, 32)\n"
-
-
-def test_the_check_of_a_database(here, capsys):
-    from retriever import open_index
-
-    scope = run("add-an-encoder.md", "letters.py")
-    with open_index("indexes/default", encoder=scope["LetterEncoder"]()) as index:
-        index.add([scope["Document"]("a", "red kettle")])
-        capsys.readouterr()
-        run("storage.md", "check.py")
-    assert capsys.readouterr().out == "whole\n"
 
 
 def test_every_table_is_on_the_storage_page(here):

@@ -110,7 +110,7 @@ def test_a_flipped_bit_anywhere_is_found(built, tmp_path):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << (place % 8)
         written.path.write_bytes(damaged)
-        with pytest.raises(IndexDamagedError, match=r"g1\.faiss differs from its checksum\. Run `retriever compact`"):
+        with pytest.raises(IndexDamagedError, match=r"g1\.faiss differs from its checksum\. Run `retriever repair`"):
             open_generation(written.path, sha256=written.sha256, size=COUNT, dim=DIM)
 
 

@@ -62,7 +62,7 @@ def test_a_damaged_generation_is_refused_and_compact_mends_it(made, damage):
     damage(file)
     with Index(made, encoder=FakeEncoder()) as index:
         for mode in ("dense", "hybrid"):
-            with pytest.raises(IndexDamagedError, match="Run `retriever compact`") as caught:
+            with pytest.raises(IndexDamagedError, match="Run `retriever repair`") as caught:
                 index.search("toy", mode=mode)
             assert str(file) in caught.value.message
         assert caught.value.exit_code == 4

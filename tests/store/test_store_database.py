@@ -213,7 +213,7 @@ def test_a_full_disk_loses_only_the_transaction_at_hand(store):
     with pytest.raises(RetrieverError, match=r"disk is full.*Nothing already stored is lost"), store.transaction():
         store.documents.upsert([Document(f"d{n}", f"{n} " * 1000) for n in range(100)])
     assert list(store.documents.ids()) == ["a"]
-    assert store.problems() == []
+    assert store.inspection.structure() == []
 
 
 def test_checkpoint_empties_the_log_and_size_counts_it(store, path):
@@ -237,11 +237,11 @@ def test_vacuum_gives_space_back(store):
 
 def test_problems_are_found_and_the_word_index_can_be_rebuilt(store):
     store.documents.upsert([DOCUMENT])
-    assert store.problems() == []
+    assert store.inspection.structure() == []
     store._db.write("INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', 1, 'text')")
-    assert store.problems() == ["the word index differs from the texts"]
+    assert store.inspection.words_differ()
     store.documents.rebuild_words()
-    assert store.problems() == []
+    assert store.inspection.structure() == []
     assert [hit.content_id for hit in store.documents.lexical("text", 1)] == [1]
 
 

@@ -106,7 +106,7 @@ def test_a_new_vector_is_above_every_watermark_even_after_garbage(store, view_id
 def test_a_vector_of_the_wrong_length_is_damage(store, view_id, ids):
     store.vectors.put(view_id, ids[:1], rows(1))
     store._db.write("UPDATE vectors SET vector = x'00'")
-    with pytest.raises(IndexDamagedError, match=f"wrong length in view {view_id}"):
+    with pytest.raises(IndexDamagedError, match=f"in view {view_id} is not what was stored"):
         store.vectors.get(view_id, ids)
 
 

@@ -1,0 +1,215 @@
+"""`retriever verify`: is every byte of an index still what was stored?
+
+The quick way checks the database's structure and catalogue, and the SHA-256 of every FAISS file. The deep way also
+compares SQLite's indexes with its tables, every text with its hash, every document and vector with its checksum, the
+word index with the texts, and embeds a sample of texts again. Nothing is changed.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from retriever.core.errors import IndexDamagedError, RetrieverError
+from retriever.core.paths import within
+from retriever.core.protocols import Encoder
+from retriever.index.generations import open_generation
+from retriever.services.encoding import load_described, view_key
+from retriever.services.results import SCHEMA_VERSION
+from retriever.services.workspace import DATABASE, ENCODER
+from retriever.store.database import Store
+from retriever.store.generations import Generation
+from retriever.store.views import View
+
+SAMPLE = 16
+"""Texts embedded again for each view."""
+LEAST_COSINE = 0.98
+"""Below this, a vector made again is another one: number formats and batches move a cosine by less."""
+
+EncoderSource = Callable[[], Encoder]
+
+
+class Remedy(StrEnum):
+    """What to do about damage."""
+
+    REPAIR = "retriever repair"
+    INDEX = "retriever repair, then index these documents again"
+    RESTORE = "restore a copy or an export, or index the corpus again into another folder"
+    MODEL = "put the model back, or `retriever reembed` with another"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One damaged thing.
+
+    Attributes:
+        artefact: the file, row or model.
+        problem: what is wrong with it.
+        remedy: what to do.
+    """
+
+    artefact: str
+    problem: str
+    remedy: Remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a check found.
+
+    Attributes:
+        path: the index folder.
+        deep: whether every row was read.
+        findings: what is damaged; empty when nothing is.
+        files: FAISS files whose hash was computed.
+        embedded: texts embedded again.
+        seconds: wall-clock time.
+    """
+
+    path: str
+    deep: bool
+    findings: list[Finding]
+    files: int
+    embedded: int
+    seconds: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "whole": self.whole}
+
+
+def verify(path: Path, *, deep: bool = False, encoder: EncoderSource | None = None, seed: int = 0) -> Verification:
+    """Check an index.
+
+    Args:
+        path: its folder.
+        deep: read every row, and embed a sample again.
+        encoder: what to embed with; None loads the index's own.
+        seed: of the sample.
+
+    Raises:
+        IndexNotFoundError: there is no index.
+        SchemaError: a newer version wrote it.
+    """
+    started = time.perf_counter()
+    checking = _Checking(path, deep, encoder, seed)
+    findings = list(checking.findings())
+    seconds = round(time.perf_counter() - started, 3)
+    return Verification(str(path), deep, findings, checking.files, checking.embedded, seconds)
+
+
+class _Checking:
+    """One check under way."""
+
+    def __init__(self, path: Path, deep: bool, encoder: EncoderSource | None, seed: int) -> None:
+        self._path = path
+        self._deep = deep
+        self._encoder = encoder
+        self._random = np.random.default_rng(seed)
+        self.files = 0
+        self.embedded = 0
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is damaged, the database first."""
+        try:
+            store = Store.open(self._path / DATABASE, check=False)
+        except IndexDamagedError as error:
+            yield Finding(DATABASE, error.message, Remedy.RESTORE)
+            return
+        with store:
+            broken = [Finding(DATABASE, problem, Remedy.REPAIR) for problem in self._structure(store)]
+            yield from broken
+            if broken:
+                return
+            yield from self._rows(store)
+            for view in store.views.all():
+                yield from self._generation(store, view)
+            if self._deep:
+                yield from self._sample(store)
+
+    def _structure(self, store: Store) -> list[str]:
+        return store.inspection.structure(quick=not self._deep)
+
+    def _rows(self, store: Store) -> Iterator[Finding]:
+        for seal in store.inspection.seals():
+            yield Finding(f"{seal.kind} {seal.key}", str(seal), Remedy.REPAIR)
+        if not self._deep:
+            return
+        found = store.inspection.rows()
+        for content_id in found.texts:
+            yield Finding(f"text {content_id}", "differs from its hash", Remedy.INDEX)
+        for id in found.documents.values():
+            yield Finding(f"document {id!r}", "differs from its checksum", Remedy.INDEX)
+        for vector in found.vectors:
+            name = f"vector of text {vector.content_id} in view {vector.view_id}"
+            yield Finding(name, "differs from its checksum", Remedy.REPAIR)
+        if store.inspection.words_differ():
+            yield Finding("word index", "differs from the texts", Remedy.REPAIR)
+
+    def _generation(self, store: Store, view: View) -> Iterator[Finding]:
+        """Check the view's FAISS file; one that was replaced meanwhile is none of it any more."""
+        generation = store.generations.active(view.view_id)
+        while generation is not None:
+            problem = file_problem(self._path, view, generation)
+            now = store.generations.active(view.view_id)
+            if problem is None or now == generation:
+                self.files += 1
+                if problem:
+                    yield Finding(generation.path, problem, Remedy.REPAIR)
+                return
+            generation = now
+
+    def _sample(self, store: Store) -> Iterator[Finding]:
+        """Embed some texts of every view again and compare."""
+        description = store.settings.get(ENCODER)
+        if not isinstance(description, dict):
+            return
+        try:
+            encoder = load_described(description) if self._encoder is None else self._encoder()
+        except RetrieverError as error:
+            yield Finding(f"encoder {description.get('name')}", error.message, Remedy.MODEL)
+            return
+        for view in store.views.all():
+            if view_key(encoder, view.key.instruction) == view.key:
+                yield from self._embed_again(store, view, encoder)
+
+    def _embed_again(self, store: Store, view: View, encoder: Encoder) -> Iterator[Finding]:
+        held = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
+        chosen = self._random.choice(held, min(SAMPLE, len(held)), replace=False)
+        try:
+            stored = store.vectors.get(view.view_id, chosen)
+            texts = store.documents.texts(stored.content_ids)
+        except IndexDamagedError:
+            return  # named already
+        again = encoder.encode(list(texts.values()), instruction=view.key.instruction)
+        self.embedded += len(again)
+        cosines = (again * stored.embeddings).sum(axis=1)
+        for content_id, cosine in zip(stored.content_ids.tolist(), cosines.tolist(), strict=True):
+            if cosine < LEAST_COSINE:
+                name = f"vector of text {content_id} in view {view.view_id}"
+                problem = f"has a cosine of {cosine:.3f} with what the encoder makes of the text today"
+                yield Finding(name, problem, Remedy.MODEL)
+
+
+def file_problem(folder: Path, view: View, generation: Generation) -> str | None:
+    """Return what is wrong with a view's FAISS file, or None."""
+    try:
+        open_generation(
+            within(folder, generation.path),
+            sha256=generation.sha256,
+            size=generation.size,
+            dim=view.key.dim,
+            probes=cast("int", generation.details.get("probes", 0)),
+        )
+    except IndexDamagedError as error:
+        return error.message
+    return None

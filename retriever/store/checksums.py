@@ -1,0 +1,91 @@
+"""Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
+
+Texts carry their SHA-256. Documents and vectors carry a CRC-32 of their row, checked whenever a row is read. The few
+rows that say what everything else means (views, FAISS files, settings, metadata fields) have theirs in one table,
+the seals, renewed with every transaction and checked when an index is opened.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from retriever.core.errors import IndexDamagedError
+from retriever.store.connection import Connections
+
+REPAIR = "Run `retriever verify`, then `retriever repair`."
+
+_SEALED = {
+    "view": "SELECT view_id, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim FROM views",
+    "generation": "SELECT generation_id, view_id, path, sha256, factory, size, watermark, recall, details, active "
+    "FROM generations",
+    "setting": "SELECT key, value FROM settings",
+    "field": "SELECT name, path FROM fields",
+}
+
+
+def document_checksum(id: str, content_id: int, metadata: str) -> int:
+    """Return the CRC-32 of a document's row."""
+    return zlib.crc32(f"{content_id} {id}\0{metadata}".encode())
+
+
+def vector_checksum(view_id: int, content_id: int, vector: bytes, words: str | None) -> int:
+    """Return the CRC-32 of a vector's row."""
+    return zlib.crc32(vector, zlib.crc32(f"{view_id} {content_id} {words or ''}".encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSeal:
+    """A row that differs from its seal.
+
+    Attributes:
+        kind: view, generation, setting or field.
+        key: the row's key, as text.
+        gone: whether the row is missing.
+    """
+
+    kind: str
+    key: str
+    gone: bool
+
+    def __str__(self) -> str:
+        return f"The {self.kind} {self.key} is {'missing' if self.gone else 'not what was stored'}."
+
+
+class Seals:
+    """The checksums of the rows that say what the others mean."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def renew(self) -> None:
+        """Bring the seals up to date with what the transaction at hand has written."""
+        stored, actual = self._stored(), dict(self._actual())
+        changed = [(kind, key, value) for (kind, key), value in actual.items() if stored.get((kind, key)) != value]
+        if changed:
+            self._db.write_many("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", changed)
+        if gone := stored.keys() - actual.keys():
+            self._db.write_many("DELETE FROM seals WHERE kind = ? AND key = ?", gone)
+
+    def broken(self) -> list[BrokenSeal]:
+        """Return the rows that differ from their seal, or have none."""
+        with self._db.snapshot(), self._db.lenient():
+            stored, actual = self._stored(), dict(self._actual())
+        names = sorted(name for name in stored.keys() | actual.keys() if stored.get(name) != actual.get(name))
+        return [BrokenSeal(kind, key, (kind, key) not in actual) for kind, key in names]
+
+    def check(self) -> None:
+        """Refuse an index whose catalogue is damaged.
+
+        Raises:
+            IndexDamagedError: a row differs from its seal; the first is named.
+        """
+        if found := self.broken():
+            raise IndexDamagedError(f"{self._db.path} is damaged: {found[0]}", hint=REPAIR)
+
+    def _stored(self) -> dict[tuple[str, str], int]:
+        return {(kind, key): value for kind, key, value in self._db.rows("SELECT kind, key, checksum FROM seals")}
+
+    def _actual(self) -> Iterator[tuple[tuple[str, str], int]]:
+        for kind, sql in _SEALED.items():
+            for row in self._db.rows(sql):
+                yield (kind, str(row[0])), zlib.crc32(repr(row).encode("utf-8", "surrogatepass"))

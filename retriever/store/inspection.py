@@ -1,0 +1,101 @@
+"""Looks for damage in the database, and names it row by row. Changes nothing."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from retriever.core.errors import IndexDamagedError
+from retriever.core.fingerprint import content_hash
+from retriever.store.checksums import BrokenSeal, Seals, document_checksum, vector_checksum
+from retriever.store.connection import Connections
+
+_BATCH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedVector:
+    """A vector's row that is not what was stored."""
+
+    vector_id: int
+    view_id: int
+    content_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowDamage:
+    """Rows that are not what was stored.
+
+    Attributes:
+        texts: content ids.
+        documents: what stands in the place of the id, by rowid.
+        vectors: rows of any view.
+        seals: rows of the catalogue.
+    """
+
+    texts: list[int]
+    documents: Mapping[int, str]
+    vectors: list[DamagedVector]
+    seals: list[BrokenSeal]
+
+
+class Inspection:
+    """What is wrong with a database."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def structure(self, *, quick: bool = False) -> list[str]:
+        """Return what is wrong with pages, tables and references; ``quick`` does not compare indexes with tables."""
+        try:
+            rows = self._db.rows(f"PRAGMA {'quick' if quick else 'integrity'}_check")
+            found = [str(row[0]) for row in rows if row[0] != "ok"]
+            orphans = self._db.rows("PRAGMA foreign_key_check")
+        except IndexDamagedError as error:
+            return [error.message]
+        return found + [f"a row of {row[0]} refers to a missing row of {row[2]}" for row in orphans]
+
+    def words_differ(self) -> bool:
+        """Whether the word index is not that of the texts; the store must be writable."""
+        try:
+            self._db.write("INSERT INTO contents_words (contents_words, rank) VALUES ('integrity-check', 1)")
+        except IndexDamagedError:
+            return True
+        return False
+
+    def rows(self) -> RowDamage:
+        """Return the rows that differ from their checksum; the structure has to be whole."""
+        with self._db.snapshot(), self._db.lenient():
+            return RowDamage(list(self._texts()), dict(self._documents()), list(self._vectors()), self.seals())
+
+    def seals(self) -> list[BrokenSeal]:
+        """Return the rows of the catalogue that differ from their seal."""
+        return Seals(self._db).broken()
+
+    def _texts(self) -> Iterator[int]:
+        for content_id, text, digest in self._all(
+            "SELECT content_id, text, hash FROM contents WHERE content_id > ? ORDER BY content_id LIMIT ?"
+        ):
+            if content_hash(text) != digest:
+                yield content_id
+
+    def _documents(self) -> Iterator[tuple[int, str]]:
+        for rowid, id, content_id, metadata, checksum in self._all(
+            "SELECT rowid, id, content_id, metadata, checksum FROM documents WHERE rowid > ? ORDER BY rowid LIMIT ?"
+        ):
+            if document_checksum(id, content_id, metadata) != checksum:
+                yield rowid, id
+
+    def _vectors(self) -> Iterator[DamagedVector]:
+        for vector_id, view_id, content_id, vector, words, checksum in self._all(
+            "SELECT vector_id, view_id, content_id, vector, words, checksum FROM vectors "
+            "WHERE vector_id > ? ORDER BY vector_id LIMIT ?"
+        ):
+            if vector_checksum(view_id, content_id, vector, words) != checksum:
+                yield DamagedVector(vector_id, view_id, content_id)
+
+    def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a statement that goes on behind an integer key, its first column."""
+        after = -1
+        while rows := self._db.rows(sql, (after, _BATCH)):
+            yield from rows
+            after = rows[-1][0]

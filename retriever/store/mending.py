@@ -1,0 +1,73 @@
+"""Takes damaged rows out of the database, and makes anew what follows from other rows."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from retriever.core.types import BadRow, Document
+from retriever.store import metadata
+from retriever.store.connection import Connections
+from retriever.store.inspection import DamagedVector
+
+_DAMAGED = "The stored row was damaged, and `retriever repair` took it out. Index the document again."
+
+
+class Mending:
+    """What `retriever repair` does to the tables. Every method joins the caller's transaction."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def reindex(self) -> None:
+        """Make SQLite's own indexes anew from the tables."""
+        self._db.write("REINDEX")
+
+    def remove_texts(self, content_ids: Sequence[int]) -> list[BadRow]:
+        """Take texts out, with their documents and vectors; return those documents as bad rows.
+
+        The word index has to be rebuilt afterwards.
+        """
+        removed: list[BadRow] = []
+        for content_id in content_ids:
+            rows = self._db.rows("SELECT rowid FROM documents WHERE content_id = ?", (content_id,))
+            removed += self.remove_documents([row[0] for row in rows])
+            self._db.write("DELETE FROM contents WHERE content_id = ?", (content_id,))
+        return removed
+
+    def remove_documents(self, rowids: Iterable[int]) -> list[BadRow]:
+        """Take documents out and return them as bad rows, with what is left of their text."""
+        removed = []
+        for rowid in rowids:
+            with self._db.lenient():
+                row = self._db.row(
+                    "SELECT id, text FROM documents LEFT JOIN contents USING (content_id) WHERE documents.rowid = ?",
+                    (rowid,),
+                )
+            if row is not None:
+                removed.append(BadRow("", 0, row[0], _DAMAGED, row[1] or ""))
+                self._db.write("DELETE FROM documents WHERE rowid = ?", (rowid,))
+        return removed
+
+    def remove_vectors(self, vectors: Iterable[DamagedVector]) -> None:
+        """Take vectors out; their texts stay."""
+        self._db.write_many("DELETE FROM vectors WHERE vector_id = ?", [(one.vector_id,) for one in vectors])
+
+    def rebuild_fields(self) -> None:
+        """Make the list of metadata fields anew from the documents."""
+        self._db.write("DELETE FROM fields")
+        for (text,) in self._db.rows("SELECT metadata FROM documents"):
+            found = metadata.fields(Document("", "", json.loads(text)))
+            self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", found)
+
+    def remove_setting(self, key: str) -> None:
+        """Forget a setting."""
+        self._db.write("DELETE FROM settings WHERE key = ?", (key,))
+
+    def remove_view(self, view_id: int) -> None:
+        """Take a view out with its vectors and the records of its files."""
+        self._db.write("DELETE FROM generations WHERE view_id = ?", (view_id,))
+        self._db.write("DELETE FROM vectors WHERE view_id = ?", (view_id,))
+        self._db.write("DELETE FROM views WHERE view_id = ?", (view_id,))
+
+    def remove_generation(self, generation_id: int) -> None:
+        """Forget a FAISS file."""
+        self._db.write("DELETE FROM generations WHERE generation_id = ?", (generation_id,))

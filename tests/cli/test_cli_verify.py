@@ -1,0 +1,45 @@
+import pytest
+from test_cli_damage import flip, generation
+
+
+def test_a_whole_index_is_exit_0(indexed):
+    found = indexed("verify", "--deep", "--json").document
+    assert (found["whole"], found["findings"], found["files"], found["embedded"]) == (True, [], 1, 5)
+    assert indexed("verify").out.startswith("indexes/default: whole (1 FAISS files hashed, ")
+    assert indexed("repair").out == "Nothing was damaged.\n"
+
+
+def test_a_damaged_file_is_exit_4_until_it_is_repaired(indexed, database):
+    path = generation(database)
+    flip(path, 50)
+    ran = indexed("verify", "--json")
+    assert ran.code == 4
+    assert f'"artefact": "views/1/{path.name}"' in ran.out
+    ran = indexed("verify")
+    assert f"damaged: views/1/{path.name}: " in ran.out
+    assert "retriever repair\n" in ran.out
+    assert indexed("repair", "--json").document["lost"] == []
+    assert indexed("verify", "--deep").code == 0
+    assert indexed("search", "kettle", "--json").document["hits"][0]["id"] == "r1"
+
+
+def test_a_lost_document_is_exit_3_and_named(indexed, database):
+    at = database.read_bytes().index(b'"toy"')
+    flip(database, at + 1)
+    assert indexed("search", "toy", "--mode", "lexical").failed_with(4, "document 'r5' is not what was stored")
+    assert indexed("verify", "--deep").code == 4
+    ran = indexed("repair")
+    assert (ran.code, ran.out) == (3, "lost: document 'r5'\n")
+    assert "Index these documents again" in ran.err
+    assert indexed("index", "corpus.jsonl", "--json").document["added"] == 1
+    assert indexed("verify", "--deep").code == 0
+
+
+@pytest.mark.parametrize("command", ["verify", "repair"])
+def test_a_file_that_is_no_database_is_exit_4(indexed, database, command):
+    for path in database.parent.glob("corpus.sqlite3*"):
+        path.unlink()
+    database.write_bytes(b"this is not a database" * 100)
+    ran = indexed(command, "--json")
+    assert ran.code == 4
+    assert "is damaged or no SQLite database" in ran.out + ran.err
