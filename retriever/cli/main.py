@@ -14,6 +14,7 @@ import typer
 
 from retriever.cli import app as app_command
 from retriever.cli import (
+    archive,
     cluster,
     compact,
     compare,
@@ -54,6 +55,8 @@ app.command("delete")(delete.delete)
 app.command("compact")(compact.compact)
 app.command("verify")(verify.verify)
 app.command("repair")(verify.repair)
+app.command("export")(archive.export)
+app.command("import")(archive.import_)
 app.command("curate")(curate.curate)
 app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from retriever.core.errors import IndexDamagedError, UsageError
 
@@ -83,17 +84,24 @@ def write_asked_for(path: Path, text: str, option: str) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a text file by way of a draft beside it, so that readers see the old or the new one."""
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    with new_file(path) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[BinaryIO]:
+    """Yield a file, readable by its owner alone, that becomes ``target`` when the block ends well."""
+    descriptor, draft = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(draft).replace(path)
+        Path(draft).replace(target)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    sync_directory(target.parent)
 
 
 @contextmanager
@@ -104,9 +112,12 @@ def new_folder(target: Path) -> Iterator[Path]:
     try:
         yield draft
         for path in draft.rglob("*"):
-            if path.is_file():
+            if path.is_dir():
+                sync_directory(path)
+            else:
                 with path.open("rb+") as file:
                     os.fsync(file.fileno())
+        sync_directory(draft)
         draft.chmod(target.parent.stat().st_mode & 0o777)  # mkdtemp's own mode shuts everyone else out
         draft.rename(target)
         sync_directory(target.parent)

@@ -107,7 +107,7 @@ def check_manifest(folder: Path, hint: str) -> None:
     """
     try:
         expected = json.loads((folder / MANIFEST).read_text())["files"]
-        changed = [name for name, digest in expected.items() if file_hash(folder / name) != digest]
+        changed = [name for name, digest in expected.items() if file_hash(_inside(folder, name)) != digest]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"{folder}: the manifest or a file it names cannot be read ({error}).", hint=hint
@@ -116,6 +116,13 @@ def check_manifest(folder: Path, hint: str) -> None:
         raise CheckpointError(f"{folder / changed[0]} differs from its recorded SHA-256.", hint=hint)
     if unlisted := sorted(_visible_files(folder) - expected.keys() - {MANIFEST}):
         raise CheckpointError(f"{folder / unlisted[0]} is not in the manifest beside it.", hint=hint)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Return the path of a file that a manifest names; a ValueError where it lies elsewhere."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ValueError(f"{name!r} is no file of the folder")
+    return folder / name
 
 
 def _visible_files(folder: Path) -> set[str]:

@@ -1,10 +1,12 @@
 """The record that a writing command leaves in its index: when it ran, with what, and how it ended."""
 
 import platform
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from retriever.core.types import JSON
@@ -28,4 +30,5 @@ def versions() -> dict[str, JSON]:
     packages: dict[str, Any] = {name: version(name) for name in ("retriever", "numpy")}
     loaded = [name for name in ("torch", "transformers", "faiss") if name in sys.modules]
     packages |= {name: getattr(sys.modules[name], "__version__", "") for name in loaded}
-    return {"python": platform.python_version(), **packages}
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return {"python": platform.python_version(), **packages, "command": command}

@@ -132,6 +132,20 @@ class Store:
         self._db.write("VACUUM")
         self.checkpoint()
 
+    def copy_to(self, path: Path) -> None:
+        """Write the present state as a database file of its own, without free pages; it must not exist."""
+        _make_private(path)
+        self._db.write("VACUUM INTO ?", (str(path),))
+
+    def leave_log(self) -> None:
+        """Move everything into the one file, which then needs no log; nobody else may have it open."""
+        self.checkpoint()
+        self._db.rows("PRAGMA journal_mode = DELETE")
+
+    def steps(self) -> list[str]:
+        """Return the names of the schema's steps, in order."""
+        return [step.name for step in MIGRATIONS.applied(_library(self._db.raw))]
+
     @property
     def size_bytes(self) -> int:
         """Bytes on disk, the write-ahead log included."""

@@ -43,3 +43,15 @@ def test_a_file_that_is_no_database_is_exit_4(indexed, database, command):
     ran = indexed(command, "--json")
     assert ran.code == 4
     assert "is damaged or no SQLite database" in ran.out + ran.err
+
+
+def test_an_index_travels_as_one_file(indexed, tmp_path):
+    before = indexed("search", "kettle", "--json").document["hits"]
+    made = indexed("export", "reviews.tar", "--json").document
+    assert (made["archive"], made["manifest"]["documents"]) == ("reviews.tar", 5)
+    assert indexed("export", "reviews.tar").failed_with(2, "reviews.tar exists already")
+    assert "5 documents, 1 views" in indexed("import", "reviews.tar", "--index", "there").out
+    assert indexed("search", "kettle", "--index", "there", "--json").document["hits"] == before
+    assert indexed("verify", "--deep", "--index", "there").code == 0
+    assert indexed("import", "none.tar", "--index", "else", "--json").failed_with(1, "none.tar cannot be imported")
+    assert not (tmp_path / "else").exists()
