@@ -27,6 +27,7 @@ from retriever.cli import (
     index,
     models,
     output,
+    reembed,
     search,
     status,
     verify,
@@ -55,6 +56,7 @@ app.command("delete")(delete.delete)
 app.command("compact")(compact.compact)
 app.command("verify")(verify.verify)
 app.command("repair")(verify.repair)
+app.command("reembed")(reembed.reembed)
 app.command("export")(archive.export)
 app.command("import")(archive.import_)
 app.command("curate")(curate.curate)

@@ -18,11 +18,13 @@ from retriever.core.errors import IndexDamagedError, InputError, RetrieverError,
 from retriever.core.paths import new_file, new_folder
 from retriever.core.types import JSON
 from retriever.services.generations import IndexType, build_generation
+from retriever.services.index_status import ENCODER
 from retriever.services.results import SCHEMA_VERSION
-from retriever.services.workspace import DATABASE, ENCODER, LOCK, versions
+from retriever.services.run_record import versions
+from retriever.services.workspace import DATABASE
 from retriever.store.connection import utc_now
 from retriever.store.database import Store
-from retriever.store.lock import WriterLock
+from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.schema import require_own_schema
 
 KIND = "retriever index"
@@ -71,7 +73,7 @@ def export_index(path: Path, archive: Path) -> Archived:
     if archive.exists():
         raise UsageError(f"{archive} exists already.", hint="Choose another name.")
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with Store.open(path / DATABASE) as store, WriterLock(path / LOCK), _scratch(archive.parent) as scratch:
+    with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME), _scratch(archive.parent) as scratch:
         try:
             copy = scratch / DATABASE
             store.copy_to(copy)

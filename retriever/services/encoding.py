@@ -156,7 +156,7 @@ def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None
 
 def _after_a_mismatch(encoder: Encoder, description: Mapping[str, JSON]) -> str:
     """Return what to do about another fingerprint: under the same name it is the model that changed."""
-    again = "index the corpus again under another --index"
+    again = "`retriever reembed --encoder NAME` embeds the index with another"
     name = str(description["name"])
     if name != getattr(encoder, "spec", ""):
         return f"Open it with its own encoder, or {again}."

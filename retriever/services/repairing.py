@@ -14,13 +14,15 @@ from retriever.core.errors import EncoderMismatchError, IndexDamagedError, Retri
 from retriever.core.protocols import Encoder
 from retriever.services.encoding import encode_views, load_described, view_key
 from retriever.services.generations import IndexType, build_generation
+from retriever.services.index_status import ENCODER
 from retriever.services.results import SCHEMA_VERSION
+from retriever.services.run_record import versions
 from retriever.services.verifying import EncoderSource, file_problem
-from retriever.services.workspace import DATABASE, ENCODER, LOCK, versions
+from retriever.services.workspace import DATABASE
 from retriever.store.checksums import BrokenSeal
 from retriever.store.database import Store
 from retriever.store.inspection import DamagedVector, RowDamage
-from retriever.store.lock import WriterLock
+from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
 _NO_WAY = "Restore it from a copy or an export, or index the corpus again into another folder."
@@ -57,7 +59,7 @@ def repair(path: Path, *, encoder: EncoderSource | None = None) -> Repair:
         IndexDamagedError: the database's pages or the encoder's description are damaged; nothing was changed.
         IndexLockedError: another process writes to the index.
     """
-    with Store.open(path / DATABASE, check=False) as store, WriterLock(path / LOCK):
+    with Store.open(path / DATABASE, check=False) as store, WriterLock(path / LOCK_NAME):
         return _Repairing(path, store, encoder).run()
 
 
@@ -174,7 +176,7 @@ class _Repairing:
             elif seal.kind == "generation":
                 mending.remove_generation(int(seal.key))
             elif seal.kind == "setting" and seal.key != ENCODER:
-                mending.remove_setting(seal.key)
+                self._store.settings.remove(seal.key)
                 self.report.left.append(f"setting {seal.key} was forgotten.")
 
     def _note_gone(self, seal: BrokenSeal) -> None:

@@ -19,8 +19,9 @@ from retriever.core.paths import within
 from retriever.core.protocols import Encoder
 from retriever.index.generations import open_generation
 from retriever.services.encoding import load_described, view_key
+from retriever.services.index_status import ENCODER
 from retriever.services.results import SCHEMA_VERSION
-from retriever.services.workspace import DATABASE, ENCODER
+from retriever.services.workspace import DATABASE
 from retriever.store.database import Store
 from retriever.store.generations import Generation
 from retriever.store.views import View

@@ -53,6 +53,7 @@ class Index:
         self._given = encoder
         self._load = load or (lambda description: encoding.load_described(description, device=device))
         self._encoder: Encoder | None = None
+        self._description: JSON = None  # of that encoder; `reembed` in another process changes the index's
         self._device = device
         self._store: Store | None = None
         self._views: OpenViews | None = None
@@ -83,11 +84,12 @@ class Index:
         Raises:
             EncoderMismatchError: it is not the one the index was made with.
         """
-        if self._encoder is None:
-            description = self.store.settings.get(ENCODER)
+        description = self.store.settings.get(ENCODER)
+        if self._encoder is None or description != self._description:
             if not isinstance(description, dict):
                 raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
             self._encoder = encoding.described_encoder(description, self._given, self._load)
+            self._description = description
         return self._encoder
 
     def add(

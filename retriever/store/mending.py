@@ -58,10 +58,6 @@ class Mending:
             found = metadata.fields(Document("", "", json.loads(text)))
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", found)
 
-    def remove_setting(self, key: str) -> None:
-        """Forget a setting."""
-        self._db.write("DELETE FROM settings WHERE key = ?", (key,))
-
     def remove_view(self, view_id: int) -> None:
         """Take a view out with its vectors and the records of its files."""
         self._db.write("DELETE FROM generations WHERE view_id = ?", (view_id,))

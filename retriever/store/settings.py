@@ -25,3 +25,8 @@ class Settings:
                 "INSERT INTO settings VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 (key, json.dumps(value, allow_nan=False)),
             )
+
+    def remove(self, key: str) -> None:
+        """Forget a key; one that was never set is fine."""
+        with self._db.writing(data=False):
+            self._db.write("DELETE FROM settings WHERE key = ?", (key,))

@@ -55,3 +55,14 @@ def test_an_index_travels_as_one_file(indexed, tmp_path):
     assert indexed("verify", "--deep", "--index", "there").code == 0
     assert indexed("import", "none.tar", "--index", "else", "--json").failed_with(1, "none.tar cannot be imported")
     assert not (tmp_path / "else").exists()
+
+
+def test_an_index_changes_its_encoder_and_back(indexed):
+    assert indexed("reembed").failed_with(2, "There is nothing to do")
+    assert indexed("reembed", "--rollback").failed_with(2, "no encoder to go back to")
+    made = indexed("reembed", "--encoder", "other", "--json").document
+    assert (made["encoder"], made["previous"], made["embedded"]) == ("other", "keywords", 5)
+    assert indexed("search", "kettle", "--json").document["hits"][0]["id"] == "r1"
+    assert "encoder keywords, 0 vectors computed" in indexed("reembed", "--rollback").out
+    assert indexed("reembed", "--forget", "--json").document["dropped"] == [2]
+    assert indexed("verify", "--deep").code == 0

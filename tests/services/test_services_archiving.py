@@ -13,9 +13,10 @@ from services_fakes import MOOD, FakeEncoder, RichEncoder, documents, found
 from retriever.core.archive import write_archive
 from retriever.core.errors import IndexDamagedError, IndexLockedError, InputError, SchemaError, UsageError
 from retriever.services.archiving import KIND, export_index, import_index
+from retriever.services.index_status import ENCODER
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, ENCODER, LOCK, Index
-from retriever.store.lock import WriterLock
+from retriever.services.workspace import DATABASE, Index
+from retriever.store.lock import LOCK_NAME, WriterLock
 
 TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")
 
@@ -88,7 +89,7 @@ def test_nothing_is_written_over(exported, tmp_path):
 
 
 def test_an_index_under_a_writer_is_not_exported(exported, tmp_path):
-    with WriterLock(tmp_path / "index" / LOCK), pytest.raises(IndexLockedError):
+    with WriterLock(tmp_path / "index" / LOCK_NAME), pytest.raises(IndexLockedError):
         export_index(tmp_path / "index", tmp_path / "two.tar")
 
 

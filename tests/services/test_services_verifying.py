@@ -9,8 +9,8 @@ from services_fakes import MOOD, FakeEncoder, RichEncoder, documents, found
 from retriever.core.errors import IndexDamagedError, IndexLockedError, IndexNotFoundError
 from retriever.services.repairing import repair
 from retriever.services.verifying import SAMPLE, Remedy, verify
-from retriever.services.workspace import DATABASE, LOCK, Index
-from retriever.store.lock import WriterLock
+from retriever.services.workspace import DATABASE, Index
+from retriever.store.lock import LOCK_NAME, WriterLock
 
 TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")
 
@@ -226,5 +226,5 @@ def test_vectors_that_cannot_be_made_again_are_left_and_named(whole):
 
 
 def test_repair_waits_for_nobody(whole):
-    with WriterLock(whole / LOCK), pytest.raises(IndexLockedError):
+    with WriterLock(whole / LOCK_NAME), pytest.raises(IndexLockedError):
         repair(whole)

@@ -1,0 +1,213 @@
+"""`retriever reembed`: the same documents under another encoder.
+
+New views are filled beside the old ones, which go on serving. One transaction then makes the new encoder the index's
+own and remembers the one before; until it is forgotten, the way back is one transaction too. An interrupted run has
+changed nothing but the new views, and the same command goes on from there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
+from retriever.core.types import JSON
+from retriever.index.generations import remove_other_generations
+from retriever.services.encoding import describe, load_described
+from retriever.services.generations import IndexType, build_generation, needs_generation
+from retriever.services.index_status import ENCODER
+from retriever.services.indexing import Indexer, Progress
+from retriever.services.results import SCHEMA_VERSION
+from retriever.services.run_record import versions
+from retriever.services.workspace import DATABASE
+from retriever.store.database import Store
+from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.store.views import View
+
+PREVIOUS = "previous_encoder"
+_KEY = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
+
+
+@dataclass(slots=True)
+class Reembedding:
+    """What a change of encoder did.
+
+    Attributes:
+        encoder: name of the index's encoder now.
+        previous: name of the one before, as long as the way back is open.
+        instructions: of the views that were carried over; the empty one is the base view.
+        left: instructions of views that were not whole, and are filled by searches again.
+        embedded: vectors computed.
+        dropped: views removed.
+    """
+
+    encoder: str = ""
+    previous: str | None = None
+    instructions: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    embedded: int = 0
+    dropped: list[int] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+def reembed(path: Path, encoder: Encoder, *, progress: Progress | None = None) -> Reembedding:
+    """Make another encoder the index's own, with every whole view embedded anew.
+
+    Args:
+        path: the index folder.
+        encoder: the new one.
+        progress: called with the growing report.
+
+    Raises:
+        UsageError: it is the index's encoder already.
+        IndexLockedError: another process writes to the index.
+    """
+    with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
+        current = _encoder_of(store)
+        wanted = describe(encoder)
+        if _same(wanted, current):
+            raise UsageError(f"{path} is embedded with {wanted['name'] or 'this encoder'} already.")
+        views = [view for view in store.views.all() if _belongs(view, current)]
+        whole = [view.key.instruction for view in views if not len(store.vectors.pending(view.view_id))]
+        change = _Change(path, store, lambda: encoder, progress)
+        change.report.left = [view.key.instruction for view in views if view.key.instruction not in whole]
+        return change.to(wanted, whole)
+
+
+def roll_back(
+    path: Path, *, load: Callable[[Mapping[str, JSON]], Encoder] = load_described, progress: Progress | None = None
+) -> Reembedding:
+    """Go back to the encoder before; texts indexed since are embedded with it first.
+
+    Args:
+        path: the index folder.
+        load: makes the encoder of a description; called only where something lacks a vector.
+        progress: called with the growing report.
+
+    Raises:
+        UsageError: there is none, or it was forgotten.
+        IndexLockedError: another process writes to the index.
+    """
+    with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
+        previous = store.settings.get(PREVIOUS)
+        if not isinstance(previous, dict):
+            raise UsageError(
+                f"{path} has no encoder to go back to.", hint="`retriever reembed --encoder NAME` makes one."
+            )
+        views = [view for view in store.views.all() if _belongs(view, previous)]
+        kept = [view.key.instruction for view in views if store.generations.active(view.view_id)]
+        return _Change(path, store, lambda: load(previous), progress).to(previous, kept)
+
+
+def forget(path: Path) -> Reembedding:
+    """Remove all vectors of other encoders than the index's own; there is no way back then.
+
+    `retriever compact` gives their space back.
+
+    Raises:
+        IndexLockedError: another process writes to the index.
+    """
+    with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
+        current = _encoder_of(store)
+        dropped = [view.view_id for view in store.views.all() if not _belongs(view, current)]
+        with store.transaction():
+            _drop(store, dropped)
+            store.settings.remove(PREVIOUS)
+        _sweep(store, path)
+    return Reembedding(str(current["name"]), dropped=dropped)
+
+
+class _Change:
+    """One change of encoder under way."""
+
+    def __init__(self, path: Path, store: Store, source: Callable[[], Encoder], progress: Progress | None) -> None:
+        self._path = path
+        self._store = store
+        self._source = source
+        self._progress = progress
+        self.report = Reembedding()
+
+    def to(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> Reembedding:
+        """Fill the views of an encoder, then make it the index's own."""
+        run_id = self._store.runs.start("reembed", versions())
+        try:
+            self._fill(wanted, instructions)
+            self._switch(wanted)
+        except BaseException as error:
+            self._store.runs.finish(run_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            raise
+        self.report.instructions = list(instructions)
+        self._store.runs.finish(run_id, "finished", self.report.to_json())
+        _sweep(self._store, self._path)
+        return self.report
+
+    def _fill(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> None:
+        """Embed what the views lack; where they lack nothing, no model is loaded."""
+        views = [view for view in self._store.views.all() if _belongs(view, wanted)]
+        there = {view.key.instruction: view for view in views}
+        asked = [there.get(instruction) for instruction in instructions]
+        if all(view is not None and not len(self._store.vectors.pending(view.view_id)) for view in asked) and asked:
+            filled = [view for view in asked if view is not None]
+        else:
+            indexer = Indexer(
+                self._store, self._source(), [one for one in instructions if one], progress=self._progress
+            )
+            indexer.fill()
+            self.report.embedded = sum(indexer.report.embedded.values())
+            filled = indexer.views
+        for view in filled:
+            if needs_generation(self._store, view):
+                build_generation(self._store, view, self._path, IndexType())
+
+    def _switch(self, wanted: Mapping[str, JSON]) -> None:
+        current = _encoder_of(self._store)
+        views = self._store.views.all()
+        dropped = [view.view_id for view in views if not (_belongs(view, wanted) or _belongs(view, current))]
+        with self._store.transaction():
+            self._store.settings.set(ENCODER, dict(wanted))
+            self._store.settings.set(PREVIOUS, dict(current))
+            _drop(self._store, dropped)
+        self.report.encoder, self.report.previous = str(wanted["name"]), str(current["name"])
+        self.report.dropped = dropped
+
+
+def _encoder_of(store: Store) -> Mapping[str, JSON]:
+    description = store.settings.get(ENCODER)
+    if not isinstance(description, dict):
+        raise UsageError(f"{store.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
+    return description
+
+
+def _same(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> bool:
+    return all(one.get(key) == other.get(key) for key in _KEY)
+
+
+def _belongs(view: View, description: Mapping[str, JSON]) -> bool:
+    """Whether an encoder of this description made the view's vectors."""
+    key = asdict(view.key)
+    return all(key[name] == (description.get(name) or _DEFAULTS.get(name)) for name in _KEY)
+
+
+_DEFAULTS: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
+"""What `view_key` puts where an encoder does not say."""
+
+
+def _drop(store: Store, view_ids: Sequence[int]) -> None:
+    for view_id in view_ids:
+        store.views.drop(view_id)
+    for generation in store.generations.obsolete():
+        if generation.view_id in view_ids:
+            store.generations.forget(generation.generation_id)
+
+
+def _sweep(store: Store, path: Path) -> None:
+    """Delete the FAISS files of views that are no more."""
+    known = {str(view.view_id) for view in store.views.all()}
+    for folder in (path / "views").glob("*"):
+        if folder.name.isdecimal() and folder.name not in known and not folder.is_symlink():
+            remove_other_generations(folder, ())
+            folder.rmdir()

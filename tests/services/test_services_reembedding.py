@@ -1,0 +1,137 @@
+import pytest
+from services_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, documents, found
+
+from retriever.core.errors import EncoderMismatchError, IndexLockedError, UsageError
+from retriever.core.types import Document
+from retriever.services import indexing
+from retriever.services.index_status import ENCODER
+from retriever.services.reembedding import PREVIOUS, forget, reembed, roll_back
+from retriever.services.verifying import verify
+from retriever.services.workspace import Index
+from retriever.store.lock import LOCK_NAME, WriterLock
+
+CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}") for row, word in enumerate(ALL_WORDS[:12])]
+
+
+class Mirrored(FakeEncoder):
+    """Another encoder: every vector is the first one's, its coordinates in reverse."""
+
+    def __init__(self, **options):
+        super().__init__("mirrored", **options)
+
+    def vectors(self, texts, instruction=""):
+        return super().vectors(texts, instruction)[:, ::-1].copy()
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(indexing, "SHARD", 4)
+
+
+@pytest.fixture
+def old(path):
+    """Give the folder of an index under two whole views and one that a search has begun."""
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add(CORPUS[:10], instructions=[MOOD])
+        index.search("hot", instruction=FAULT)
+        index.add(CORPUS[10:], instructions=[MOOD])
+    return path
+
+
+def answers(path, encoder):
+    with Index(path, encoder=encoder) as index:
+        return [found(index.search("kettle sad", instruction=one, mode="dense", k=20)) for one in ("", MOOD)]
+
+
+def stored(path):
+    with Index(path) as index:
+        return {key: (index.store.settings.get(key) or {}).get("fingerprint", "")[:8] for key in (ENCODER, PREVIOUS)}
+
+
+def test_the_new_encoder_answers_alone(old):
+    before = answers(old, FakeEncoder())
+    done = reembed(old, encoder := Mirrored())
+    assert (done.instructions, done.left, done.embedded) == (["", MOOD], [FAULT], 24)
+    assert len(encoder.read) == 24
+    assert answers(old, Mirrored()) == before  # the same cosines
+    with Index(old, encoder=FakeEncoder()) as index, pytest.raises(EncoderMismatchError, match="reembed"):
+        index.search("kettle", mode="dense")
+    assert verify(old, deep=True, encoder=Mirrored).whole
+    assert stored(old) == {ENCODER: "mirrored", PREVIOUS: "fake0000"}
+
+
+def test_the_way_back_needs_no_model_unless_something_is_new(old):
+    before = answers(old, FakeEncoder())
+    reembed(old, Mirrored())
+    assert roll_back(old, load=None).embedded == 0
+    assert answers(old, FakeEncoder()) == before
+    assert roll_back(old, load=None).encoder == ""  # and forth again
+    with Index(old, encoder=Mirrored()) as index:
+        index.add([Document("new", "kettle sad hot")], instructions=[MOOD])
+    encoder = FakeEncoder()
+    assert roll_back(old, load=lambda description: encoder).embedded == 2
+    assert [text for text, _ in encoder.read] == ["kettle sad hot"] * 2
+    assert answers(old, FakeEncoder())[0][0] == ("new", 1)
+    assert verify(old, deep=True, encoder=FakeEncoder).whole
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_interrupted_run_changes_nothing_and_goes_on(old, shards):
+    before = answers(old, FakeEncoder())
+    broken, healed = Mirrored(fail_at=2 * shards + 1), Mirrored()
+    with pytest.raises(RuntimeError, match="fell over"):
+        reembed(old, broken)
+    assert answers(old, FakeEncoder()) == before
+    assert stored(old) == {ENCODER: "fake0000", PREVIOUS: ""}
+    reembed(old, healed)
+    assert len(healed.read) == 24 - 8 * shards
+    assert answers(old, Mirrored()) == before
+    assert verify(old, deep=True, encoder=Mirrored).whole
+
+
+def test_what_is_forgotten_is_gone(old):
+    reembed(old, Mirrored())
+    done = forget(old)
+    assert done.dropped == [1, 2, 3]
+    assert sorted(folder.name for folder in (old / "views").iterdir()) == ["4", "5"]
+    with pytest.raises(UsageError, match="no encoder to go back to"):
+        roll_back(old)
+    with Index(old, encoder=Mirrored()) as index:
+        assert [view.view for view in index.views()] == [4, 5]
+        index.compact()
+    assert verify(old, deep=True, encoder=Mirrored).whole
+
+
+def test_a_third_encoder_drops_the_first(old):
+    reembed(old, Mirrored())
+    done = reembed(old, FakeEncoder("third"))
+    assert done.dropped == [1, 2, 3]
+    assert stored(old) == {ENCODER: "third000", PREVIOUS: "mirrored"}
+
+
+def test_an_open_index_notices(old):
+    with Index(old, encoder=FakeEncoder()) as reader:
+        reader.search("kettle", mode="dense")
+        reembed(old, Mirrored())
+        with pytest.raises(EncoderMismatchError):
+            reader.search("kettle", mode="dense")
+        assert len(reader.search("angry", mode="lexical").hits) == 1
+
+
+def test_the_same_encoder_and_a_second_writer_are_refused(old):
+    with pytest.raises(UsageError, match="already"):
+        reembed(old, FakeEncoder())
+    with WriterLock(old / LOCK_NAME):
+        for change in (lambda: reembed(old, Mirrored()), lambda: roll_back(old), lambda: forget(old)):
+            with pytest.raises(IndexLockedError):
+                change()
+
+
+def test_an_empty_index_changes_its_encoder_too(path):
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add(documents("toy"))
+        index.delete(["a"])
+        index.compact()
+    assert reembed(path, Mirrored()).embedded == 0
+    with Index(path, encoder=Mirrored()) as index:
+        assert index.add(documents("toy")).added == 1
