@@ -29,7 +29,8 @@ demo: setup
 	$(BIN)/retriever search "$(QUERY)" --index $(DEMO) -k 4 --instruction "$(FEELING)"
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not model and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not model and not gpu and not durability"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "durability"
 	$(BIN)/python -m pytest -m "model"
 
 lint: setup

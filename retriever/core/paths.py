@@ -70,6 +70,17 @@ def sync_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, as far as they are missing, so that they survive a power loss."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        sync_directory(one.parent)
+
+
 def write_asked_for(path: Path, text: str, option: str) -> None:
     """Write a file that an option of the command line names, as it is.
 
@@ -107,7 +118,7 @@ def new_file(target: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder that becomes ``target`` when the block ends well and vanishes when it does not."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         yield draft

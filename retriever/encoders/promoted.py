@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retriever.core.errors import CheckpointError
 from retriever.core.fingerprint import file_hash
-from retriever.core.paths import config_dir, write_whole
+from retriever.core.paths import config_dir, make_folder, write_whole
 from retriever.encoders.sources import MANIFEST
 
 POINTER = "default.json"
@@ -73,7 +73,7 @@ def write_promotion(folder: Path) -> None:
     stored = {"folder": str(place), "digest": file_hash(place / MANIFEST)}
     pointer = config_dir() / POINTER
     try:
-        pointer.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(pointer.parent)
         write_whole(pointer, json.dumps(stored, indent=1) + "\n")
     except OSError as error:
         raise CheckpointError(

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
-from retriever.core.paths import sync_directory
+from retriever.core.paths import make_folder, sync_directory
 from retriever.index._faiss import faiss
 from retriever.index.faiss_index import FaissIndex
 
@@ -57,11 +57,10 @@ def write_generation(index: FaissIndex, folder: Path, name: str) -> WrittenGener
         raise UsageError(f"{name!r} cannot name a generation.", hint="Use letters, digits, - and _.")
     path = folder / (name + _SUFFIX)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with _replacing(path) as file:
             sha256, size = _write_hashed(index, file)
         sync_directory(folder)
-        sync_directory(folder.parent)
     except OSError as error:
         raise RetrieverError(
             f"Cannot write {path}: {error.strerror or error}.",

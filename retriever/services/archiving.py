@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from retriever.core.archive import ArchiveReader, write_archive
 from retriever.core.errors import IndexDamagedError, InputError, RetrieverError, UsageError
-from retriever.core.paths import new_file, new_folder
+from retriever.core.paths import make_folder, new_file, new_folder
 from retriever.core.types import JSON
 from retriever.services.generations import IndexType, build_generation
 from retriever.services.index_status import ENCODER
@@ -72,7 +72,7 @@ def export_index(path: Path, archive: Path) -> Archived:
     """
     if archive.exists():
         raise UsageError(f"{archive} exists already.", hint="Choose another name.")
-    archive.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(archive.parent)
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME), _scratch(archive.parent) as scratch:
         try:
             copy = scratch / DATABASE

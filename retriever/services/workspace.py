@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from retriever.core.errors import IndexNotFoundError, InputError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.core.types import BadRow, Document
+from retriever.core.types import JSON, BadRow, Document
 from retriever.services import encoding
 from retriever.services.generations import IndexType, build_outgrown
 from retriever.services.index_status import ENCODER, index_status, view_states

@@ -10,6 +10,7 @@ from types import TracebackType
 from sqlite_utils import Database
 
 from retriever.core.errors import IndexNotFoundError, RetrieverError, SchemaError
+from retriever.core.paths import make_folder, sync_directory
 from retriever.store.checksums import Seals
 from retriever.store.clusterings import Clusterings
 from retriever.store.connection import Connections, connect, explain
@@ -158,15 +159,18 @@ class Store:
 
 def _make_private(path: Path) -> None:
     """Create an empty file for its owner's eyes only; SQLite gives its own files beside it the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    sync_directory(path.parent)
 
 
 def _pending(path: Path, *, empty_is_new: bool) -> bool:
     """Return whether migrations are pending, having looked without touching the file."""
+    # A process that was killed while it made the file leaves a journal, which only a writer may roll back.
+    interrupted = path.with_name(f"{path.name}-journal").exists()
     try:
-        with closing(connect(path, "ro")) as connection:
+        with closing(connect(path, "rw" if interrupted else "ro")) as connection:
             tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
             library = _library(connection)
             applied, pending, newer = MIGRATIONS.applied(library), MIGRATIONS.pending(library), newer_steps(library)

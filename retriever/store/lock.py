@@ -13,6 +13,7 @@ from types import TracebackType
 from filelock import FileLock, Timeout
 
 from retriever.core.errors import IndexLockedError, RetrieverError
+from retriever.core.paths import make_folder
 from retriever.store.connection import utc_now
 
 
@@ -56,7 +57,7 @@ class WriterLock:
 
     def __enter__(self) -> "WriterLock":
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             self._lock.acquire()
         except Timeout:
             raise self._refusal() from None

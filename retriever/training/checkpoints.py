@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from retriever.core.errors import TrainingError, UsageError
-from retriever.core.paths import new_folder
+from retriever.core.paths import make_folder, new_folder
 from retriever.core.types import JSON
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.training.randomness import RandomState
@@ -74,7 +74,7 @@ class TrainingCheckpoints:
         if target.exists():
             return target
         tensors = _tensors(parameters, optimizer)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         needed = sum(tensor.nbytes for tensor in tensors.values()) + _SLACK
         free = shutil.disk_usage(self.folder).free
         if free < needed:

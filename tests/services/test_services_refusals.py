@@ -105,7 +105,7 @@ def test_another_encoder_is_refused(made):
             lambda: index.add(documents("mug")),
         ):
             with pytest.raises(
-                EncoderMismatchError, match=r"fingerprint fake00000000\).*other0000000.*index the corpus again"
+                EncoderMismatchError, match=r"fingerprint fake00000000\).*other0000000.*retriever reembed"
             ):
                 use()
         assert other.calls == []

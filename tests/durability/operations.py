@@ -1,0 +1,174 @@
+"""The operations that are interrupted: each from a state it makes, with the states it may leave behind.
+
+What counts as a state: documents with their text and metadata, vectors by encoder, instruction and text, and the
+encoder's fingerprint.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "services"))
+
+from services_fakes import ALL_WORDS, MOOD, FakeEncoder
+
+from retriever.core.errors import IndexNotFoundError
+from retriever.core.types import Document
+from retriever.services import indexing
+from retriever.services.archiving import export_index, import_index
+from retriever.services.generations import IndexType
+from retriever.services.reembedding import reembed
+from retriever.services.workspace import DATABASE, ENCODER, Index
+from retriever.store.database import Store
+
+INDEX = Path("indexes/reviews")
+ARCHIVE = Path("archive.tar")
+OTHER = Path("indexes/other")
+CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:10])]
+NEW = "second"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that writes.
+
+    Attributes:
+        prepare: makes the state to begin with, below a folder.
+        run: does it, with an encoder.
+        state: what is to be compared afterwards, below the folder.
+        reads: how often its encoder reads documents; each time but the first is a state it may be stopped in.
+        encoder: makes the encoder.
+    """
+
+    prepare: Callable[[Path], None]
+    run: Callable[[Path, FakeEncoder], Any]
+    state: Callable[[Path], Any]
+    reads: int = 0
+    encoder: Callable[..., FakeEncoder] = FakeEncoder
+
+
+def state_of(path: Path) -> Mapping[str, Any]:
+    """Return what an index holds."""
+    try:
+        with Store.open(path / DATABASE) as store:
+            documents = store.documents.get(list(store.documents.ids()))
+            texts = dict(store._db.rows("SELECT content_id, text FROM contents"))
+            live = set(store.documents.live_contents().tolist())
+            vectors = {
+                (view.key.fingerprint, view.key.instruction): {
+                    texts[content_id]: row.tobytes()
+                    for batch in store.vectors.scan(view.view_id)
+                    for content_id, row in zip(batch.content_ids.tolist(), batch.embeddings, strict=True)
+                    if content_id in live
+                }
+                for view in store.views.all()
+            }
+            vectors = {key: held for key, held in vectors.items() if held}
+            encoder = store.settings.get(ENCODER)
+    except IndexNotFoundError:
+        return {"documents": {}, "vectors": {}, "encoder": None}
+    held = {id: (one.text, dict(one.metadata)) for id, one in documents.items()}
+    return {"documents": held, "vectors": vectors, "encoder": encoder and held and encoder["fingerprint"]}
+
+
+def _filled(root: Path) -> None:
+    with Index(root / INDEX, encoder=FakeEncoder()) as index:
+        index.add(CORPUS[:6])
+
+
+def _viewed(root: Path) -> None:
+    with Index(root / INDEX, encoder=FakeEncoder()) as index:
+        index.add(CORPUS, instructions=[MOOD])
+
+
+def _cut_down(root: Path) -> None:
+    _viewed(root)
+    with Index(root / INDEX, encoder=FakeEncoder()) as index:
+        index.delete(["d01", "d02"])
+
+
+def _exported(root: Path) -> None:
+    _viewed(root)
+    export_index(root / INDEX, root / ARCHIVE)
+
+
+def _on(method: Callable[[Index], Any]) -> Callable[[Path, FakeEncoder], Any]:
+    def run(root: Path, encoder: FakeEncoder) -> Any:
+        with Index(root / INDEX, encoder=encoder) as index:
+            return method(index)
+
+    return run
+
+
+def _at(place: Path) -> Callable[[Path], Any]:
+    return lambda root: state_of(root / place)
+
+
+def _import(root: Path, encoder: FakeEncoder) -> None:
+    if not (root / OTHER).exists():
+        import_index(root / ARCHIVE, root / OTHER)
+
+
+def _export(root: Path, encoder: FakeEncoder) -> None:
+    if not (root / ARCHIVE).exists():
+        export_index(root / INDEX, root / ARCHIVE)
+
+
+def _archive_state(root: Path) -> Any:
+    """Return what an import of the archive holds, or None where there is none."""
+    if not (root / ARCHIVE).exists():
+        return None
+    if not (root / "check").exists():
+        import_index(root / ARCHIVE, root / "check")
+    return state_of(root / "check")
+
+
+def _reembed(root: Path, encoder: FakeEncoder) -> None:
+    with Index(root / INDEX) as index:
+        done = index.store.settings.get(ENCODER)["fingerprint"] == encoder.fingerprint
+    if not done:
+        reembed(root / INDEX, encoder)
+
+
+def _second(**options) -> FakeEncoder:
+    return FakeEncoder(NEW, **options)
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "index": Operation(lambda root: None, _on(lambda i: i.add(CORPUS, instructions=[MOOD])), _at(INDEX), 6),
+    "add": Operation(_filled, _on(lambda i: i.add(CORPUS)), _at(INDEX), 1),
+    "delete": Operation(_viewed, _on(lambda i: i.delete(["d01", "d07"])), _at(INDEX)),
+    "compact": Operation(_cut_down, _on(lambda i: i.compact(IndexType())), _at(INDEX)),
+    "complete": Operation(_filled, _on(lambda i: i.complete([MOOD])), _at(INDEX), 2),
+    "search": Operation(_filled, _on(lambda i: i.search("hot", instruction=MOOD)), _at(INDEX), 1),
+    "reembed": Operation(_viewed, _reembed, _at(INDEX), 6, _second),
+    "export": Operation(_viewed, _export, _archive_state),
+    "import": Operation(_exported, _import, _at(OTHER)),
+}
+
+
+def small_shards() -> None:
+    """Let four rows be a shard."""
+    indexing.SHARD = 4
+
+
+def legal_states(operation: Operation, root: Path) -> list[Any]:
+    """Return the states an interruption may leave: before, after, and whole shards between.
+
+    Those between are made by an encoder that falls over, which needs no file system to fail.
+    """
+    states = []
+    for call in range(1, operation.reads + 2):
+        place = root / f"call-{call}"
+        operation.prepare(place)
+        if call == 1:
+            states.append(operation.state(place))
+        stopped = call <= operation.reads
+        try:
+            operation.run(place, operation.encoder(fail_at=call if stopped else 0))
+        except RuntimeError:
+            assert stopped
+        states.append(operation.state(place))
+    return states
