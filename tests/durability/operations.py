@@ -20,7 +20,8 @@ from retriever.services import indexing
 from retriever.services.archiving import export_index, import_index
 from retriever.services.generations import IndexType
 from retriever.services.reembedding import reembed
-from retriever.services.workspace import DATABASE, ENCODER, Index
+from retriever.services.index_status import ENCODER
+from retriever.services.workspace import DATABASE, Index
 from retriever.store.database import Store
 
 INDEX = Path("indexes/reviews")
