@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -61,6 +61,7 @@ def write_generation(index: FaissIndex, folder: Path, name: str) -> WrittenGener
         with _replacing(path) as file:
             sha256, size = _write_hashed(index, file)
         sync_directory(folder)
+        sync_directory(folder.parent)  # made by a process that was killed before it could
     except OSError as error:
         raise RetrieverError(
             f"Cannot write {path}: {error.strerror or error}.",
@@ -110,7 +111,8 @@ def remove_other_generations(folder: Path, keep: Collection[str]) -> list[Path]:
     ours = (path for path in sorted(folder.glob("*")) if path.suffix in {_SUFFIX, _TEMPORARY})
     stale = [path for path in ours if path.name not in kept]
     for path in stale:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # what cannot be deleted today is deleted with the next generation
+            path.unlink(missing_ok=True)
     return stale
 
 

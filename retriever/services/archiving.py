@@ -72,9 +72,9 @@ def export_index(path: Path, archive: Path) -> Archived:
     """
     if archive.exists():
         raise UsageError(f"{archive} exists already.", hint="Choose another name.")
-    make_folder(archive.parent)
-    with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME), _scratch(archive.parent) as scratch:
-        try:
+    try:
+        make_folder(archive.parent)
+        with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME), _scratch(archive.parent) as scratch:
             copy = scratch / DATABASE
             store.copy_to(copy)
             with Store.open(copy) as copied:
@@ -84,11 +84,11 @@ def export_index(path: Path, archive: Path) -> Archived:
             files = {DATABASE: copy, **_model_files(facts["encoder"])}
             with new_file(archive) as file:
                 manifest = write_archive(file, facts, files)
-        except OSError as error:
-            raise RetrieverError(
-                f"{archive} cannot be written: {error.strerror or error}.",
-                hint="Free space or check permissions, then run it again.",
-            ) from error
+    except OSError as error:
+        raise RetrieverError(
+            f"{archive} cannot be written: {error.strerror or error}.",
+            hint="Free space or check permissions, then run it again.",
+        ) from error
     return Archived(str(archive), str(path), manifest, archive.stat().st_size)
 
 
@@ -219,5 +219,5 @@ def _point_to_model(store: Store, draft: Path, path: Path) -> None:
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
     """Give a folder for drafts that nobody else can read; it is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as name:
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder, ignore_cleanup_errors=True) as name:
         yield Path(name)

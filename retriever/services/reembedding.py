@@ -6,6 +6,7 @@ changed nothing but the new views, and the same command goes on from there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -210,4 +211,5 @@ def _sweep(store: Store, path: Path) -> None:
     for folder in (path / "views").glob("*"):
         if folder.name.isdecimal() and folder.name not in known and not folder.is_symlink():
             remove_other_generations(folder, ())
-            folder.rmdir()
+            with suppress(OSError):  # something else lies in it, or could not be deleted
+                folder.rmdir()

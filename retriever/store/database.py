@@ -159,10 +159,15 @@ class Store:
 
 def _make_private(path: Path) -> None:
     """Create an empty file for its owner's eyes only; SQLite gives its own files beside it the same mode."""
-    make_folder(path.parent)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    sync_directory(path.parent)
+    try:
+        make_folder(path.parent)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            sync_directory(path.parent)
+    except OSError as error:
+        raise RetrieverError(
+            f"{path} cannot be made: {error.strerror or error}.", hint="Check the disk and the folder's permissions."
+        ) from error
 
 
 def _pending(path: Path, *, empty_is_new: bool) -> bool:

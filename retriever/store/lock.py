@@ -72,7 +72,8 @@ class WriterLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._description.unlink(missing_ok=True)
+        with suppress(OSError):  # a description left behind locks nobody out
+            self._description.unlink(missing_ok=True)
         self._lock.release()
 
     def holder(self) -> LockHolder | None:

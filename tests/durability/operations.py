@@ -41,6 +41,7 @@ class Operation:
         state: what is to be compared afterwards, below the folder.
         reads: how often its encoder reads documents; each time but the first is a state it may be stopped in.
         encoder: makes the encoder.
+        between: a further state it may be stopped in, made of the first and the last.
     """
 
     prepare: Callable[[Path], None]
@@ -48,6 +49,7 @@ class Operation:
     state: Callable[[Path], Any]
     reads: int = 0
     encoder: Callable[..., FakeEncoder] = FakeEncoder
+    between: Callable[[Any, Any], Any] = lambda before, after: before
 
 
 def state_of(path: Path) -> Mapping[str, Any]:
@@ -133,18 +135,23 @@ def _reembed(root: Path, encoder: FakeEncoder) -> None:
         reembed(root / INDEX, encoder)
 
 
+def _unswitched(before: Any, after: Any) -> Any:
+    """Return the state in which all is embedded, and the encoder still the old one."""
+    return {**after, "encoder": before["encoder"]}
+
+
 def _second(**options) -> FakeEncoder:
     return FakeEncoder(NEW, **options)
 
 
 OPERATIONS: Mapping[str, Operation] = {
     "index": Operation(lambda root: None, _on(lambda i: i.add(CORPUS, instructions=[MOOD])), _at(INDEX), 6),
-    "add": Operation(_filled, _on(lambda i: i.add(CORPUS)), _at(INDEX), 1),
+    "add": Operation(_filled, _on(lambda i: i.add(CORPUS)), _at(INDEX), 2),
     "delete": Operation(_viewed, _on(lambda i: i.delete(["d01", "d07"])), _at(INDEX)),
     "compact": Operation(_cut_down, _on(lambda i: i.compact(IndexType())), _at(INDEX)),
     "complete": Operation(_filled, _on(lambda i: i.complete([MOOD])), _at(INDEX), 2),
     "search": Operation(_filled, _on(lambda i: i.search("hot", instruction=MOOD)), _at(INDEX), 1),
-    "reembed": Operation(_viewed, _reembed, _at(INDEX), 6, _second),
+    "reembed": Operation(_viewed, _reembed, _at(INDEX), 6, _second, _unswitched),
     "export": Operation(_viewed, _export, _archive_state),
     "import": Operation(_exported, _import, _at(OTHER)),
 }
@@ -172,4 +179,4 @@ def legal_states(operation: Operation, root: Path) -> list[Any]:
         except RuntimeError:
             assert stopped
         states.append(operation.state(place))
-    return states
+    return [operation.between(states[0], states[-1]), *states]

@@ -3,6 +3,7 @@ import random
 import sqlite3
 import stat
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -261,3 +262,22 @@ def test_two_processes_may_create_the_same_index(path):
     with Store.open(path, create=True) as one, Store.open(path, create=True) as two:
         key = ViewKey("f", "", "mean", None, None, "fp32", 2)
         assert one.views.ensure(key) == two.views.ensure(key)
+
+
+def test_a_journal_left_by_a_killed_process_is_rolled_back(path):
+    Store.open(path, create=True).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as killed:
+        killed.execute("PRAGMA journal_mode = DELETE")
+        killed.execute("PRAGMA cache_size = 1")  # so that pages are written before the commit
+        killed.execute("BEGIN")
+        killed.executemany(
+            "INSERT INTO contents (hash, text) VALUES (?, ?)", [(b"%d" % n, "x" * 4000) for n in range(50)]
+        )
+        copies = {one.name: one.read_bytes() for one in path.parent.glob("corpus.sqlite3*")}
+    assert set(copies) == {"corpus.sqlite3", "corpus.sqlite3-journal"}
+    for name, data in copies.items():
+        path.with_name(name).write_bytes(data)
+    with Store.open(path) as store:
+        assert store.documents.count_contents() == 0
+        assert store.inspection.structure() == []
+        assert store._db.number("SELECT COUNT(*) FROM contents") == 0

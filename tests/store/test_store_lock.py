@@ -73,3 +73,12 @@ def test_an_unreadable_description_does_not_hurt(path, holder, text):
     path.with_name("writer.lock.json").write_text(text)
     with pytest.raises(IndexLockedError, match=r"Another process is writing to .*index\. Run the command again"):
         WriterLock(path).__enter__()
+
+
+def test_a_description_that_cannot_be_deleted_keeps_nobody_out(path, monkeypatch):
+    with monkeypatch.context() as patch, WriterLock(path) as lock:
+        patch.setattr(type(path), "unlink", lambda *args, **options: (_ for _ in ()).throw(OSError("I/O error")))
+        lock.__exit__(None, None, None)
+        patch.undo()
+        with WriterLock(path):
+            pass
