@@ -100,7 +100,9 @@ def test_a_foreign_database_is_no_index(indexed, database, argv):
 def test_another_encoder_is_refused_by_name_and_fingerprint(indexed):
     before = indexed("status", "--json").document
     ran = indexed("index", "corpus.jsonl", "--encoder", "other")
-    assert ran.failed_with(1, "The index was made by keywords (fingerprint 67de0d1080d6), not by other (", "--index")
+    assert ran.failed_with(
+        1, "The index was made by keywords (fingerprint 67de0d1080d6), not by other (", "retriever reembed"
+    )
     after = indexed("status", "--json").document
     assert [after[key] for key in ("encoder", "documents")] == [before[key] for key in ("encoder", "documents")]
 

@@ -134,7 +134,10 @@ def test_a_backbone_that_changed_is_another_encoder(run, tiny, tmp_path, write):
     edit_json(model / "config.json", rms_norm_eps=1e-4)
     assert json.loads((model / "config.json").read_text())["rms_norm_eps"] == 1e-4
     assert run("search", "toy").failed_with(
-        1, "The index was made by plain:model (fingerprint ", "), not by plain:model", "put back what it was, or index"
+        1,
+        "The index was made by plain:model (fingerprint ",
+        "), not by plain:model",
+        "put back what it was, or `retriever reembed",
     )
 
 

@@ -118,7 +118,7 @@ def test_files_are_flushed_before_the_folder_gets_its_name(tmp_path, monkeypatch
     with new_folder(tmp_path / "target") as draft:
         (draft / "a").write_text("x")
         (draft / "b").write_text("y")
-    assert events == ["fsync", "fsync", "rename", "fsync"]
+    assert events == ["fsync", "fsync", "fsync", "rename", "fsync"]  # files, folder, name
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):

@@ -19,8 +19,8 @@ from retriever.core.types import Document
 from retriever.services import indexing
 from retriever.services.archiving import export_index, import_index
 from retriever.services.generations import IndexType
-from retriever.services.reembedding import reembed
 from retriever.services.index_status import ENCODER
+from retriever.services.reembedding import reembed
 from retriever.services.workspace import DATABASE, Index
 from retriever.store.database import Store
 
