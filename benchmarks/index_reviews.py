@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,21 @@ from retriever.services.workspace import Index
 KILLED_AT = (0.2, 0.45, 0.7)  # shares of the documents stored
 
 
-def run_until(command: Sequence[str], index: Path, documents: int | None) -> dict[str, Any]:
-    """Run the command to its end, or kill it once that many documents are stored; return time and peak memory."""
+def run_until(command: Sequence[str], index: Path, stop: Callable[[], bool] | None = None) -> dict[str, Any]:
+    """Run a command to its end, or kill it once it is far enough; return time and peak memory.
+
+    Args:
+        command: prints JSON.
+        index: what it works on.
+        stop: looked at every second; the command is killed when it is true. None lets it end.
+    """
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         peak = 0.0
         while process.poll() is None:
             time.sleep(1)
             peak = max(peak, _peak_mib(process.pid))
-            if documents is not None and _stored(index) >= documents:
+            if stop is not None and stop():
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait()
         printed = process.stdout.read() if process.stdout else b""
@@ -42,6 +49,11 @@ def run_until(command: Sequence[str], index: Path, documents: int | None) -> dic
         "stored_after": _stored(index),
         "report": json.loads(printed) if process.returncode == 0 else None,
     }
+
+
+def stored_share(index: Path, share: float, rows: int) -> bool:
+    """Return whether an index holds that share of a corpus."""
+    return _stored(index) >= int(share * rows)
 
 
 def _stored(index: Path) -> int:
@@ -97,8 +109,8 @@ def main() -> None:
     command = [str(Path(sys.executable).with_name("retriever")), "index", str(options.corpus), "--json"]
     command += ["--index", str(options.index)]
     command += [part for one in options.instruction for part in ("--instruction", one)]
-    runs = [run_until(command, options.index, int(share * rows)) for share in KILLED_AT]
-    runs.append(run_until(command, options.index, None))
+    runs = [run_until(command, options.index, partial(stored_share, options.index, share, rows)) for share in KILLED_AT]
+    runs.append(run_until(command, options.index))
     last = runs[-1]["report"]
     seconds = sum(run["seconds"] for run in runs)
     counts = embedded_twice(options.index)
