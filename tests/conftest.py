@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 # Before any Hugging Face import: a test that reaches for the network fails at once instead of waiting for it.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -9,6 +10,12 @@ os.environ["RETRIEVER_CONFIG"] = f"{os.devnull}/retriever"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +49,15 @@ def backbone(tiny):
         return loaded[name, dtype]
 
     return get
+
+
+@pytest.fixture
+def browser():
+    """Give a headless Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.is_file():
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield opened
+        opened.close()

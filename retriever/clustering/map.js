@@ -5,6 +5,7 @@
   const canvas = find("map"), pen = canvas.getContext("2d"), tip = find("tip"), search = find("search");
   const { points, clusters } = data; // a point: x, y, cluster, id, text, words, fields
   const on = clusters.map(() => true);
+  const MOVES = [0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5]; // of a label, in heights of its own
   let shown = points.map(() => true), chosen = null, width = 1, height = 1;
   let view = { x: 0, y: 0, scale: 1 };
 
@@ -14,6 +15,7 @@
     if (parent) parent.append(made);
     return made;
   };
+  const labels = clusters.map((cluster) => element("span", cluster.label, find("labels")));
   const unit = () => Math.min(width, height) * 0.46 * view.scale;
   const place = (x, y) => [width / 2 + (x - view.x) * unit(), height / 2 - (y - view.y) * unit()];
 
@@ -51,17 +53,25 @@
       pen.arc(x, y, radius + 4, 0, 2 * Math.PI);
       pen.stroke();
     }
-    pen.font = "600 13px system-ui, sans-serif";
-    pen.textAlign = "center";
-    pen.lineWidth = 4;
-    pen.lineJoin = "round";
+    name();
+  };
+
+  // The labels of large clusters come first. One that would cover another moves up or down; without room it is left out.
+  const name = () => {
+    const taken = [];
     clusters.forEach((cluster, number) => {
-      if (!on[number]) return;
-      const [x, y] = place(cluster.x, cluster.y);
-      pen.strokeStyle = ink.backgroundColor;
-      pen.fillStyle = ink.color;
-      pen.strokeText(cluster.label, x, y);
-      pen.fillText(cluster.label, x, y);
+      const label = labels[number], [x, y] = place(cluster.x, cluster.y);
+      label.hidden = !on[number] || x < 0 || x > width || y < 0 || y > height;
+      if (label.hidden) return;
+      const { width: wide, height: high } = label.getBoundingClientRect();
+      const left = Math.max(0, Math.min(width - wide, x - wide / 2));
+      const free = (top) => top >= 0 && top + high <= height && taken.every((one) =>
+        left >= one.left + one.wide || left + wide <= one.left || top >= one.top + one.high || top + high <= one.top);
+      const top = MOVES.map((move) => y + (move - 0.5) * high).find(free);
+      label.hidden = top === undefined;
+      if (label.hidden) return;
+      taken.push({ left, top, wide, high });
+      label.style.transform = `translate(${left}px, ${top}px)`;
     });
   };
 

@@ -18,12 +18,6 @@ from retriever.services.workspace import Index
 from retriever_app.place import VARIABLE
 from retriever_app.serving import SCRIPT
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
-
 
 @pytest.fixture
 def indexes(tmp_path, monkeypatch):
@@ -86,15 +80,3 @@ def serve(tmp_path):
             raise AssertionError((tmp_path / "app.log").read_text())
 
         yield start
-
-
-@pytest.fixture
-def browser():
-    """Give a headless Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.is_file():
-        pytest.skip("Chromium is not installed: apt-get install chromium")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield opened
-        opened.close()
