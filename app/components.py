@@ -67,19 +67,19 @@ def instruction_box(key: str, suggestions: Sequence[str], *, label: str = "Instr
 
 def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> None:
     """Show a review as a card; ``menu`` draws what can be done with it."""
+    product = f"**{plain(card.product)}**" if card.product else ""
+    moved = f":blue-badge[{plain(card.moved)}]" if card.moved else ""
+    about = f":gray[{plain(card.about)}]" if card.about else ""
     with st.container(border=True, gap="xsmall"):
-        place = f"**{card.rank}**" if card.rank else ""
-        moved = f":blue-badge[{plain(card.moved)}]" if card.moved else ""
-        head = f"**{plain(card.head)}**" if card.head else plain(card.id)
-        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.markdown("  ".join(filter(None, [place, head, moved])), width="stretch")
-            if menu is not None:
-                menu(card)
+        head = [f"**{card.rank}**" if card.rank else "", card.stars, product, about, moved]
+        st.markdown("&ensp;".join(filter(None, head)) or plain(card.id))
         if card.words:
             st.markdown(" ".join(f":gray-badge[{plain(word)}]" for word in card.words))
         st.text(card.beginning, width="stretch")
         if card.is_long:
             with st.expander("The whole review", type="compact"):
                 st.text(card.body, width="stretch")
-        if card.why:
-            st.caption(plain(f"{card.why} · {card.id}"))
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            st.caption(plain(" · ".join(filter(None, [card.why, card.id]))), width="stretch")
+            if menu is not None:
+                menu(card)

@@ -19,6 +19,7 @@ _SETTINGS = {
     "client.toolbarMode": "viewer",
     "client.showErrorDetails": "none",
     "theme.baseRadius": "6px",
+    "theme.headingFontSizes": "['1.75rem', '1.35rem', '1.15rem', '1rem', '1rem', '1rem']",
     "theme.light.primaryColor": "#2563a8",
     "theme.light.backgroundColor": "#ffffff",
     "theme.light.secondaryBackgroundColor": "#f3f5f8",

@@ -15,7 +15,10 @@ PAGES = {
     "model": ("Model and index", ":material/memory:"),
 }
 
-st.set_page_config(page_title="retriever", page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
+HERE = Path(__file__).parent
+
+st.set_page_config(page_title="retriever", page_icon=HERE / "icon.svg", layout="wide")
+st.html(HERE / "style.css")
 state.begin()
 page = st.navigation(
     [

@@ -19,7 +19,9 @@ class Card:
 
     Attributes:
         id: its document's id.
-        head: stars, product, category and date, in one line.
+        stars: its rating, as stars.
+        product: what it is about.
+        about: category and date.
         body: the review.
         words: what the model answered.
         why: how it got its place; empty where it has none.
@@ -28,7 +30,9 @@ class Card:
     """
 
     id: str
-    head: str
+    stars: str
+    product: str
+    about: str
     body: str
     words: Sequence[str] = ()
     why: str = ""
@@ -51,8 +55,14 @@ def card(document: Document, columns: Columns) -> Card:
     values = flat(document.metadata)
     rating = star_value(values.get(columns.stars))
     said = "" if rating is None else text.stars(rating, 5 if rating <= 5 else 10)
-    named = [values.get(name) for name in (columns.product, columns.category, columns.date)]
-    return Card(document.id, " · ".join(filter(None, [said, *(str(one) for one in named if one)])), document.text)
+    product, *about = (values.get(name) for name in (columns.product, columns.category, columns.date))
+    return Card(
+        document.id,
+        said,
+        "" if product is None else str(product),
+        " · ".join(str(one) for one in about if one is not None),
+        document.text,
+    )
 
 
 def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str]) -> list[Card]:

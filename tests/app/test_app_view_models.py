@@ -93,7 +93,7 @@ def test_why_a_hit_is_there(hit, says):
 def test_a_card_has_one_line_of_what_matters():
     metadata = {"labels": {"stars": 4.5}, "product": "Kettle", "kind": None, "date": "2024-05-31", "other": 1}
     card = cards.card(Document("a", "word " * 200, metadata), COLUMNS)
-    assert card.head == "★★★★☆ · Kettle · 2024-05-31"
+    assert (card.stars, card.product, card.about) == ("★★★★☆", "Kettle", "2024-05-31")
     assert card.is_long
     assert len(card.beginning) <= cards.SHORT + 2
     assert card.beginning.endswith("word …")

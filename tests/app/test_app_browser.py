@@ -1,0 +1,51 @@
+import re
+
+import pytest
+from app_fakes import REVIEWS
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+pytestmark = pytest.mark.browser
+PATIENCE = 180_000  # milliseconds: a busy machine draws a page in half a minute
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE)
+    return context.new_page()
+
+
+def test_from_a_file_to_hits_and_back_by_the_link(serve, page, tmp_path):
+    outside = []
+    address = serve(tmp_path / "indexes")
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(("data:", "blob:", address)) else outside.append(request.url),
+    )
+    page.goto(address)
+    page.get_by_text("Everything stays on this machine").wait_for()
+    rows = "".join(f'"{one["text"]}",{one["product"]},{one["stars"]},{one["date"]}\n' for one in REVIEWS)
+    file = {"name": "shop.csv", "mimeType": "text/csv", "buffer": f"text,product,stars,date\n{rows}".encode()}
+    page.locator("input[type=file]").set_input_files(file)
+    page.get_by_role("button", name=re.compile("^Index")).click()
+    page.get_by_text("6 reviews added").wait_for()
+    page.get_by_role("button", name="Show it").click()
+    page.get_by_role("heading", name="shop").wait_for()
+    page.get_by_role("link", name="Search").click()
+    page.get_by_label("Search for").fill("kettle")
+    page.get_by_label("Search for").press("Enter")
+    page.get_by_text("The kettle broke.").first.wait_for()
+    page.get_by_label("Instruction", exact=True).fill("Which mood is it?")
+    page.get_by_label("Instruction", exact=True).press("Enter")
+    page.get_by_text(re.compile("read under this instruction")).wait_for()
+    page.wait_for_url(re.compile("instruction=Which"))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert b"The kettle broke." in download.value.path().read_bytes()
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.get_by_text("The kettle broke.").first.wait_for()
+    sync_api.expect(page.get_by_label("Instruction", exact=True)).to_have_value("Which mood is it?", timeout=PATIENCE)
+    assert outside == []
