@@ -40,11 +40,6 @@ def show_attempt() -> None:
         show_problem(error)
 
 
-def colours() -> training_charts.Colours:
-    """Return the colours of charts on the theme that the reader has."""
-    return training_charts.DARK if st.context.theme.type == "dark" else training_charts.LIGHT
-
-
 def say(lines: Sequence[Line]) -> None:
     """Show sentences about rows."""
     for line in lines:
@@ -65,9 +60,9 @@ def table(training: Training) -> None:
         hide_index=True,
         height=430,
         column_config={
-            "text": st.column_config.TextColumn("Review", width="large", help="What a customer wrote."),
-            "question": st.column_config.TextColumn("Question", help="What you want to know of reviews."),
-            "answer": st.column_config.TextColumn("Answer", help="What this review answers, in a few words."),
+            "text": st.column_config.TextColumn("Review", width=200, help="What a customer wrote."),
+            "question": st.column_config.TextColumn("Question", width=140, help="What you want to know of reviews."),
+            "answer": st.column_config.TextColumn("Answer", width=120, help="What the review answers, in few words."),
         },
     )
     rows = training_rows.written(cast("pa.Table", edited).to_pylist())
@@ -99,7 +94,7 @@ def loss(training: Training) -> None:
     """Draw the loss so far."""
     record, steps = training.record()
     if record:
-        st.altair_chart(training_charts.loss_chart(shown.losses(record), steps, colours()))
+        training_charts.loss(shown.losses(record), steps)
 
 
 def scores(report: Mapping[str, Any]) -> None:
@@ -107,10 +102,10 @@ def scores(report: Mapping[str, Any]) -> None:
     found = shown.measures(report)
     with st.container(horizontal=True, gap="medium"):
         for one in found[:2]:
-            with st.container(border=True, width=320):
+            with st.container(border=True, width=360):
                 st.metric(one.label, f"{one.after:.1f}", f"{one.change:+.1f}", help=one.help)
                 st.caption(plain(one.sentence))
-    st.altair_chart(training_charts.score_chart(found, colours()))
+    training_charts.before_and_after(found)
 
 
 def example(one: Example) -> None:

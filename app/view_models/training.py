@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal
 
 from retriever.encoders.catalog import CatalogEntry
-from retriever.services.curves import smoothed
 from retriever.services.finetune_checks import Findings, few_rows
 from retriever_app.trainings import Status, Told
 from retriever_app.view_models import text
@@ -154,8 +154,10 @@ def progress(record: Sequence[Mapping[str, float]], steps: int, told: Told | Non
 
 
 def losses(record: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the points of the loss's curve: every step's loss, and its mean with its neighbours."""
-    means = smoothed([row["loss"] for row in record])
+    """Return the points of the loss's curve: each step's loss, and the mean of a tenth of the steps up to it."""
+    values = [row["loss"] for row in record]
+    window = max(3, len(values) // 10)
+    means = [fmean(values[max(0, place - window) : place]) for place in range(1, len(values) + 1)]
     return [{"step": row["step"], "loss": row["loss"], "mean": mean} for row, mean in zip(record, means, strict=True)]
 
 
@@ -185,11 +187,14 @@ def examples(report: Mapping[str, Any]) -> list[Example]:
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """Return in a sentence what was learned from how much."""
+    """Return in sentences whether the model got better, and what it was made of."""
+    verdict = report["verdict"]["sentence"].replace("->", "→")
     data, steps = report["data"], report["steps"]
     learned, kept = text.count(data["train"], "row"), text.count(data["held_out"], "row")
     skipped = f" {text.count(data['skipped'], 'row')} could not be used." if data["skipped"] else ""
-    return f"Learned from {learned} in {text.seconds(steps['seconds'])}, measured on {kept} kept out.{skipped}"
+    return (
+        f"{verdict} Learned from {learned} in {text.seconds(steps['seconds'])}, measured on {kept} kept out.{skipped}"
+    )
 
 
 def model_rows(entries: Mapping[str, CatalogEntry], own: Mapping[str, str]) -> list[dict[str, str]]:

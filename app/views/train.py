@@ -24,13 +24,12 @@ def main() -> None:
     """Draw the page."""
     st.title("Train")
     trainings = resources.trainings()
+    training_parts.show_attempt()
     name = state.current(ChosenTraining).training
     names = trainings.names()
     options = ["", *names, *([] if name in ["", *names] else [name])]
     if names or name:
-        key = state.key(ChosenTraining, "training")
-        st.selectbox("Training", options, key=key, format_func=lambda one: one or "New training …")
-    training_parts.show_attempt()
+        _choose(trainings, name, options)
     with told():
         if name:
             _show(trainings, trainings.find(name))
@@ -38,6 +37,16 @@ def main() -> None:
             _new(trainings)
     with told():
         _models(trainings)
+
+
+def _choose(trainings: Trainings, name: str, options: list[str]) -> None:
+    """Draw the choice of a training, and how the chosen one stands."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        key = state.key(ChosenTraining, "training")
+        st.selectbox("Training", options, key=key, format_func=lambda one: one or "New training …", width=320)
+        if name in trainings.names():
+            badge = shown.BADGES[trainings.status(trainings.find(name))]
+            st.badge(badge.label, icon=badge.icon, color=badge.colour)
 
 
 def _new(trainings: Trainings) -> None:
@@ -98,8 +107,6 @@ def _uploaded() -> Rows | None:
 def _show(trainings: Trainings, training: Training) -> None:
     """Draw a training as it stands."""
     status = trainings.status(training)
-    badge = shown.BADGES[status]
-    st.badge(badge.label, icon=badge.icon, color=badge.colour)
     if status in ("running", "stopping"):
         _running(trainings, training)
     elif status == "finished":
@@ -127,7 +134,6 @@ def _draft(trainings: Trainings, training: Training, status: Status) -> None:
         bases = _bases(trainings)
         base = st.selectbox("Train on", list(bases), format_func=lambda spec: bases[spec])
         _start(trainings, training, base, "Train", able=found.problem is None and base is not None)
-        _discard(trainings, training)
 
 
 def _interrupted(trainings: Trainings, training: Training, status: Status) -> None:
@@ -136,9 +142,8 @@ def _interrupted(trainings: Trainings, training: Training, status: Status) -> No
     record, steps = training.record()
     done = int(record[-1]["step"]) if record else 0
     st.text(f"Stopped after step {done} of {steps}. What was learned is kept.")
-    _start(trainings, training, training.base, "Go on", able=True)
     training_parts.loss(training)
-    _discard(trainings, training)
+    _start(trainings, training, training.base, "Go on", able=True)
     _rows(trainings, training)
 
 
@@ -172,7 +177,7 @@ def _running(trainings: Trainings, training: Training) -> None:
 
 def _finished(trainings: Trainings, training: Training) -> None:
     report = training.report()
-    st.text(f"{report['verdict']['sentence']} {shown.summary(report)}")
+    st.text(shown.summary(report))
     training_parts.scores(report)
     promotion = read_promotion()
     is_default = promotion is not None and promotion.folder == training.model.resolve()
@@ -183,9 +188,9 @@ def _finished(trainings: Trainings, training: Training) -> None:
             _promote(training)
         card = (training.model / "README.md").read_text(encoding="utf-8")
         st.download_button("Model card", card, f"{training.name}.md", "text/markdown", icon=":material/download:")
-    if not is_default:
-        _discard(trainings, training)
-    else:
+        if not is_default:
+            _discard(trainings, training)
+    if is_default:
         st.text("The default model: new indexes are made with it. To search reviews by it, index them once more.")
     if examples := shown.examples(report):
         st.subheader("Searches it never saw")
@@ -225,14 +230,16 @@ def _start(trainings: Trainings, training: Training, base: str, label: str, *, a
     holder = trainings.holder()
     if holder is not None:
         st.text(f"{holder.name} is being trained. One trains at a time.")
-    st.button(
-        label,
-        type="primary",
-        icon=":material/play_arrow:",
-        disabled=holder is not None or not able,
-        on_click=training_parts.attempt,
-        args=(partial(trainings.start, training, base),),
-    )
+    with st.container(horizontal=True):
+        st.button(
+            label,
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=holder is not None or not able,
+            on_click=training_parts.attempt,
+            args=(partial(trainings.start, training, base),),
+        )
+        _discard(trainings, training)
 
 
 def _discard(trainings: Trainings, training: Training) -> None:
