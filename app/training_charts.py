@@ -33,7 +33,6 @@ def before_and_after(measures: Sequence[Measure]) -> None:
         for one in measures
         for name, value in zip(when, (one.before, one.after), strict=True)
     ]
-    names = alt.Axis(ticks=False, domain=False, labelLimit=130, labelOverlap=False)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("percent:Q", title="score, %", scale=alt.Scale(domain=[0, 100])),
         y=alt.Y(
