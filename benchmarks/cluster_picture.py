@@ -10,7 +10,7 @@ import argparse
 import io
 from pathlib import Path
 
-from app_pictures import ARGUMENTS, CHROMIUM, COLOURS, OUT
+from app_pictures import ARGUMENTS, CHROMIUM, OUT
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -42,7 +42,7 @@ def main() -> None:
         page.mouse.move(0, 0)
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         browser.close()
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(options.out, optimize=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(options.out, optimize=True)
     print(f"{options.out.name}: {options.out.stat().st_size / 1000:.0f} kB")
 
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,15 +34,17 @@ def run_until(command: Sequence[str], index: Path, stop: Callable[[], bool] | No
         stop: looked at every second; the command is killed when it is true. None lets it end.
     """
     started = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        peak = 0.0
-        while process.poll() is None:
-            time.sleep(1)
-            peak = max(peak, _peak_mib(process.pid))
-            if stop is not None and stop():
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait()
-        printed = process.stdout.read() if process.stdout else b""
+    with tempfile.TemporaryFile() as said:  # no pipe: a long answer would fill it and wait
+        with subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL) as process:
+            peak = 0.0
+            while process.poll() is None:
+                time.sleep(1)
+                peak = max(peak, _peak_mib(process.pid))
+                if stop is not None and stop():
+                    os.kill(process.pid, signal.SIGKILL)
+                    process.wait()
+        said.seek(0)
+        printed = said.read()
     return {
         "exit": process.returncode,
         "seconds": round(time.perf_counter() - started, 1),
