@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +36,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     ] = None,
     over: Annotated[str | None, typer.Option(help="Count documents by month of this date field.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of k-means.")] = 0,
+    levels: Annotated[int, typer.Option(help="Most levels of clusters of clusters; 1 is the clusters themselves.")] = 1,
     html: Annotated[Path | None, typer.Option(help="Write a map to explore, one file that needs no network.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write the map as a picture.")] = None,
     csv_file: Annotated[
@@ -61,7 +62,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 
     with Index(index, device=device) as opened:
         if saved is not None:
-            if instruction or where or k != AUTO or save or html or png:
+            if instruction or where or k != AUTO or levels != 1 or save or html or png:
                 raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
             document = opened.saved_clustering(saved, progress=progress).to_json()
         else:
@@ -73,6 +74,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
                 by=by or [],
                 over=over,
                 seed=seed,
+                levels=levels,
                 progress=progress,
             )
             document = found.to_json()
@@ -112,6 +114,8 @@ def cluster_count(k: str) -> int | None:
 def _render(document: Mapping[str, Any]) -> None:
     for one in document["clusters"]:
         _render_cluster(one)
+    for number, level in enumerate(document.get("levels", []), start=2):
+        _render_level(number, level)
     for month, counts in document["months"].items():
         output.result(f"{month}  {'  '.join(f'{count:4}' for count in counts)}")
     if chosen := document["chosen"]:
@@ -136,6 +140,13 @@ def _render_cluster(one: Mapping[str, Any]) -> None:
         shown = list(spread["counts"].items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
         output.result(f"       {output.printable(f'{field}: {values}')} (entropy {spread['entropy']:.2f})")
+
+
+def _render_level(number: int, level: Sequence[Mapping[str, Any]]) -> None:
+    for group in level:
+        clusters = ", ".join(map(str, group["clusters"]))
+        label = output.style(output.printable(group["label"]), "green")
+        output.result(f"level {number}  {label}  clusters {clusters}")
 
 
 def _write_csv(path: Path, document: Mapping[str, Any]) -> None:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retriever.clustering.choice import Choice, choose_k
 from retriever.clustering.evidence import Measures, central, measures, typical_sentence
 from retriever.clustering.kmeans import Partition, spherical_kmeans
+from retriever.clustering.levels import grouped
 from retriever.clustering.naming import answer_words, keywords, labels_of, text_words
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document, Embeddings
@@ -33,6 +35,7 @@ class ClusterRequest:
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
         seed: of k-means.
+        levels: most levels of clusters of clusters, the clusters themselves counted.
     """
 
     instruction: str = ""
@@ -42,6 +45,7 @@ class ClusterRequest:
     by: Sequence[str] = ()
     over: str | None = None
     seed: int = 0
+    levels: int = 1
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
@@ -50,6 +54,8 @@ class ClusterRequest:
             raise UsageError(f"The smallest cluster cannot have {self.min_size} documents.", hint="Give at least 1.")
         if self.seed < 0:
             raise UsageError(f"The seed is {self.seed}; it cannot be negative.")
+        if self.levels < 1:
+            raise UsageError(f"There cannot be {self.levels} levels.", hint="Give at least 1: the clusters themselves.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,25 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Clusters that lie together.
+
+    Attributes:
+        label: its name, unlike those of the others of its level.
+        keywords: the words that set it apart from them, best first.
+        clusters: their numbers.
+    """
+
+    label: str
+    keywords: Sequence[str]
+    clusters: Sequence[int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"label": self.label, "keywords": list(self.keywords), "clusters": list(self.clusters)}
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """What is clustered, row by row.
 
@@ -119,6 +144,7 @@ class Clustering:
         months: by month, documents of every cluster; empty without a date field.
         material: what was clustered.
         partition: the clusters as numbers.
+        levels: groups of clusters, the finest level first; empty where one level was asked for or found.
     """
 
     request: ClusterRequest
@@ -128,6 +154,7 @@ class Clustering:
     months: Mapping[str, Sequence[int]]
     material: Material
     partition: Partition
+    levels: Sequence[Sequence[Group]] = ()
 
     @property
     def assignments(self) -> dict[str, int]:
@@ -152,6 +179,7 @@ class Clustering:
                 "curve": [{"k": k, "silhouette": value} for k, value in self.choice.curve],
             },
             "clusters": [cluster.to_json() for cluster in self.clusters],
+            "levels": [[group.to_json() for group in level] for level in self.levels],
             "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": self.assignments,
         }
@@ -176,7 +204,11 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     clusters = _described(material, partition, request)
     labels = partition.labels.tolist()
     months = growth(material.documents, labels, partition.k, request.over) if request.over else {}
-    return Clustering(request, view.view_id, clusters, choice, months, material, partition)
+    levels = [
+        _groups(material, partition, groups, request.instruction)
+        for groups in grouped(partition.centroids, request.levels, seed=request.seed)
+    ]
+    return Clustering(request, view.view_id, clusters, choice, months, material, partition, levels)
 
 
 def read_material(store: Store, view: View, where: Filter | None = None) -> Material:
@@ -197,8 +229,7 @@ def read_material(store: Store, view: View, where: Filter | None = None) -> Mate
 def _described(material: Material, partition: Partition, request: ClusterRequest) -> list[Cluster]:
     texts = [document.text for document in material.documents]
     labels, k = partition.labels, partition.k
-    answered = keywords([answer_words(one, request.instruction) for one in material.answers], labels, k)
-    written = keywords([text_words(text) for text in texts], labels, k)
+    answered, written = _words(material, labels, k, request.instruction)
     names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
     spreads = {name: spread(material.documents, labels.tolist(), k, name) for name in request.by}
     found = []
@@ -217,3 +248,20 @@ def _described(material: Material, partition: Partition, request: ClusterRequest
             )
         )
     return found
+
+
+def _groups(material: Material, partition: Partition, groups: NDArray[np.int64], instruction: str) -> list[Group]:
+    """Return the groups of one level, given the group of every cluster (k,)."""
+    count = int(groups.max()) + 1
+    answered, written = _words(material, groups[partition.labels], count, instruction)
+    named = [ours or theirs for ours, theirs in zip(answered, written, strict=True)]
+    members = [np.flatnonzero(groups == number).tolist() for number in range(count)]
+    return [Group(*one) for one in zip(labels_of(named), named, members, strict=True)]
+
+
+def _words(
+    material: Material, labels: NDArray[np.int64], k: int, instruction: str
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return by cluster the words that set it apart: those that the model answered, and those of the texts."""
+    answered = keywords([answer_words(one, instruction) for one in material.answers], labels, k)
+    return answered, keywords([text_words(one.text) for one in material.documents], labels, k)

@@ -192,6 +192,7 @@ class Index:
         by: Sequence[str] = (),
         over: str | None = None,
         seed: int = 0,
+        levels: int = 1,
         progress: Progress | None = None,
     ) -> "Clustering":
         """Return the documents in clusters that answer an instruction; what its view lacks is embedded first.
@@ -204,6 +205,7 @@ class Index:
             by: metadata fields whose values are counted in every cluster.
             over: a metadata field with dates, by whose months documents are counted.
             seed: of k-means.
+            levels: most levels of clusters of clusters, the clusters themselves counted.
             progress: called with the growing report while the view is completed.
 
         Raises:
@@ -213,7 +215,7 @@ class Index:
         """
         from retriever.services.clustering import ClusterRequest, cluster  # scikit-learn takes a second to load
 
-        request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed)
+        request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed, levels)
         return cluster(self.store, self.complete([instruction], progress=progress)[0], request)
 
     def save_clustering(self, name: str, found: "Clustering") -> None:

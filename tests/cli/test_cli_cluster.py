@@ -4,7 +4,7 @@ import io
 import pytest
 
 PRODUCT = "Which product is it?"
-KEYS = "schema_version instruction where view documents k seed chosen clusters months assignments".split()
+KEYS = "schema_version instruction where view documents k seed chosen clusters levels months assignments".split()
 
 
 def test_clusters_are_named_by_what_the_model_answers(indexed):
@@ -61,6 +61,8 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
         (["-k", "many"], 2, "-k is 'many'"),
         (["-k", "6"], 2, "6 clusters cannot be made of 5"),
         (["-k", "0"], 2, "0 clusters"),
+        (["--levels", "0"], 2, "There cannot be 0 levels"),
+        (["--saved", "x", "--levels", "2"], 2, "as it was saved"),
         (["--where", "stars > 9"], 1, "No document matches"),
         (["--by", "price"], 2, "No document has a field 'price'"),
         (["--over", "category"], 2, "is no date"),

@@ -52,6 +52,28 @@ def test_names_are_what_the_model_answered_and_what_the_texts_say_stands_beside(
         assert cluster.sentence.startswith("the ")
 
 
+def test_clusters_that_lie_together_are_groups_of_the_next_level(index):
+    words = KEYWORDS[PRODUCT]
+    kinds = [" ".join(words[9 + 2 * kind :][:2]) for kind in range(3)]
+    index.add(
+        [
+            Document(f"{word}-{row}", f"{word} {kinds[place // 3]} {'x' * row}")
+            for place, word in enumerate(words[:9])
+            for row in range(4)
+        ]
+    )
+    found = index.cluster(PRODUCT, k=9, levels=5)
+    (level,) = found.levels
+    names = {number: id.split("-")[0] for id, number in found.assignments.items()}
+    together = [{words.index(names[number]) // 3 for number in group.clusters} for group in level]
+    assert sorted(together, key=min) == [{0}, {1}, {2}]
+    for group, kind in zip(level, map(min, together), strict=True):
+        assert set(kinds[kind].split()) == set(group.keywords[:2])
+    assert sorted(number for group in level for number in group.clusters) == list(range(9))
+    assert found.to_json()["levels"] == [[group.to_json() for group in level]]
+    assert index.cluster(PRODUCT, k=9).levels == []
+
+
 def test_examples_are_central_and_measures_those_of_the_cluster(full):
     (first, *_) = full.cluster(PRODUCT, k=3).clusters
     assert (first.number, first.measures.size) == (0, 16)
@@ -129,6 +151,7 @@ def test_deleted_documents_are_in_no_cluster(full):
         ({"k": 49}, UsageError, "49 clusters cannot be made of 48"),
         ({"k": 0}, UsageError, "0 clusters"),
         ({"min_size": 0}, UsageError, "0 documents"),
+        ({"levels": 0}, UsageError, "0 levels"),
         ({"seed": -1}, UsageError, "seed"),
         ({"where": "stars > 9"}, InputError, "No document matches"),
         ({"where": "price > 9"}, FilterError, "price"),
