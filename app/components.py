@@ -38,7 +38,7 @@ def show_problem(error: Exception) -> None:
 
 def facts(values: Sequence[Fact]) -> None:
     """Show labelled values side by side; they wrap where there is no room."""
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="small"):
         for one in values:
             with st.container(width="content", gap=None):
                 st.caption(one.label)

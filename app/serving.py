@@ -19,7 +19,7 @@ _SETTINGS = {
     "client.toolbarMode": "viewer",
     "client.showErrorDetails": "none",
     "theme.baseRadius": "6px",
-    "theme.headingFontSizes": "['1.75rem', '1.35rem', '1.15rem', '1rem', '1rem', '1rem']",
+    "theme.headingFontSizes": '["1.75rem", "1.35rem", "1.15rem", "1rem", "1rem", "1rem"]',
     "theme.light.primaryColor": "#2563a8",
     "theme.light.backgroundColor": "#ffffff",
     "theme.light.secondaryBackgroundColor": "#f3f5f8",
@@ -30,6 +30,8 @@ _SETTINGS = {
     "theme.dark.secondaryBackgroundColor": "#1b222b",
     "theme.dark.textColor": "#e5e9ef",
     "theme.dark.borderColor": "#323b47",
+    "theme.dark.grayBackgroundColor": "#272f3a",
+    "theme.light.grayBackgroundColor": "#edf0f4",
 }
 
 

@@ -20,12 +20,14 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright import sync_api as playwright
+from playwright.sync_api import Browser, Page
 
 OUT = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTHS = {"wide": (1280, 900), "narrow": (400, 860)}
 THEMES = ("light", "dark")
 COLOURS = 128
+PATIENCE = 240_000  # milliseconds: the first page loads the model
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
@@ -46,7 +48,7 @@ SHOTS = (
         "search",
         "search",
         {"index": "reviews", "q": "it stopped working after a few days", "instruction": "What broke?"},
-        "by meaning",
+        "read under this instruction.",
     ),
     Shot("model", "model", {"index": "reviews"}, "Views"),
 )
@@ -81,10 +83,12 @@ def wait_for(address: str, seconds: float = 60) -> str:
 
 def open_shot(page: Page, address: str, shot: Shot) -> None:
     """Open a view and wait until it has settled."""
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{address}/{shot.page}?{urlencode(shot.parameters)}")
-    page.get_by_text(shot.shows).first.wait_for(timeout=90_000)
-    page.locator("[data-testid=stStatusWidget]").wait_for(state="detached", timeout=90_000)
-    page.wait_for_timeout(700)  # charts draw themselves
+    page.get_by_text(shot.shows).first.wait_for(timeout=PATIENCE)
+    for waiting in ("stSkeleton", "stStatusWidget"):
+        playwright.expect(page.get_by_test_id(waiting)).to_have_count(0, timeout=PATIENCE)
+    page.wait_for_timeout(1500)  # charts draw themselves
 
 
 def take(browser: Browser, address: str, shot: Shot, out: Path) -> None:
@@ -113,7 +117,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     app = contextlib.nullcontext(options.address) if options.address else served(options.index)
-    with app as address, sync_playwright() as driver:
+    with app as address, playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for shot in SHOTS:
             if not options.only or shot.name in options.only:

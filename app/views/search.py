@@ -98,7 +98,8 @@ def _search(index: Index, question: Question, where: str | None) -> Job:
 def _show(index: Index, job: Job, answer: Answer, suggestions: list[str]) -> None:
     result = answer.result
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.caption(search.headline(result, settled=answer.settled))
+        waiting = "" if answer.settled else ":material/hourglass_top: "
+        st.caption(f"{waiting}{text.plain(search.headline(result, settled=answer.settled))}")
         if result.hits:
             st.download_button(
                 "Download", exports.to_csv(search.rows(result)), "hits.csv", "text/csv", icon=":material/download:"
@@ -117,7 +118,6 @@ def _watch(job: Job) -> None:
     """Draw the page again once the search has settled."""
     if job.snapshot().over:
         st.rerun()
-    st.progress(1.0, text="Reading the best candidates under the instruction")
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:
