@@ -175,6 +175,8 @@ class _Repairing:
                 self.report.left.append(f"view {seal.key} was dropped: what it answered is unknown. Complete it again.")
             elif seal.kind == "generation":
                 mending.remove_generation(int(seal.key))
+            elif seal.kind == "similarity":
+                mending.remove_similarity(int(seal.key))
             elif seal.kind == "setting" and seal.key != ENCODER:
                 self._store.settings.remove(seal.key)
                 self.report.left.append(f"setting {seal.key} was forgotten.")

@@ -102,7 +102,7 @@ def clear_dropped(store: Store, folder: Path) -> None:
     """Remove the files of views that are gone: those of a drop, and those that a killed one left."""
     known = {view.view_id for view in store.views.all()}
     for old in sorted((folder / "views").glob("*")):
-        if old.is_dir() and old.name.isdecimal() and int(old.name) not in known:
+        if old.is_dir() and not old.is_symlink() and old.name.isdecimal() and int(old.name) not in known:
             remove_other_generations(old, ())
             with suppress(OSError):  # something lies there that is not ours
                 old.rmdir()

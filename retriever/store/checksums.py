@@ -1,8 +1,8 @@
 """Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
 
 Texts carry their SHA-256. Documents and vectors carry a CRC-32 of their row, checked whenever a row is read. The few
-rows that say what everything else means (views, FAISS files, settings, metadata fields) have theirs in one table,
-the seals, renewed with every transaction and checked when an index is opened.
+rows that say what everything else means (views, FAISS files, settings, metadata fields, random cosines) have theirs in
+one table, the seals, renewed with every transaction and checked when an index is opened.
 """
 
 import zlib
@@ -15,11 +15,12 @@ from retriever.store.connection import Connections
 REPAIR = "Run `retriever verify`, then `retriever repair`."
 
 _SEALED = {
-    "view": "SELECT view_id, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim FROM views",
+    "view": "SELECT view_id, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, lazy FROM views",
     "generation": "SELECT generation_id, view_id, path, sha256, factory, size, watermark, recall, details, active "
     "FROM generations",
     "setting": "SELECT key, value FROM settings",
     "field": "SELECT name, path FROM fields",
+    "similarity": "SELECT view_id, vectors, quantiles FROM similarities",
 }
 
 
@@ -38,7 +39,7 @@ class BrokenSeal:
     """A row that differs from its seal.
 
     Attributes:
-        kind: view, generation, setting or field.
+        kind: view, generation, setting, field or similarity.
         key: the row's key, as text.
         gone: whether the row is missing.
     """

@@ -64,6 +64,10 @@ class Mending:
         self._db.write("DELETE FROM vectors WHERE view_id = ?", (view_id,))
         self._db.write("DELETE FROM views WHERE view_id = ?", (view_id,))
 
+    def remove_similarity(self, view_id: int) -> None:
+        """Forget how alike a view's vectors are at random; it is drawn again when it is asked for."""
+        self._db.write("DELETE FROM similarities WHERE view_id = ?", (view_id,))
+
     def remove_generation(self, generation_id: int) -> None:
         """Forget a FAISS file."""
         self._db.write("DELETE FROM generations WHERE generation_id = ?", (generation_id,))
