@@ -13,7 +13,7 @@ from retriever.clustering.kmeans import Partition, spherical_kmeans
 from retriever.clustering.levels import grouped
 from retriever.clustering.naming import answer_words, keywords, labels_of, text_words
 from retriever.core.errors import InputError, UsageError
-from retriever.core.types import Document, Embeddings
+from retriever.core.types import Document, Embeddings, Ids
 from retriever.services.cluster_fields import Spread, growth, spread
 from retriever.store.database import Store
 from retriever.store.filters import Filter, parse_filter
@@ -36,6 +36,7 @@ class ClusterRequest:
         over: a metadata field with dates, by whose months documents are counted.
         seed: of k-means.
         levels: most levels of clusters of clusters, the clusters themselves counted.
+        ids: the documents to cluster; None for all.
     """
 
     instruction: str = ""
@@ -46,6 +47,7 @@ class ClusterRequest:
     over: str | None = None
     seed: int = 0
     levels: int = 1
+    ids: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
@@ -195,7 +197,7 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     """
     condition = parse_filter(request.where) if request.where else None
     with store.snapshot():
-        material = read_material(store, view, condition)
+        material = read_material(store, view, condition, request.ids)
     if not material.documents:
         raise InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")
     choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
@@ -211,19 +213,37 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     return Clustering(request, view.view_id, clusters, choice, months, material, partition, levels)
 
 
-def read_material(store: Store, view: View, where: Filter | None = None) -> Material:
-    """Return the documents that have a vector in a view, those of the filter, by ascending id."""
-    contents = store.documents.live_contents() if where is None else store.documents.matching(where)
+def still_holds(store: Store, found: Clustering) -> bool:
+    """Return whether the documents a clustering is of are still all there are to cluster, none of them changed."""
+    request = found.request
+    condition = parse_filter(request.where) if request.where else None
+    with store.snapshot():
+        contents = _contents(store, condition, request.ids)
+        groups = store.documents.expand(contents, condition).values()
+    documents = [one for group in groups for one in group if request.ids is None or one.id in request.ids]
+    return sorted(documents, key=lambda one: one.id) == list(found.material.documents)
+
+
+def read_material(store: Store, view: View, where: Filter | None = None, ids: frozenset[str] | None = None) -> Material:
+    """Return the documents that have a vector in a view, those of the filter and the ids, by ascending id."""
+    contents = _contents(store, where, ids)
     found = store.vectors.get(view.view_id, contents)
     rows = {content_id: row for row, content_id in enumerate(found.content_ids.tolist())}
     documents = [
         (document, rows[content_id])
         for content_id, group in store.documents.expand(found.content_ids, where).items()
         for document in group
+        if ids is None or document.id in ids
     ]
     documents.sort(key=lambda one: one[0].id)
     order = np.array([row for _, row in documents], dtype=np.int64)
     return Material([document for document, _ in documents], found.embeddings[order], [found.words[i] for i in order])
+
+
+def _contents(store: Store, where: Filter | None, ids: frozenset[str] | None) -> Ids:
+    if ids is not None:
+        return store.documents.contents_of(ids)
+    return store.documents.live_contents() if where is None else store.documents.matching(where)
 
 
 def _described(material: Material, partition: Partition, request: ClusterRequest) -> list[Cluster]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.core.types import BadRow, Document, Encoded
+from retriever.core.types import BadRow, Document, Encoded, Ids
 from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key
 from retriever.services.results import IndexingReport
 from retriever.store.database import Store
@@ -95,9 +95,10 @@ class Indexer:
         self._tick()
         return self.report
 
-    def fill(self) -> None:
-        """Embed every stored text that one of the views lacks."""
-        pending = sorted({int(one) for view in self.views for one in self._store.vectors.pending(view.view_id)})
+    def fill(self, among: Ids | None = None) -> None:
+        """Embed every stored text that one of the views lacks; given content ids, only of those."""
+        lacking = {int(one) for view in self.views for one in self._store.vectors.pending(view.view_id)}
+        pending = sorted(lacking if among is None else lacking.intersection(among.tolist()))
         for start in range(0, len(pending), SHARD):
             texts = self._store.documents.texts(pending[start : start + SHARD])
             known = {text: content_id for content_id, text in texts.items()}

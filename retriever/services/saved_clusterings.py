@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from retriever.clustering.kmeans import assign_to
-from retriever.core.errors import EncoderMismatchError
+from retriever.core.errors import EncoderMismatchError, UsageError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document
 from retriever.services.clustering import Clustering, Material, read_material
@@ -66,8 +66,13 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
         fingerprint: of the encoder.
 
     Raises:
-        UsageError: the name is empty or taken.
+        UsageError: the name is empty or taken, or the clustering is of chosen documents.
     """
+    if found.request.ids is not None:
+        raise UsageError(
+            "A clustering of chosen documents cannot be saved: later ones have no place in it.",
+            hint="Save one of the whole index or of a filter.",
+        )
     labels, cosines = found.partition.labels, found.partition.cosines
     floors = [float(np.percentile(cosines[labels == number], _OUTSIDE)) for number in range(found.partition.k)]
     texts = {document.id: _text_key(document) for document in found.material.documents}

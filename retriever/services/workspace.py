@@ -1,14 +1,16 @@
 """An index as one object: the composition root that ties encoder, database and FAISS together."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from retriever.core.errors import IndexNotFoundError, InputError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.core.types import JSON, BadRow, Document
+from retriever.core.types import JSON, BadRow, Document, Ids
 from retriever.services import encoding
 from retriever.services.generations import IndexType, build_outgrown
 from retriever.services.index_status import ENCODER, index_status, view_states
@@ -193,9 +195,10 @@ class Index:
         over: str | None = None,
         seed: int = 0,
         levels: int = 1,
+        ids: Collection[str] | None = None,
         progress: Progress | None = None,
     ) -> "Clustering":
-        """Return the documents in clusters that answer an instruction; what its view lacks is embedded first.
+        """Return documents in clusters that answer an instruction; those that its view lacks are embedded first.
 
         Args:
             instruction: what the clusters are to answer; empty for the default.
@@ -206,17 +209,20 @@ class Index:
             over: a metadata field with dates, by whose months documents are counted.
             seed: of k-means.
             levels: most levels of clusters of clusters, the clusters themselves counted.
+            ids: the documents to cluster, those of one cluster say; None for all.
             progress: called with the growing report while the view is completed.
 
         Raises:
             UsageError: k is larger than the corpus, or a field is not there.
-            InputError: the filter matches nothing.
+            InputError: the filter matches nothing, or none of the ids is there.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         from retriever.services.clustering import ClusterRequest, cluster  # scikit-learn takes a second to load
 
-        request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed, levels)
-        return cluster(self.store, self.complete([instruction], progress=progress)[0], request)
+        chosen = None if ids is None else frozenset(ids)
+        request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed, levels, chosen)
+        view = self.complete([instruction], where=where, ids=chosen, progress=progress)[0]
+        return cluster(self.store, view, request)
 
     def save_clustering(self, name: str, found: "Clustering") -> None:
         """Save a clustering under a new name.
@@ -242,20 +248,51 @@ class Index:
         stored = stored_clustering(self.store, name, self.encoder.fingerprint)
         return shown_again(self.store, self.complete([stored.document["instruction"]], progress=progress)[0], stored)
 
-    def complete(self, instructions: Sequence[str], *, progress: Progress | None = None) -> list[View]:
+    def complete(
+        self,
+        instructions: Sequence[str],
+        *,
+        where: str | None = None,
+        ids: Collection[str] | None = None,
+        progress: Progress | None = None,
+    ) -> list[View]:
         """Embed what the views of some instructions lack, all in one pass, and return the views.
 
         Nothing is written where nothing is lacking. Whatever interrupts it, whole shards stay.
+
+        Args:
+            instructions: of the views.
+            where: complete them for the documents that this filter over metadata accepts.
+            ids: complete them for these documents; None for all.
+            progress: called with the growing report.
         """
-        keys = [encoding.view_key(self.encoder, instruction) for instruction in instructions]
-        views = [self.store.views.find(key) for key in keys]
-        if any(view is None or not self.searcher(view).complete for view in views):
+        lacking = self.lacking(instructions, where=where, ids=ids)
+        if len(lacking):
             with self._writing("complete") as run_id:
                 indexer = Indexer(self.store, self.encoder, instructions, progress=progress)
-                indexer.fill()
+                indexer.fill(lacking)
                 build_outgrown(self.store, indexer.views, self.path, IndexType())
                 self.store.runs.progress(run_id, indexer.report.to_json())
-        return [self.store.views.ensure(key) for key in keys]
+        return [self.store.views.ensure(encoding.view_key(self.encoder, one)) for one in instructions]
+
+    def lacking(
+        self, instructions: Sequence[str], *, where: str | None = None, ids: Collection[str] | None = None
+    ) -> Ids:
+        """Return the content ids of the texts that one of the views of some instructions lacks, ascending.
+
+        Args:
+            instructions: of the views.
+            where: look at the documents that this filter over metadata accepts.
+            ids: look at these documents; None for all.
+        """
+        contents = self.store.documents.live_contents()
+        if where is not None:
+            contents = np.intersect1d(contents, self.store.documents.matching(parse_filter(where)))
+        if ids is not None:
+            contents = np.intersect1d(contents, self.store.documents.contents_of(ids))
+        views = [self.store.views.find(encoding.view_key(self.encoder, one)) for one in instructions]
+        found = [contents if one is None else self.store.vectors.missing(one.view_id, contents) for one in views]
+        return np.unique(np.concatenate(found)).astype(np.int64)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents from every view at once; return the ids that were there."""

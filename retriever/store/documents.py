@@ -178,6 +178,16 @@ class Documents:
         """Return the ids of the texts that have a document, ascending."""
         return as_ids(self._db.rows("SELECT DISTINCT content_id FROM documents ORDER BY content_id"))
 
+    def contents_of(self, ids: Iterable[str]) -> Ids:
+        """Return the ids of the texts that some documents have, ascending; unknown documents are left out."""
+        found: set[int] = set()
+        for wanted in _id_batches(list(ids)):
+            rows = self._db.rows(
+                "SELECT content_id FROM documents WHERE id IN (SELECT value FROM json_each(?))", (wanted,)
+            )
+            found.update(row[0] for row in rows)
+        return np.array(sorted(found), dtype=np.int64)
+
     def texts(self, content_ids: Sequence[int] | Ids) -> dict[int, str]:
         """Return the stored texts by content id, in the order asked for; unknown ids are left out.
 

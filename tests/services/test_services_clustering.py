@@ -6,6 +6,7 @@ from services_fakes import KEYWORDS, MOOD, PRODUCT, documents
 
 from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document
+from retriever.services.clustering import still_holds
 
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
 CORPUS = [
@@ -234,3 +235,59 @@ def test_a_saved_clustering_of_another_encoder_is_refused(saved, path):
         raw.execute("UPDATE clusterings SET fingerprint = 'other'")
     with pytest.raises(EncoderMismatchError, match="another encoder"):
         saved.saved_clustering("products")
+
+
+def test_chosen_documents_are_clustered_alone_and_only_they_are_read(full, encoder):
+    chosen = [document.id for document in CORPUS if document.id.startswith(PRODUCTS[0])]
+    before = len(encoder.calls)
+    found = full.cluster(MOOD, k=4, ids=[*chosen, "unknown"])
+    assert sorted(found.assignments) == sorted(chosen)
+    assert sorted(map(sorted, parts(found, 1))) == sorted([one] for one in MOODS)
+    view = next(view for view in full.views() if view.instruction == MOOD)
+    assert view.vectors == len(chosen)
+    assert len(encoder.calls) > before
+    calls = len(encoder.calls)
+    assert full.cluster(MOOD, k=4, ids=chosen).assignments == found.assignments
+    assert len(encoder.calls) == calls
+    assert len(full.cluster(MOOD, k=4, ids=chosen, where="stars = 1").assignments) == 4
+    assert len(full.lacking([MOOD])) == len(CORPUS) - len(chosen)
+
+
+def test_under_a_filter_only_what_it_accepts_is_read(full):
+    full.cluster(MOOD, k=1, where="stars = 1")
+    view = next(view for view in full.views() if view.instruction == MOOD)
+    assert view.vectors == sum(document.metadata["stars"] == 1 for document in CORPUS)
+    assert len(full.lacking([MOOD], where="stars = 1")) == 0
+    assert len(full.lacking(["", MOOD], where="stars <= 2")) == view.vectors
+
+
+def test_chosen_documents_with_the_text_of_others_stand_alone(index):
+    index.add([Document(id, text) for id, text in [("a", "toy"), ("b", "toy"), ("c", "lamp")]])
+    assert index.cluster(k=1, ids=["b"]).assignments == {"b": 0}
+
+
+def test_none_of_the_chosen_documents_is_there(full):
+    with pytest.raises(InputError, match="No document matches"):
+        full.cluster(MOOD, ids=["unknown"])
+
+
+def test_a_clustering_of_chosen_documents_is_not_saved(full):
+    with pytest.raises(UsageError, match="chosen documents cannot be saved"):
+        full.save_clustering("some", full.cluster(k=1, ids=["unknown", CORPUS[0].id]))
+
+
+@pytest.mark.parametrize("asked", [{}, {"where": "stars <= 2"}, {"ids": [one.id for one in CORPUS[:5]]}], ids=str)
+def test_a_clustering_holds_until_its_documents_change(full, asked):
+    found = full.cluster(PRODUCT, k=2, **asked)
+    full.complete([MOOD])
+    assert still_holds(full.store, found)
+    first = CORPUS[0]
+    full.add([Document(first.id, first.text, {**first.metadata, "stars": 2})])
+    assert not still_holds(full.store, found)
+    full.add([first])
+    assert still_holds(full.store, found)
+    full.delete([first.id])
+    assert not still_holds(full.store, found)
+    full.add([first])
+    full.add([Document("new", "another toy", {"stars": 1})])
+    assert still_holds(full.store, found) == ("ids" in asked)
