@@ -7,7 +7,9 @@ from contextlib import contextmanager
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
+from retriever_app.view_models import colours
 from retriever_app.view_models.cards import Card
+from retriever_app.view_models.colours import Colours
 from retriever_app.view_models.model import Fact
 from retriever_app.view_models.problems import problem
 from retriever_app.view_models.text import plain
@@ -52,14 +54,23 @@ def no_index() -> None:
     st.stop()
 
 
-def instruction_box(key: str, suggestions: Sequence[str], *, label: str = "Instruction") -> str:
+def instruction_box(
+    key: str,
+    suggestions: Sequence[str],
+    *,
+    label: str = "Instruction",
+    on_change: Callable[[], None] = lambda: None,
+) -> str:
     """Draw the box for an instruction, with suggestions below, and return the instruction."""
-    asked = st.text_input(label, key=key, placeholder="What should the model look at?", max_chars=1000)
+    asked = st.text_input(
+        label, key=key, placeholder="What should the model look at?", max_chars=1000, on_change=on_change
+    )
     pills = f"{key} suggested"
     st.session_state[pills] = asked if asked in suggestions else None
 
     def take() -> None:
         st.session_state[key] = st.session_state[pills] or ""
+        on_change()
 
     st.pills("Suggestions", suggestions, key=pills, on_change=take, format_func=plain, label_visibility="collapsed")
     return asked.strip()
@@ -83,3 +94,8 @@ def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> No
             st.caption(plain(" · ".join(filter(None, [card.why, card.id]))), width="stretch")
             if menu is not None:
                 menu(card)
+
+
+def theme() -> Colours:
+    """Return the colours of the theme the user sees."""
+    return colours.DARK if st.context.theme.type == "dark" else colours.LIGHT

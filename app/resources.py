@@ -5,6 +5,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -19,6 +20,9 @@ from retriever.services.workspace import DATABASE, Index
 from retriever_app.jobs import Jobs
 from retriever_app.place import Place, read_place
 from retriever_app.trainings import FOLDER, Trainings
+
+if TYPE_CHECKING:
+    from retriever_app.clusterings import Clusterings
 
 MOST_OPEN = 16
 
@@ -61,6 +65,14 @@ def encoders() -> Encoders:
 def jobs() -> Jobs:
     """Return the process's jobs."""
     return Jobs()
+
+
+@st.cache_resource(show_spinner=False)
+def clusterings() -> "Clusterings":
+    """Return the clusterings that the process has worked out."""
+    from retriever_app.clusterings import Clusterings  # scikit-learn takes a second to load
+
+    return Clusterings()
 
 
 def place() -> Place:

@@ -1,6 +1,7 @@
 """Searches that go on while their first answer is looked at."""
 
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from retriever.core.errors import InputError
@@ -39,17 +40,17 @@ class Running:
 
     Attributes:
         name: of the index.
-        request: what is searched for.
+        request: what is searched for: one request, or several that go together.
         job: the work.
         revision: the index's, once the search is over: its own vectors have moved it.
     """
 
     name: str
-    request: SearchRequest
+    request: SearchRequest | tuple[SearchRequest, ...]
     job: Job
     revision: int | None = None
 
-    def answers(self, name: str, request: SearchRequest, revision: int) -> bool:
+    def answers(self, name: str, request: SearchRequest | tuple[SearchRequest, ...], revision: int) -> bool:
         """Return whether this is the answer to a request on the index as it is now."""
         if (self.name, self.request) != (name, request):
             return False
@@ -88,18 +89,48 @@ def start(index: Index, request: SearchRequest) -> Job:
     return job
 
 
+def start_several(index: Index, requests: Sequence[SearchRequest]) -> Job:
+    """Begin searches that go together and wait for the first answer of each.
+
+    The job's progress is a tuple of an `Answer` for every request.
+    """
+    job = begin("The searches", lambda job: _search_several(job, index, requests))
+    job.wait_told(FIRST_SECONDS)
+    return job
+
+
 def _search(job: Job, index: Index, request: SearchRequest) -> None:
+    answer, rest = _first(index, request)
+    job.tell(answer)
+    if not answer.settled:
+        job.tell(_last(job, answer, rest))
+
+
+def _search_several(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
+    begun = [_first(index, request) for request in requests]
+    answers = [answer for answer, _ in begun]
+    job.tell(tuple(answers))
+    for place, (answer, rest) in enumerate(begun):
+        if not answer.settled:
+            answers[place] = _last(job, answer, rest)
+            job.tell(tuple(answers))
+
+
+def _first(index: Index, request: SearchRequest) -> tuple[Answer, Iterator[list[SearchResult]]]:
+    """Return the first answer, and those that come after it."""
     answers = index.search_progressively(request)
     result = next(answers)[0]
     first = tuple(hit.document.id for hit in result.hits)
-    settled = not _goes_on(index, result)
-    job.tell(Answer(result, settled, first))
-    if not settled:
-        with _READING:
-            job.check()
-            for results in answers:
-                result = results[0]
-        job.tell(Answer(result, True, first))
+    return Answer(result, not _goes_on(index, result), first), answers
+
+
+def _last(job: Job, answer: Answer, rest: Iterator[list[SearchResult]]) -> Answer:
+    result = answer.result
+    with _READING:
+        job.check()
+        for results in rest:
+            result = results[0]
+    return Answer(result, True, answer.first)
 
 
 def _goes_on(index: Index, result: SearchResult) -> bool:

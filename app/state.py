@@ -9,7 +9,7 @@ several kinds, as long as no two fields on a page share a name. Fields are `str`
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import streamlit as st
 
@@ -17,12 +17,23 @@ T = TypeVar("T")
 Params = dict[str, list[str]]
 
 _ARRIVED, _READ = "state: arrived", "state: read"
+_AGAIN, _TELL = "state: again", "state: tell"
 
 
 def begin() -> None:
     """Note the URL this run began with; called once a run, before any `current`."""
     st.session_state[_ARRIVED] = {name: st.query_params.get_all(name) for name in st.query_params}
     st.session_state[_READ] = set()
+    st.session_state[_TELL] = st.session_state.pop(_AGAIN, False)
+
+
+def rerun() -> NoReturn:
+    """Draw the page again with all widgets told their values.
+
+    A browser that is slow to draw may not have seen the run before, the only one that told them.
+    """
+    st.session_state[_AGAIN] = True
+    st.rerun()
 
 
 def current(kind: type[T]) -> T:
@@ -37,10 +48,11 @@ def current(kind: type[T]) -> T:
     if arrived and _name(kind) not in st.session_state[_READ] and mine != st.session_state.get(_name(kind, "url")):
         kept = parse(kind, arrived)
         _forget(kind)
+    tell = st.session_state[_TELL] and _name(kind) not in st.session_state[_READ]
     st.session_state[_READ].add(_name(kind))
     held = _held(kind)
     state = replace(kept, **held)  # type: ignore[type-var]
-    change(kind, **{field: getattr(state, field) for field in _hints(kind) if field not in held})
+    change(kind, **{field: getattr(state, field) for field in _hints(kind) if tell or field not in held})
     _write(kind, params(state))
     st.session_state[_name(kind)] = state
     return state

@@ -11,6 +11,8 @@ from retriever_app.components import told
 PAGES = {
     "corpus": ("Corpus", ":material/library_books:"),
     "search": ("Search", ":material/search:"),
+    "compare": ("Compare", ":material/compare_arrows:"),
+    "clusters": ("Clusters", ":material/bubble_chart:"),
     "train": ("Train", ":material/model_training:"),
     "model": ("Model and index", ":material/memory:"),
 }

@@ -24,3 +24,9 @@ def _cell(value: object) -> object:
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return f"'{text}" if text.startswith(_DANGEROUS) else text
+
+
+def to_jsonl(rows: Sequence[Mapping[str, object]]) -> bytes:
+    """Return rows as JSONL, an object a line."""
+    lines = [json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows]
+    return "".join(lines).encode("utf-8", "replace")

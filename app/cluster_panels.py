@@ -1,0 +1,259 @@
+"""The parts of the page of clusters: the map, cards, reviews to read and take away, and the way down to them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from retriever.corpus.columns import Columns
+from retriever.services.clustering import Clustering
+from retriever_app import cluster_job, state
+from retriever_app.clusterings import Drawn
+from retriever_app.components import instruction_box, review_card, theme
+from retriever_app.view_models import cards, cluster_charts, clusters, exports, text
+from retriever_app.view_models.clusters import ClusterCard
+from retriever_app.view_models.grouping import BOX, DEEPEST, Grouping, Part
+
+MOST_CARDS = 12
+MOST_REVIEWS = 10
+_SEED, _SHOWN, _ALL = "clusters: seed", "clusters: shown", "clusters: all cards"
+_KEPT = 8
+
+
+def let_go() -> None:
+    """Choose nothing."""
+    state.change(Grouping, clusters=(), box=(), flow=())
+
+
+def draw_map(drawn: Drawn, chosen: Part) -> None:
+    """Draw the map; a click chooses a cluster, a drag what lies in a box."""
+    if drawn.places is None:
+        return
+    seed, number = _seed(chosen)
+    key = f"cluster map {drawn.number} {number}"
+
+    def take() -> None:
+        found = _picked(st.session_state[key])
+        state.change(Grouping, clusters=found.clusters, box=found.box)
+        st.session_state[_SEED] = (_place(found), seed, number)
+
+    data = _points(drawn, drawn.number)
+    spec = cluster_charts.map_chart(len(drawn.found.clusters), len(data), _names(drawn, drawn.number), seed, theme())
+    st.vega_lite_chart(
+        data,
+        spec,
+        key=key,
+        on_select=take,
+        selection_mode=[cluster_charts.PICK, cluster_charts.BRUSH],
+        alt="Map of the reviews: those that answer alike lie together. The clusters are listed below it.",
+    )
+    st.caption(
+        "Click a review for its cluster, Shift and click for several, drag for a box. Ctrl and wheel zooms, "
+        "Shift and drag moves, a double click lets go."
+    )
+
+
+def choose_clusters(found: Clustering) -> None:
+    """Draw the clusters' names to choose from."""
+    named = {cluster.number: clusters.name_of(cluster) for cluster in found.clusters}
+    sizes = {cluster.number: cluster.measures.size for cluster in found.clusters}
+    st.pills(
+        "Clusters",
+        list(named),
+        selection_mode="multi",
+        key=state.key(Grouping, "clusters"),
+        format_func=lambda number: f"{text.plain(named[number])} ({sizes[number]:,})",
+        label_visibility="collapsed",
+    )
+
+
+def draw_cards(drawn: Drawn, columns: Columns, chosen: Sequence[int] = ()) -> None:
+    """Draw the clusters as cards, or those chosen, two beside each other."""
+    shown = [one for one in _cards(drawn, drawn.number, columns) if not chosen or one.number in chosen]
+    everything = st.session_state.get(_ALL) == drawn.number
+    wanted = shown if everything else shown[:MOST_CARDS]
+    beside = min(2, len(wanted))
+    for start in range(0, len(wanted), 2):
+        for column, card in zip(st.columns(beside), wanted[start : start + 2], strict=False):
+            with column:
+                _card(card, can_choose=not chosen)
+    if len(wanted) < len(shown):
+        st.button(
+            f"Show {text.count(len(shown) - len(wanted), 'more cluster')}",
+            on_click=lambda: st.session_state.update({_ALL: drawn.number}),
+        )
+
+
+@contextmanager
+def headed(title: str, said: str) -> Iterator[None]:
+    """Draw a heading with a sentence under it; the block draws what can be done, beside them."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        with st.container(width="stretch", gap=None):
+            if title:
+                st.subheader(text.plain(title), anchor=False)
+            st.caption(text.plain(said))
+        with st.container(horizontal=True, width="content"):
+            yield
+
+
+def draw_reviews(found: Clustering, rows: NDArray[np.int64], columns: Columns, name: str) -> None:
+    """Draw reviews, the most typical first, with what the model answered, and more on demand.
+
+    Args:
+        found: the clustering they are of.
+        rows: theirs.
+        columns: which fields hold what.
+        name: of what they are; another one begins at the top.
+    """
+    before, wanted = st.session_state.get(_SHOWN, ("", MOST_REVIEWS))
+    most = wanted if before == name else MOST_REVIEWS
+    for row in rows[:most].tolist():
+        card = cards.card(found.material.documents[row], columns)
+        review_card(replace(card, words=found.material.answers[row]))
+    if most < len(rows):
+        st.button(
+            f"Show {min(MOST_REVIEWS, len(rows) - most)} more of {len(rows):,}",
+            on_click=lambda: st.session_state.update({_SHOWN: (name, most + MOST_REVIEWS)}),
+        )
+
+
+def download(found: Clustering, rows: NDArray[np.int64], name: str) -> None:
+    """Draw the buttons that take reviews away; the files are made when they are asked for."""
+    kinds = (("CSV", "csv", "text/csv", exports.to_csv), ("JSONL", "jsonl", "application/x-ndjson", exports.to_jsonl))
+    for label, ending, mime, made in kinds:
+        st.download_button(
+            label,
+            partial(_made, made, found, rows),
+            f"{name}.{ending}",
+            mime,
+            icon=":material/download:",
+            on_click="ignore",
+            help=f"Download {text.count(len(rows), 'review')} as {label}",
+        )
+
+
+def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequence[str]) -> None:
+    """Draw what clusters a part again, under the same or another instruction."""
+    if len(grouping.within) >= DEEPEST:
+        return
+    key = "closer instruction"
+
+    def take() -> None:
+        asked = st.session_state.get(key) or ""
+        let_go()
+        state.change(Grouping, within=(*grouping.within, part.spell()), instruction=asked, groups=0)
+        cluster_job.go()
+
+    with st.popover("Look closer", icon=":material/zoom_in:"):
+        st.text(f"Cluster {text.count(count, 'review')} again, under this or another instruction.")
+        st.session_state.setdefault(key, part.instruction)
+        instruction_box(key, suggestions)
+        st.button("Cluster these reviews", type="primary", on_click=take, key="closer")
+
+
+def draw_way(parts: Sequence[Part], names: Sequence[str]) -> None:
+    """Draw the way from all reviews down to those on the page; every step leads back to it."""
+
+    def back(depth: int) -> None:
+        part = parts[depth]
+        let_go()
+        state.change(Grouping, within=tuple(one.spell() for one in parts[:depth]))
+        state.change(Grouping, instruction=part.instruction, groups=part.groups, clusters=part.clusters, box=part.box)
+        cluster_job.go()
+
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.button("All reviews", key="way 0", type="tertiary", on_click=back, args=(0,))
+        for depth, name in enumerate(names, start=1):
+            st.markdown(":material/chevron_right:", width="content")
+            if depth < len(names):
+                st.button(text.plain(name), key=f"way {depth}", type="tertiary", on_click=back, args=(depth,))
+            else:
+                st.markdown(f"**{text.plain(name)}**", width="content")
+
+
+def _made(make: Callable[[Sequence[Mapping[str, object]]], bytes], found: Clustering, rows: NDArray[np.int64]) -> bytes:
+    return make(clusters.rows(found, rows.tolist()))
+
+
+def _card(card: ClusterCard, *, can_choose: bool) -> None:
+    shades = theme()
+    colour = shades.of(card.number)
+    with st.container(border=True, gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            with st.container(gap=None, width="stretch"):
+                st.markdown(f"**{text.plain(card.name)}**")
+                st.caption(text.plain(card.size))
+            if can_choose:
+                st.button(
+                    "Read",
+                    key=f"choose {card.number}",
+                    icon=":material/arrow_forward:",
+                    type="tertiary",
+                    on_click=lambda: state.change(Grouping, clusters=(card.number,), box=()),
+                )
+        if card.tally.ratings or card.tally.months:
+            left, right = st.columns(2, gap="medium")
+            if card.tally.ratings:
+                said = f"Stars of the reviews of {card.name}"
+                left.vega_lite_chart(
+                    spec=cluster_charts.stars_chart(card.tally.ratings, colour, shades),
+                    alt=said,
+                    key=f"stars {card.number}",
+                )
+            if card.tally.months:
+                said = f"Reviews of {card.name} by month"
+                right.vega_lite_chart(
+                    spec=cluster_charts.trend_chart(card.tally.months, colour, shades),
+                    alt=said,
+                    key=f"trend {card.number}",
+                )
+        for quote in card.quotes:
+            st.text(f"“{quote}”", width="stretch")
+        if card.words:
+            st.caption(f"In the texts: {text.plain(card.words)}")
+
+
+def _seed(chosen: Part) -> tuple[Part, int]:
+    """Return what the map was drawn with and its number; a new one where something else than the map chose."""
+    place = _place(chosen)
+    shown, seed, number = st.session_state.get(_SEED, (None, Part(), 0))
+    if shown != place:
+        seed, number = chosen, number + 1
+        st.session_state[_SEED] = (place, seed, number)
+    return seed, number
+
+
+def _place(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(sorted(part.clusters)), part.box
+
+
+def _picked(event: Mapping[str, Any]) -> Part:
+    """Return what the map's selections mean."""
+    found = event["selection"]
+    numbers = {int(one["cluster"]) for one in found.get(cluster_charts.PICK) or () if "cluster" in one}
+    sides = found.get(cluster_charts.BRUSH) or {}
+    box: tuple[int, ...] = ()
+    if "x" in sides and "y" in sides:
+        box = tuple(round(float(one) * BOX) for axis in ("x", "y") for one in sorted(sides[axis]))
+    return Part(clusters=tuple(sorted(numbers)), box=box)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_KEPT)
+def _points(_drawn: Drawn, number: int) -> pd.DataFrame:
+    return pd.DataFrame(clusters.points(_drawn.found, _drawn.places))  # type: ignore[arg-type]
+
+
+@st.cache_resource(show_spinner=False, max_entries=_KEPT)
+def _names(_drawn: Drawn, number: int) -> list[dict[str, object]]:
+    return clusters.names(_drawn.found, _drawn.places)  # type: ignore[arg-type]
+
+
+@st.cache_resource(show_spinner=False, max_entries=_KEPT)
+def _cards(_drawn: Drawn, number: int, columns: Columns) -> list[ClusterCard]:
+    return clusters.cards(_drawn.found, columns)

@@ -1,0 +1,233 @@
+"""What the page of clusters shows of them: cards, points, names on the map, rows to take away."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.types import Document
+from retriever.corpus.columns import Columns, iso_date, star_value
+from retriever.services.clustering import Cluster, Clustering
+from retriever.services.profiling import flat
+from retriever.services.results import IndexStatus
+from retriever_app.view_models import text
+from retriever_app.view_models.grouping import Part
+
+QUOTES = 3
+AT_ONCE = 20.0
+"""Seconds of reading that nobody is asked about first."""
+_QUOTE = 120  # characters
+_TIP = 140
+_STARS = (5, 10)  # scales of ratings
+_SLOW = 10.0  # reviews read a second where nothing tells better
+_NAME_HEIGHT, _NAME_WIDTH = 0.11, 0.55  # of a name on the map, in its units
+_NAME_EDGE = 0.62  # how far from the middle a name may stand, so that it ends on the map
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the metadata say of some reviews.
+
+    Attributes:
+        ratings: reviews by whole stars, all of the scale, the most stars first; empty without ratings.
+        mean: mean stars; None without ratings.
+        months: reviews by month as 2024-05, oldest first, none left out; empty without dates.
+    """
+
+    ratings: Mapping[int, int]
+    mean: float | None
+    months: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCard:
+    """A cluster as a card.
+
+    Attributes:
+        number: the cluster's.
+        name: its number for people, and its label.
+        size: how many reviews, which share of all, their stars.
+        tally: their stars and months.
+        quotes: what they typically say.
+        words: what sets their texts apart.
+    """
+
+    number: int
+    name: str
+    size: str
+    tally: Tally
+    quotes: Sequence[str]
+    words: str
+
+
+def name_of(cluster: Cluster) -> str:
+    """Return a cluster's name: its number, from 1, and its label."""
+    return f"{cluster.number + 1} {cluster.label}"
+
+
+def headline(found: Clustering) -> str:
+    """Return how many clusters there are of how many reviews, and who chose their number."""
+    said = f"{text.count(len(found.material.documents), 'review')} in {text.count(len(found.clusters), 'cluster')}"
+    if found.choice is None:
+        return f"{said}."
+    if not found.choice.curve:
+        return f"{said}: they are too few, or too alike, for more."
+    return f"{said}, the number that sets them most apart."
+
+
+def cards(found: Clustering, columns: Columns) -> list[ClusterCard]:
+    """Return all clusters as cards, the largest first."""
+    documents = found.material.documents
+    stars, days = read_fields(documents, columns)
+    total = len(documents)
+    scale, months = scale_of(stars), months_of(days)
+    result = []
+    for cluster in found.clusters:
+        rows = np.flatnonzero(found.partition.labels == cluster.number).tolist()
+        tally = tally_of([stars[row] for row in rows], [days[row] for row in rows], scale, months)
+        share = f"{len(rows) / total:.0%}"
+        mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
+        size = " · ".join(filter(None, [text.count(len(rows), "review"), share, mean]))
+        words = ", ".join(cluster.text_keywords)
+        result.append(ClusterCard(cluster.number, name_of(cluster), size, tally, _quotes(cluster), words))
+    return result
+
+
+def read_fields(documents: Iterable[Document], columns: Columns) -> tuple[list[float | None], list[str | None]]:
+    """Return every document's stars and day; None where it has none."""
+    stars: list[float | None] = []
+    days: list[str | None] = []
+    for document in documents:
+        values = flat(document.metadata)
+        stars.append(star_value(values.get(columns.stars)))
+        days.append(iso_date(values.get(columns.date)))
+    return stars, days
+
+
+def scale_of(stars: Iterable[float | None]) -> list[int]:
+    """Return the whole ratings of the scale that some stars are of, the most first; none without stars."""
+    known = [one for one in stars if one is not None]
+    if not known:
+        return []
+    most = next(one for one in (*_STARS, round(max(known))) if max(known) <= one)
+    return list(range(most, 0 if min(known) >= 1 else -1, -1))
+
+
+def months_of(days: Iterable[str | None]) -> list[str]:
+    """Return every month from the first to the last day, as 2024-05."""
+    known = [day[:7] for day in days if day]
+    if not known:
+        return []
+    (year, month), last = map(int, min(known).split("-")), max(known)
+    months = [min(known)]
+    while months[-1] < last:
+        year, month = (year + 1, 1) if month == 12 else (year, month + 1)
+        months.append(f"{year:04}-{month:02}")
+    return months
+
+
+def tally_of(
+    stars: Sequence[float | None], days: Sequence[str | None], scale: Sequence[int], months: Sequence[str]
+) -> Tally:
+    """Return what stars and days of some reviews come to, on a scale and over months."""
+    known = [one for one in stars if one is not None]
+    ratings = Counter(int(one + 0.5) for one in known)
+    written = Counter(day[:7] for day in days if day)
+    return Tally(
+        ratings={one: ratings[one] for one in scale},
+        mean=sum(known) / len(known) if known else None,
+        months={month: written[month] for month in months},
+    )
+
+
+def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, list[Any]]:
+    """Return the columns of the map's points."""
+    labels = found.partition.labels.tolist()
+    names = [name_of(cluster) for cluster in found.clusters]
+    return {
+        "x": np.round(places[:, 0].astype(float), 4).tolist(),
+        "y": np.round(places[:, 1].astype(float), 4).tolist(),
+        "cluster": labels,
+        "name": [names[label] for label in labels],
+        "review": [short(document.text, _TIP) for document in found.material.documents],
+    }
+
+
+def names(found: Clustering, places: NDArray[np.float32]) -> list[dict[str, Any]]:
+    """Return the names on the map, each in the middle of its cluster or as near to it as the others leave room."""
+    labels = found.partition.labels
+    middles = [np.median(places[labels == cluster.number], axis=0).tolist() for cluster in found.clusters]
+    placed: list[tuple[float, float]] = []
+    for x, y in middles:
+        steps = [sign * step * _NAME_HEIGHT for step in range(len(middles)) for sign in (1, -1)]
+        free = next((y + step for step in steps if abs(y + step) <= 1 and _is_free(x, y + step, placed)), y)
+        placed.append((min(max(x, -_NAME_EDGE), _NAME_EDGE), free))
+    return [
+        {"x": x, "y": y, "cluster": cluster.number, "name": name_of(cluster)}
+        for cluster, (x, y) in zip(found.clusters, placed, strict=True)
+    ]
+
+
+def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
+    """Return the reviews of some rows as those of a table to take away."""
+    labels, material = found.partition.labels, found.material
+    result: list[dict[str, object]] = []
+    for row in chosen:
+        document, number = material.documents[row], int(labels[row])
+        own: dict[str, object] = {
+            "id": document.id,
+            "cluster": number + 1,
+            "cluster name": found.clusters[number].label,
+            "words": ", ".join(material.answers[row]),
+            "text": document.text,
+        }
+        fields = {f"field {name}" if name in own else name: value for name, value in document.metadata.items()}
+        result.append(own | fields)
+    return result
+
+
+def part_name(found: Clustering, part: Part) -> str:
+    """Return what a part of a clustering is called."""
+    chosen = [name_of(cluster) for cluster in found.clusters if cluster.number in part.clusters]
+    named = text.listed(chosen)
+    if not part.box:
+        return named
+    return f"A box on the map: {named}" if named else "A box on the map"
+
+
+def expected_seconds(status: IndexStatus, texts: int) -> float:
+    """Return how long reading some texts may take, as the index's last runs went."""
+    for run in status.runs:
+        counts = run["statistics"]
+        embedded, seconds = sum(counts.get("embedded", {}).values()), counts.get("seconds", 0)
+        if embedded and seconds:
+            return float(texts * seconds / embedded)
+    return texts / _SLOW
+
+
+def about(seconds: float) -> str:
+    """Return a duration without false precision: half a minute, 12 minutes, 3 hours."""
+    if seconds < 45:
+        return "half a minute"
+    minutes = max(1, round(seconds / 60))
+    return text.count(minutes, "minute") if minutes < 90 else text.count(round(minutes / 60), "hour")
+
+
+def short(value: str, most: int) -> str:
+    """Return the beginning of a text on one line, cut between words."""
+    line = " ".join(value.split())
+    return line if len(line) <= most else f"{line[:most].rsplit(' ', 1)[0]} …"
+
+
+def _quotes(cluster: Cluster) -> list[str]:
+    """Return the typical sentence and the beginnings of central reviews that do not hold it."""
+    others = [one.text for one in cluster.examples if not cluster.sentence or cluster.sentence not in one.text]
+    said = [one for one in (cluster.sentence, *others) if one]
+    return list(dict.fromkeys(short(one, _QUOTE) for one in said))[:QUOTES]
+
+
+def _is_free(x: float, y: float, placed: Iterable[tuple[float, float]]) -> bool:
+    return all(abs(x - left) > _NAME_WIDTH or abs(y - low) >= _NAME_HEIGHT for left, low in placed)

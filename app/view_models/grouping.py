@@ -1,0 +1,121 @@
+"""What is clustered, as state that a URL carries, and which reviews are chosen of it."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Literal
+
+MOST_GROUPS = 35
+DEEPEST = 5
+"""How often one may look closer at a part."""
+BOX = 1000
+"""The map's half width in the numbers a box is told in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of a clustering.
+
+    Attributes:
+        instruction: of the clustering.
+        groups: clusters asked for; 0 for the number that sets them most apart.
+        clusters: the numbers of those chosen; empty for all.
+        box: left, right, bottom and top of what is chosen on the map, in thousandths; empty for all of it.
+    """
+
+    instruction: str = ""
+    groups: int = 0
+    clusters: tuple[int, ...] = ()
+    box: tuple[int, ...] = ()
+
+    def spell(self) -> str:
+        """Return the part as a text that `read_part` reads."""
+        return json.dumps(
+            [self.instruction, self.groups, self.clusters, self.box], ensure_ascii=False, separators=(",", ":")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One clustering that is wanted.
+
+    Attributes:
+        instruction: what the clusters answer.
+        groups: how many; 0 for the number that sets them most apart.
+        where: a filter over metadata that all reviews pass.
+        within: the parts looked closer at, from all reviews down to what is clustered.
+    """
+
+    instruction: str = ""
+    groups: int = 0
+    where: str | None = None
+    within: tuple[Part, ...] = ()
+
+    @property
+    def parent(self) -> "Ask":
+        """The clustering that the last part is of."""
+        part = self.within[-1]
+        return replace(self, instruction=part.instruction, groups=part.groups, within=self.within[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The state of the page.
+
+    Attributes:
+        instruction: what the clusters answer.
+        groups: how many; 0 for the number that sets them most apart.
+        show: one clustering on a map, or what flows between two.
+        beside: what the second clustering answers.
+        within: the parts looked closer at, spelled.
+        clusters: the numbers of the clusters chosen.
+        box: what is chosen on the map, in thousandths.
+        flow: the flow that is chosen: its cluster under the first instruction and under the second.
+    """
+
+    instruction: str = ""
+    groups: int = 0
+    show: Literal["map", "flow"] = "map"
+    beside: str = ""
+    within: tuple[str, ...] = ()
+    clusters: tuple[int, ...] = ()
+    box: tuple[int, ...] = ()
+    flow: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", min(max(self.groups, 0), MOST_GROUPS))
+        object.__setattr__(self, "within", tuple(one for one in self.within if read_part(one))[:DEEPEST])
+        object.__setattr__(self, "box", read_box(self.box))
+        object.__setattr__(self, "flow", self.flow if len(self.flow) == 2 else ())
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts looked closer at."""
+        return tuple(part for part in map(read_part, self.within) if part)
+
+    @property
+    def chosen(self) -> Part:
+        """What is chosen of the clustering on the page."""
+        return Part(self.instruction.strip(), self.groups, self.clusters, self.box)
+
+    def ask(self, where: str | None, instruction: str | None = None) -> Ask:
+        """Return the clustering the page is about, under a filter; or the same under another instruction."""
+        wanted = self.instruction if instruction is None else instruction
+        return Ask(wanted.strip(), self.groups, where, self.parts)
+
+
+def read_part(spelled: str) -> Part | None:
+    """Return the part a text spells, or None where it spells none."""
+    try:
+        instruction, groups, clusters, box = json.loads(spelled)
+        part = Part(str(instruction), int(groups), tuple(map(int, clusters)), read_box(tuple(map(int, box))))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return part if part.clusters or part.box else None
+
+
+def read_box(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return left, right, bottom and top in order, or nothing where they are no box."""
+    if len(numbers) != 4:
+        return ()
+    left, right, bottom, top = numbers
+    return (min(left, right), max(left, right), min(bottom, top), max(bottom, top))

@@ -1,0 +1,142 @@
+"""Clusters: what reviews answer to an instruction, on a map and as cards, and what another instruction changes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from retriever.services.workspace import Index
+from retriever_app import cluster_panels as panels
+from retriever_app import filters, flow_panel, frame, resources, state
+from retriever_app.cluster_job import ready
+from retriever_app.clusterings import Drawn
+from retriever_app.components import instruction_box, no_index
+from retriever_app.view_models import clusters, flows, search, text
+from retriever_app.view_models.grouping import MOST_GROUPS, Ask, Grouping
+
+_LAST = "clusters: last"
+_SHOWS = {"map": "One instruction", "flow": "Two side by side"}
+
+
+def main() -> None:
+    """Draw the page."""
+    index = frame.chosen_index()
+    if index is None:
+        no_index()
+        return
+    suggestions = search.suggestions(resources.status(index).views)
+    where = filters.choose(resources.profile(index))
+    _let_go_elsewhere(index, where)
+    grouping = state.current(Grouping)
+    _ask(grouping, suggestions)
+    asks = [grouping.ask(where)]
+    if grouping.show == "flow":
+        asks.append(grouping.ask(where, grouping.beside))
+    way = st.container()
+    found = ready(index, asks, mapped=grouping.show == "map")
+    if grouping.within:
+        with way:
+            panels.draw_way(grouping.parts, _part_names(index, asks[0]))
+    if found is None:
+        return
+    if grouping.show == "map":
+        _show_map(index, found[0], suggestions)
+    else:
+        _show_flow(index, found[0], found[1])
+
+
+def _let_go_elsewhere(index: Index, where: str | None) -> None:
+    """Choose nothing where the user has gone over to other reviews meanwhile."""
+    reviews = (str(index.path), where)
+    if st.session_state.get(_LAST, reviews) != reviews:
+        state.current(Grouping)
+        state.change(Grouping, within=())
+        panels.let_go()
+    st.session_state[_LAST] = reviews
+
+
+def _ask(grouping: Grouping, suggestions: Sequence[str]) -> None:
+    """Draw what is asked: one instruction or two, and how many clusters."""
+    with st.container(horizontal=True, gap="medium"):
+        st.segmented_control(
+            "Show",
+            list(_SHOWS),
+            key=state.key(Grouping, "show"),
+            format_func=_SHOWS.__getitem__,
+            on_change=panels.let_go,
+            required=True,
+        )
+        st.selectbox(
+            "Clusters",
+            [0, *range(2, MOST_GROUPS + 1)],
+            key=state.key(Grouping, "groups"),
+            format_func=lambda one: str(one) if one else "Automatic",
+            on_change=panels.let_go,
+            width=140,
+        )
+    if grouping.show == "map":
+        instruction_box(state.key(Grouping, "instruction"), suggestions, on_change=panels.let_go)
+        return
+    sides = (("instruction", "First instruction"), ("beside", "Second instruction"))
+    for column, (field, label) in zip(st.columns(2), sides, strict=True):
+        with column:
+            instruction_box(state.key(Grouping, field), suggestions, label=label, on_change=panels.let_go)
+
+
+def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
+    grouping, columns = _existing(drawn), resources.columns(index)
+    part = grouping.chosen
+    rows = drawn.rows(part)
+    some = bool(part.clusters or part.box)
+    panels.draw_map(drawn, part)
+    panels.choose_clusters(drawn.found)
+    title = clusters.part_name(drawn.found, part) if some else ""
+    with panels.headed(title, text.count(len(rows), "review") if some else clusters.headline(drawn.found)):
+        if some and len(rows) > 1:
+            panels.look_closer(grouping, part, len(rows), suggestions)
+        panels.download(drawn.found, rows, "selection" if some else "clusters")
+        if some:
+            st.button("Clear", on_click=panels.let_go, icon=":material/close:")
+    if not some or not part.box:
+        panels.draw_cards(drawn, columns, part.clusters)
+    if some:
+        panels.draw_reviews(drawn.found, rows, columns, part.spell())
+
+
+def _existing(drawn: Drawn) -> Grouping:
+    """Return the page's state without clusters that a link names and that are not there."""
+    grouping = state.current(Grouping)
+    known = {cluster.number for cluster in drawn.found.clusters}
+    if known.issuperset(grouping.clusters):
+        return grouping
+    state.change(Grouping, clusters=tuple(one for one in grouping.clusters if one in known))
+    return state.current(Grouping)
+
+
+def _show_flow(index: Index, first: Drawn, second: Drawn) -> None:
+    change = flow_panel.change_between(first, second)
+    wanted = state.current(Grouping).flow
+    chosen = next((flow for flow in change.flows if (flow.first, flow.second) == wanted), None)
+    st.text(flows.sentence(change))
+    flow_panel.draw_flows(change, chosen)
+    if chosen is None:
+        return
+    places = {document.id: row for row, document in enumerate(first.found.material.documents)}
+    rows = np.array([places[id] for id in chosen.ids], dtype=np.int64)
+    with panels.headed(flows.flow_name(change, chosen), text.count(len(rows), "review")):
+        panels.download(first.found, rows, "flow")
+        st.button("Clear", on_click=panels.let_go, icon=":material/close:")
+    panels.draw_reviews(first.found, rows, resources.columns(index), flows.spell(*wanted))
+
+
+def _part_names(index: Index, ask: Ask) -> list[str]:
+    """Return what the parts looked closer at are called, where their clusterings are known."""
+    names = []
+    while ask.within:
+        part, ask = ask.within[-1], ask.parent
+        drawn = resources.clusterings().find(index, ask, mapped=False)
+        names.append(clusters.part_name(drawn.found, part) if drawn else "Part")
+    return names[::-1]
+
+
+main()

@@ -1,0 +1,153 @@
+"""Compare: one query under two instructions, side by side, with lines for what moved."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import streamlit as st
+
+from retriever.corpus.columns import Columns
+from retriever.services.comparing import RankChange, compare_ranks
+from retriever.services.searching import SearchRequest
+from retriever.services.workspace import Index
+from retriever.store.filters import parse_filter
+from retriever_app import filters, frame, resources, searches, state
+from retriever_app.components import instruction_box, no_index, show_problem, theme
+from retriever_app.jobs import Job
+from retriever_app.searches import Answer, Running
+from retriever_app.view_models import comparison, exports, search, text
+from retriever_app.view_models.comparison import CARD, MOST_HITS, STEP, Line, Pair
+
+EVERY = 0.4  # seconds between looks at searches that go on
+_RUNNING = "compare: running"
+_LINES = "compare-lines"
+# Where the columns stand one under the other there is nothing to draw lines between; the cards' marks say it all.
+_STYLE = f"<style>@media (max-width: 640px) {{ .stColumn:has(.st-key-{_LINES}) {{ display: none; }} }}</style>"
+
+
+def main() -> None:
+    """Draw the page."""
+    index = frame.chosen_index()
+    if index is None:
+        no_index()
+        return
+    pair = state.current(Pair)
+    suggestions = search.suggestions(resources.status(index).views)
+    where = filters.choose(resources.profile(index))
+    _ask(suggestions)
+    if not pair.q.strip():
+        st.text("Say what to look for, and under which two instructions: the page shows what the second one changes.")
+        return
+    job = _search(index, pair, where)
+    snapshot = job.snapshot()
+    if snapshot.error is not None:
+        show_problem(snapshot.error)
+    elif snapshot.progress is None:
+        st.text("The model takes unusually long to answer. Reload the page in a minute.")
+    else:
+        _show(index, job, snapshot.progress)
+
+
+def _ask(suggestions: Sequence[str]) -> None:
+    """Draw the query above the two instructions."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        st.text_input(
+            "Search for",
+            key=state.key(Pair, "q"),
+            placeholder="it stopped working after a few days",
+            max_chars=2000,
+            width="stretch",
+        )
+        st.number_input("Hits", 1, MOST_HITS, key=state.key(Pair, "k"), width=120)
+    sides = (("first", "First instruction"), ("second", "Second instruction"))
+    for column, (field, label) in zip(st.columns(2), sides, strict=True):
+        with column:
+            instruction_box(state.key(Pair, field), suggestions, label=label)
+
+
+def _search(index: Index, pair: Pair, where: str | None) -> Job:
+    """Return the session's searches for both sides; new ones where question or index have changed."""
+    condition = parse_filter(where) if where else None
+    requests = tuple(SearchRequest([pair.q], one, pair.k, condition, "hybrid") for one in (pair.first, pair.second))
+    running: Running | None = st.session_state.get(_RUNNING)
+    name = str(index.path)
+    if running is None or not running.answers(name, requests, resources.revision(index)):
+        if running is not None:
+            running.job.stop()
+        with st.spinner("Searching …", show_time=True):
+            running = Running(name, requests, searches.start_several(index, requests))
+        st.session_state[_RUNNING] = running
+    return running.job
+
+
+def _show(index: Index, job: Job, answers: Sequence[Answer]) -> None:
+    first, second = answers
+    change, columns = compare_ranks(first.result, second.result), resources.columns(index)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.text(comparison.sentence(change), width="stretch")
+        if change.moved:
+            st.download_button(
+                "Download",
+                lambda: exports.to_csv(comparison.rows(change)),
+                "comparison.csv",
+                "text/csv",
+                icon=":material/download:",
+                on_click="ignore",
+            )
+    if not (first.settled and second.settled):
+        _watch(job, answers)
+    if change.moved:
+        _sides(change, columns)
+
+
+@st.fragment(run_every=EVERY)
+def _watch(job: Job, shown: Sequence[Answer]) -> None:
+    """Draw the page again when a search has settled."""
+    snapshot = job.snapshot()
+    if snapshot.over or snapshot.progress != shown:
+        state.rerun()
+    st.progress(1.0, text="First answers, found without the instructions. The best candidates are being read …")
+
+
+def _sides(change: RankChange, columns: Columns) -> None:
+    """Draw both sides, and the lines between them."""
+    st.html(_STYLE)
+    left, middle, right = st.columns([6, 1.6, 6], gap=None)
+    with left:
+        _side(change, 0, columns)
+    with right:
+        _side(change, 1, columns)
+    with middle, st.container(key=_LINES):
+        _heading("")
+        st.vega_lite_chart(
+            spec=comparison.lines_chart(change, theme()),
+            alt="Lines from the places of the hits on the left to those on the right; the cards say the same.",
+            key="compare lines",
+        )
+
+
+def _side(change: RankChange, which: Literal[0, 1], columns: Columns) -> None:
+    instruction = change.results[which].instruction
+    _heading(text.plain(instruction) if instruction else "Without an instruction")
+    with st.container(gap=None):
+        for line in comparison.side(change, which, columns):
+            _card(line, which)
+
+
+def _heading(said: str) -> None:
+    with st.container(height=44, border=False):
+        st.markdown(f"**{said}**" if said else " ")
+
+
+def _card(line: Line, which: int) -> None:
+    """Draw a hit at its height; what does not fit is scrolled to."""
+    colour = {"up": "blue", "down": "orange", "same": "gray", None: "violet"}[line.way]
+    place = st.container(height=STEP, border=False, gap=None)
+    with place.container(height=CARD, border=True, gap="xsmall", key=f"hit {which} {line.rank}"):
+        mark = f":{colour}-badge[{text.plain(line.mark)}]"
+        st.markdown(f"**{line.rank}**  {mark}  {text.plain(line.head)}")
+        if line.words:
+            st.caption(text.plain(", ".join(line.words)))
+        st.text(line.body, width="stretch")
+
+
+main()

@@ -1,0 +1,210 @@
+import itertools
+import json
+
+import numpy as np
+import pytest
+from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
+
+from retriever.corpus.columns import Columns
+from retriever.services.cluster_map import map_places
+from retriever.services.comparing import compare_clusters, compare_ranks
+from retriever.services.workspace import Index
+from retriever_app.view_models import cluster_charts, clusters, comparison, flows
+from retriever_app.view_models.colours import LIGHT
+from retriever_app.view_models.comparison import CARD, STEP
+from retriever_app.view_models.grouping import Part
+
+COLUMNS = Columns(product="product", category="category", stars="stars", date="date")
+
+
+@pytest.fixture
+def index(make):
+    with Index(make(instructions=[PRODUCT, MOOD]), encoder=load_encoder()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def found(index):
+    return index.cluster(PRODUCT, k=3)
+
+
+def test_a_card_counts_stars_and_months_of_its_reviews(found):
+    kettle, lamp, toy = clusters.cards(found, COLUMNS)
+    assert (kettle.name, kettle.size) == ("1 kettle", "2 reviews · 33% · 3.0 ★")
+    assert kettle.tally.ratings == {5: 1, 4: 0, 3: 0, 2: 0, 1: 1}
+    months = [f"2024-{month:02}" for month in range(1, 7)]
+    assert list(kettle.tally.months) == list(lamp.tally.months) == months
+    assert [one for one, count in lamp.tally.months.items() if count] == ["2024-03", "2024-04"]
+    assert sum(toy.tally.months.values()) == 2
+    assert set(kettle.quotes) <= {"The kettle broke.", "I love this kettle."}
+    assert len(kettle.quotes) == 2
+
+
+def test_without_stars_and_dates_a_card_has_neither(found):
+    card = clusters.cards(found, Columns())[0]
+    assert (card.size, card.tally.ratings, card.tally.months) == ("2 reviews · 33%", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("stars", "scale"),
+    [([], []), ([None], []), ([1, 4.5], [5, 4, 3, 2, 1]), ([0, 3], [5, 4, 3, 2, 1, 0]), ([7, 10], [*range(10, 0, -1)])],
+)
+def test_the_scale_of_ratings(stars, scale):
+    assert clusters.scale_of(stars) == scale
+
+
+def test_months_leave_none_out_over_new_year():
+    assert clusters.months_of(["2024-02-10", None, "2023-11-30"]) == ["2023-11", "2023-12", "2024-01", "2024-02"]
+
+
+def test_who_chose_the_number_of_clusters_is_said(index, found):
+    assert clusters.headline(found) == "6 reviews in 3 clusters."
+    assert clusters.headline(index.cluster(PRODUCT)) == "6 reviews in 2 clusters, the number that sets them most apart."
+    alone = index.cluster(PRODUCT, ids=["r1"])
+    assert clusters.headline(alone) == "1 review in 1 cluster: they are too few, or too alike, for more."
+
+
+def test_points_carry_their_cluster_and_a_short_text(found):
+    places = map_places(found)
+    points = clusters.points(found, places)
+    assert {len(column) for column in points.values()} == {len(REVIEWS)}
+    assert points["name"] == ["1 kettle"] * 2 + ["2 lamp"] * 2 + ["3 toy"] * 2
+    assert points["review"][0] == "The kettle broke."
+    assert points["x"] == pytest.approx(places[:, 0].tolist(), abs=1e-4)
+
+
+def test_names_on_the_map_do_not_lie_on_each_other(found):
+    crowded = np.zeros((len(REVIEWS), 2), np.float32)
+    heights = sorted(name["y"] for name in clusters.names(found, crowded))
+    assert np.diff(heights).min() >= 0.1
+    apart = np.array([[-1, 0], [-1, 0], [0, 0], [0, 0], [1, 0], [1, 0]], np.float32)
+    assert [name["y"] for name in clusters.names(found, apart)] == [0, 0, 0]
+    assert max(abs(name["x"]) for name in clusters.names(found, apart)) < 0.7
+
+
+def test_rows_to_take_away_keep_fields_that_are_named_like_ours(make):
+    rows = [{**REVIEWS[0], "cluster": "b2b", "words": 3}, *REVIEWS[1:]]
+    with Index(make("other", rows), encoder=load_encoder()) as index:
+        row = clusters.rows(index.cluster(PRODUCT, k=1), [0])[0]
+    assert (row["cluster"], row["field cluster"], row["field words"]) == (1, "b2b", 3)
+    assert (row["id"], row["text"], row["stars"], row["words"]) == ("r1", "The kettle broke.", 1, "kettle")
+
+
+def test_parts_have_names(found):
+    assert clusters.part_name(found, Part(clusters=(0, 2))) == "1 kettle and 3 toy"
+    assert clusters.part_name(found, Part(box=(0, 1, 0, 1))) == "A box on the map"
+    assert clusters.part_name(found, Part(clusters=(1,), box=(0, 1, 0, 1))) == "A box on the map: 2 lamp"
+
+
+def test_reading_takes_as_long_as_it_took(index):
+    status = index.status()
+    run = next(run for run in status.runs if run["statistics"].get("embedded"))
+    run["statistics"] |= {"embedded": {"1": 10, "2": 10}, "seconds": 40}
+    assert clusters.expected_seconds(status, 100) == 200
+    status.runs.clear()
+    assert clusters.expected_seconds(status, 100) == 10
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(3, "half a minute"), (50, "1 minute"), (640, "11 minutes"), (9000, "2 hours")]
+)
+def test_durations_without_false_precision(seconds, said):
+    assert clusters.about(seconds) == said
+
+
+def test_the_map_begins_with_what_a_link_chose():
+    chart = cluster_charts.map_chart(9, 20, [], Part(clusters=(2,), box=(-500, 500, 0, 1000)), LIGHT)
+    pick, brush, _ = chart["layer"][0]["params"]
+    assert pick["value"] == [{"cluster": 2}]
+    assert brush["value"] == {"x": [-0.5, 0.5], "y": [0, 1]}
+    colour, shape = (chart["layer"][0]["encoding"][channel]["scale"]["range"] for channel in ("color", "shape"))
+    assert (colour[0], shape[0]) != (colour[7], shape[7])
+    assert colour[0] == colour[7]
+    bare = cluster_charts.map_chart(2, 20, [], Part(), LIGHT)
+    assert not any("value" in one for one in bare["layer"][0]["params"])
+
+
+def test_bars_say_shares():
+    bars = cluster_charts.stars_chart({5: 3, 4: 0, 1: 1}, "#000000", LIGHT)["data"]["values"]
+    assert [(one["stars"], one["said"]) for one in bars] == [("5 ★", "75%"), ("4 ★", "0%"), ("1 ★", "25%")]
+
+
+@pytest.fixture
+def change(index, found):
+    return compare_clusters(found, index.cluster(MOOD, k=2))
+
+
+def test_ribbons_are_as_thick_as_what_flows_and_fill_both_sides(change):
+    chart = flows.flow_chart(change, (), LIGHT)
+    corners = chart["layer"][0]["data"]["values"]
+    bars = chart["layer"][1]["data"]["values"]
+    for one in corners:
+        assert one["bottom"] - one["top"] == pytest.approx(one["reviews"] / len(REVIEWS), abs=1e-4)
+    for side, x in ((0, 0.0), (1, 1.0)):
+        ends = sorted((one["top"], one["bottom"]) for one in corners if one["x"] == x)
+        edges = sorted((one["top"], one["bottom"]) for one in bars if one["side"] == side)
+        assert sum(low - top for top, low in ends) == pytest.approx(1, abs=1e-3)
+        for top, low in ends:
+            assert any(begin - 1e-4 <= top and low <= end + 1e-4 for begin, end in edges)
+        assert all(before[1] <= after[0] + 1e-4 for before, after in itertools.pairwise(ends))
+    assert json.dumps(chart)
+
+
+def test_a_chosen_flow_stands_out(change):
+    flow = change.flows[0]
+    chart = flows.flow_chart(change, (flow.first, flow.second), LIGHT)
+    assert chart["layer"][0]["params"][0]["value"] == [{"flow": f"{flow.first},{flow.second}"}]
+    assert flows.read_flow(flows.spell(flow.first, flow.second)) == (flow.first, flow.second)
+    assert flows.table(change)[0]["reviews"] == len(flow.ids)
+    assert "→" in flows.flow_name(change, flow)
+
+
+def test_how_alike_two_groupings_are_is_said_in_words(change, found):
+    assert f"{change.moved} of 6 reviews are elsewhere" in flows.sentence(change)
+    assert "0 of 6 reviews" in flows.sentence(compare_clusters(found, found))
+    assert "nearly the same" in flows.sentence(compare_clusters(found, found))
+
+
+@pytest.fixture
+def compared(index):
+    return compare_ranks(
+        index.search("kettle", instruction=PRODUCT, k=3, mode="dense"),
+        index.search("hate love", instruction=MOOD, k=3, mode="dense"),
+    )
+
+
+def test_lines_lead_from_card_to_card(compared):
+    chart = comparison.lines_chart(compared, LIGHT)
+    ends = {}
+    for one in chart["layer"][0]["data"]["values"]:
+        ends.setdefault(one["id"], []).append((one["x"], one["y"]))
+    for moved in compared.moved:
+        drawn = dict(ends[moved.hit.document.id])
+        for x, rank in enumerate(moved.ranks):
+            if rank is not None:
+                assert drawn[x] == (rank - 1) * STEP + CARD / 2
+    stubs = {one["y"] for one in chart["layer"][1]["data"]["values"]}
+    alone = [moved for moved in compared.moved if None in moved.ranks]
+    assert len(chart["layer"][1]["data"]["values"]) == len(alone) > 0
+    assert stubs <= {rank * STEP + CARD / 2 for rank in range(3)}
+
+
+def test_cards_say_where_the_hit_is_on_the_other_side(compared):
+    left, right = (comparison.side(compared, which, COLUMNS) for which in (0, 1))
+    assert [line.rank for line in left] == [line.rank for line in right] == [1, 2, 3]
+    places = {line.id: line.rank for line in right}
+    for line in left:
+        if line.id not in places:
+            assert (line.mark, line.way) == ("only here", None)
+        else:
+            sign = {1: "▼", 0: "=", -1: "▲"}[(line.rank > places[line.id]) - (line.rank < places[line.id])]
+            assert line.mark == f"{sign} {places[line.id]} there"
+    assert {line.mark for line in left} != {"only here"}
+
+
+def test_what_was_compared_in_a_sentence_and_in_rows(compared):
+    both = [one for one in compared.moved if None not in one.ranks]
+    assert f"{len(both)} of 3 hits are on both sides" in comparison.sentence(compared)
+    rows = comparison.rows(compared)
+    assert [row["id"] for row in rows] == [one.hit.document.id for one in compared.moved]
+    assert rows[0]["rank under the first"] == compared.moved[0].ranks[0]
