@@ -1,6 +1,7 @@
 """What surrounds every page: the index it is about, and the pages there are."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import streamlit as st
 
@@ -36,3 +37,13 @@ def chosen_index() -> Index | None:
     """
     name = state.current(Chosen).index
     return resources.open_index(name) if name else None
+
+
+def chosen_path() -> Path | None:
+    """Return the folder of the index the pages are about, which may be damaged, or None before the first one.
+
+    Raises:
+        IndexNotFoundError: it is gone.
+    """
+    name = state.current(Chosen).index
+    return resources.place().find(name) if name else None

@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from retriever.services.diagnosing import Diagnosis
+from retriever.services.repairing import Repair
 from retriever.services.results import IndexStatus, ViewStatus
+from retriever.services.verifying import Remedy, Verification
 from retriever_app.view_models import text
 
 BASE = "Base view (no instruction)"
 _ANSWERS = 12
+_REMEDIES = {
+    Remedy.REPAIR: "It can be mended here.",
+    Remedy.INDEX: "Mend it here, then index these reviews again.",
+    Remedy.RESTORE: "Put back a copy, or index the reviews again under another name.",
+    Remedy.MODEL: "Put the model back, or index the reviews again under another name.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +93,18 @@ def evidence(found: Diagnosis) -> list[str]:
         f"said in other words, by {found.unrelated.regrouped:.0%} under an unrelated one.",
         f"What the model answers most often: {answers}." if answers else "This model answers in no words.",
     ]
+
+
+def verified(found: Verification) -> list[str]:
+    """Return what a check found, a sentence each."""
+    if found.whole:
+        return [f"All is whole: the database and {text.count(found.files, 'index file')}."]
+    return [f"Damaged: {one.artefact}: {one.problem}. {_REMEDIES[one.remedy]}" for one in found.findings]
+
+
+def repaired(done: Repair) -> list[str]:
+    """Return what a repair did, a sentence each."""
+    lines = [f"Made anew: {one}." for one in done.mended]
+    lines += [f"Lost: {one}. Index these reviews again." for one in done.lost]
+    lines += [f"Still damaged: {one}." for one in done.left]
+    return lines or ["Nothing was damaged."]

@@ -1,11 +1,15 @@
-"""Model and index: what is loaded, its views, and whether the model obeys an instruction."""
+"""Model and index: what is loaded, its views, whether the model obeys an instruction, and whether all is whole."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
-from retriever.services import diagnosing
+from retriever.services import diagnosing, repairing, verifying
 from retriever.services.workspace import Index
 from retriever_app import frame, resources, state
-from retriever_app.components import facts, instruction_box, no_index, show_problem
+from retriever_app.components import facts, instruction_box, no_index, show_problem, told
 from retriever_app.jobs import Job
 from retriever_app.view_models import model, search, text
 from retriever_app.view_models.model import Diagnosed
@@ -14,13 +18,23 @@ EVERY = 1.0
 
 
 def main() -> None:
-    """Draw the page."""
-    index = frame.chosen_index()
-    if index is None:
+    """Draw the page; a damaged index can still be checked and mended."""
+    st.title("Model and index")
+    path = frame.chosen_path()
+    if path is None:
         no_index()
         return
+    with told():
+        _describe()
+    st.subheader("Is it whole?")
+    _check(path)
+
+
+def _describe() -> None:
+    index = frame.chosen_index()
+    if index is None:
+        return
     status = resources.status(index)
-    st.title("Model and index")
     facts(model.index_facts(status))
     st.subheader("Model")
     facts(model.model_facts(status.encoder))
@@ -33,6 +47,38 @@ def main() -> None:
     )
     st.subheader("Does the model follow an instruction?")
     _diagnose(index, search.suggestions(status.views))
+
+
+def _check(path: Path) -> None:
+    """Draw the check of every file and row, and the repair of what it finds."""
+    jobs, checking, mending = resources.jobs(), f"verify {path}", f"repair {path}"
+    busy = any(job is not None and not job.snapshot().over for job in map(jobs.find, (checking, mending)))
+    if st.button("Check every file and row", disabled=busy, icon=":material/verified:"):
+        jobs.forget(mending)
+        jobs.start(checking, "The check", lambda job: verifying.verify(path))
+    checked, mended = jobs.find(checking), jobs.find(mending)
+    if mended is not None:
+        _outcome(mended, model.repaired)
+    elif checked is not None:
+        _outcome(checked, model.verified)
+        found = checked.snapshot().result
+        if found is not None and not found.whole:
+            st.button("Mend it", type="primary", on_click=lambda: _mend(mending, path))
+
+
+def _mend(name: str, path: Path) -> None:
+    resources.jobs().start(name, "The repair", lambda job: repairing.repair(path))
+
+
+def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:
+    snapshot = job.snapshot()
+    if not snapshot.over:
+        _watch(job, f"{job.title} is going on.")
+    elif snapshot.error is not None:
+        show_problem(snapshot.error)
+    else:
+        for sentence in told_as(snapshot.result):
+            st.text(sentence)
 
 
 def _diagnose(index: Index, suggestions: list[str]) -> None:
@@ -55,7 +101,7 @@ def _look(index: Index, instruction: str) -> diagnosing.Diagnosis:
 def _diagnosis(job: Job) -> None:
     snapshot = job.snapshot()
     if not snapshot.over:
-        _watch(job)
+        _watch(job, f"Reading {diagnosing.SAMPLE} reviews under ten instructions; this takes minutes.")
     elif snapshot.error is not None:
         show_problem(snapshot.error)
     else:
@@ -65,11 +111,11 @@ def _diagnosis(job: Job) -> None:
 
 
 @st.fragment(run_every=EVERY)
-def _watch(job: Job) -> None:
+def _watch(job: Job, what: str) -> None:
     snapshot = job.snapshot()
     if snapshot.over:
         st.rerun()
-    st.text(f"Reading {diagnosing.SAMPLE} reviews under ten instructions; this takes minutes. {snapshot.seconds:.0f} s")
+    st.text(f"{what} {text.seconds(snapshot.seconds)}")
 
 
 main()

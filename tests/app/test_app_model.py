@@ -66,3 +66,36 @@ def test_too_few_reviews_for_a_diagnosis(make, app):
     resources.jobs().find(name).wait(60)
     whole(session.run())
     assert "needs at least 8" in shown(session)
+
+
+def press(session, label):
+    next(one for one in session.button if one.label == label).click().run()
+    for job in resources.jobs().named("").values():
+        job.wait(60)
+    return whole(session.run())
+
+
+def test_a_whole_index_is_said_to_be_whole(make, app):
+    make()
+    assert "All is whole: the database and 1 index file" in shown(press(app("model"), "Check every file and row"))
+
+
+def test_damage_is_named_and_mended(make, app):
+    file = next(make().glob("views/*/*.faiss"))
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    session = press(app("model"), "Check every file and row")
+    assert file.name in shown(session)
+    assert "It can be mended here" in shown(session)
+    assert "Made anew" in shown(press(session, "Mend it"))
+    assert "All is whole" in shown(press(session, "Check every file and row"))
+
+
+def test_a_database_that_is_none_can_still_be_checked(make, app):
+    folder = make()
+    for file in folder.glob("corpus.sqlite3*"):
+        file.unlink()
+    (folder / "corpus.sqlite3").write_bytes(b"no database at all" * 100)
+    session = app("model")
+    assert "is damaged or no SQLite database" in shown(session)
+    session = press(session, "Check every file and row")
+    assert "Put back a copy" in shown(session) or "did not work" in shown(session)
