@@ -6,7 +6,6 @@ changed nothing but the new views, and the same command goes on from there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ from typing import Any
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
-from retriever.index.generations import remove_other_generations
 from retriever.services.encoding import describe, load_described
 from retriever.services.generations import IndexType, build_generation, needs_generation
 from retriever.services.index_status import ENCODER
 from retriever.services.indexing import Indexer, Progress
 from retriever.services.results import SCHEMA_VERSION
-from retriever.services.run_record import versions
+from retriever.services.run_record import recorded
+from retriever.services.view_upkeep import clear_dropped
 from retriever.services.workspace import DATABASE
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -116,9 +115,10 @@ def forget(path: Path) -> Reembedding:
         current = _encoder_of(store)
         dropped = [view.view_id for view in store.views.all() if not _belongs(view, current)]
         with store.transaction():
-            _drop(store, dropped)
+            for view_id in dropped:
+                store.views.drop(view_id)
             store.settings.remove(PREVIOUS)
-        _sweep(store, path)
+        clear_dropped(store, path)
     return Reembedding(str(current["name"]), dropped=dropped)
 
 
@@ -134,16 +134,12 @@ class _Change:
 
     def to(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> Reembedding:
         """Fill the views of an encoder, then make it the index's own."""
-        run_id = self._store.runs.start("reembed", versions())
-        try:
+        with recorded(self._store, "reembed") as run_id:
             self._fill(wanted, instructions)
             self._switch(wanted)
-        except BaseException as error:
-            self._store.runs.finish(run_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-            raise
-        self.report.instructions = list(instructions)
-        self._store.runs.finish(run_id, "finished", self.report.to_json())
-        _sweep(self._store, self._path)
+            self.report.instructions = list(instructions)
+            self._store.runs.progress(run_id, self.report.to_json())
+        clear_dropped(self._store, self._path)
         return self.report
 
     def _fill(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> None:
@@ -171,7 +167,8 @@ class _Change:
         with self._store.transaction():
             self._store.settings.set(ENCODER, dict(wanted))
             self._store.settings.set(PREVIOUS, dict(current))
-            _drop(self._store, dropped)
+            for view_id in dropped:
+                self._store.views.drop(view_id)
         self.report.encoder, self.report.previous = str(wanted["name"]), str(current["name"])
         self.report.dropped = dropped
 
@@ -195,21 +192,3 @@ def _belongs(view: View, description: Mapping[str, JSON]) -> bool:
 
 _DEFAULTS: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
 """What `view_key` puts where an encoder does not say."""
-
-
-def _drop(store: Store, view_ids: Sequence[int]) -> None:
-    for view_id in view_ids:
-        store.views.drop(view_id)
-    for generation in store.generations.obsolete():
-        if generation.view_id in view_ids:
-            store.generations.forget(generation.generation_id)
-
-
-def _sweep(store: Store, path: Path) -> None:
-    """Delete the FAISS files of views that are no more."""
-    known = {str(view.view_id) for view in store.views.all()}
-    for folder in (path / "views").glob("*"):
-        if folder.name.isdecimal() and folder.name not in known and not folder.is_symlink():
-            remove_other_generations(folder, ())
-            with suppress(OSError):  # something else lies in it, or could not be deleted
-                folder.rmdir()
