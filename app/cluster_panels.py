@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 import streamlit as st
 from numpy.typing import NDArray
 
@@ -44,7 +44,9 @@ def draw_map(drawn: Drawn, chosen: Part) -> None:
         st.session_state[_SEED] = (_place(found), seed, number)
 
     data = _points(drawn, drawn.number)
-    spec = cluster_charts.map_chart(len(drawn.found.clusters), len(data), _names(drawn, drawn.number), seed, theme())
+    spec = cluster_charts.map_chart(
+        len(drawn.found.clusters), data.num_rows, _names(drawn, drawn.number), seed, theme()
+    )
     st.vega_lite_chart(
         data,
         spec,
@@ -245,8 +247,8 @@ def _picked(event: Mapping[str, Any]) -> Part:
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)
-def _points(_drawn: Drawn, number: int) -> pd.DataFrame:
-    return pd.DataFrame(clusters.points(_drawn.found, _drawn.places))  # type: ignore[arg-type]
+def _points(_drawn: Drawn, number: int) -> pa.Table:
+    return pa.table(clusters.points(_drawn.found, _drawn.places))  # type: ignore[arg-type]
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)

@@ -50,6 +50,35 @@ SHOTS = (
         {"index": "reviews", "q": "it stopped working after a few days", "instruction": "What broke?"},
         "read under this instruction.",
     ),
+    Shot(
+        "compare",
+        "compare",
+        {
+            "index": "reviews",
+            "q": "it stopped working after a few days",
+            "first": "What kind of product is this review about?",
+            "second": "How does the customer feel about it?",
+        },
+        "on both sides",
+    ),
+    Shot(
+        "clusters",
+        "clusters",
+        {"index": "reviews", "instruction": "What kind of product is this review about?", "groups": "8"},
+        "8 clusters",
+    ),
+    Shot(
+        "flows",
+        "clusters",
+        {
+            "index": "reviews",
+            "show": "flow",
+            "groups": "8",
+            "instruction": "What kind of product is this review about?",
+            "beside": "How does the customer feel about it?",
+        },
+        "under the second instruction",
+    ),
     Shot("model", "model", {"index": "reviews"}, "Views"),
 )
 

@@ -17,7 +17,7 @@ ONLY = "only here"
 STEP, CARD = 160, 148
 """Pixels from one card's top to the next one's, and a card's height: the lines are drawn to them."""
 
-_TIP, _HEAD = 140, 48  # characters
+_TIP, _PRODUCT = 140, 30  # characters
 _WORDS = 3
 Way = Literal["up", "down", "same"]
 
@@ -49,7 +49,8 @@ class Line:
     Attributes:
         id: its document's.
         rank: its place, from 1.
-        head: stars, product and the like.
+        stars: its rating, as stars.
+        product: what it is about, or its category.
         body: the review.
         words: what the model answered on this side.
         mark: where it is on the other side, as a badge.
@@ -58,7 +59,8 @@ class Line:
 
     id: str
     rank: int
-    head: str
+    stars: str
+    product: str
     body: str
     words: Sequence[str]
     mark: str
@@ -77,8 +79,8 @@ def sentence(change: RankChange) -> str:
     return f"{len(both)} of {text.count(longest, 'hit')} are on both sides, {still} of them in the same place."
 
 
-def side(change: RankChange, which: Literal[0, 1], columns: Columns) -> list[Line]:
-    """Return the hits of one side, best first."""
+def side(change: RankChange, which: int, columns: Columns) -> list[Line]:
+    """Return the hits of one side, 0 for the left and 1 for the right, best first."""
     found = [(one.ranks[which], one) for one in change.moved]
     ranked = sorted(((rank, one) for rank, one in found if rank is not None), key=lambda pair: pair[0])
     return [_line(rank, one, which, columns) for rank, one in ranked]
@@ -148,21 +150,14 @@ def rows(change: RankChange) -> list[dict[str, object]]:
     ]
 
 
-def _line(rank: int, moved: Moved, which: Literal[0, 1], columns: Columns) -> Line:
+def _line(rank: int, moved: Moved, which: int, columns: Columns) -> Line:
     other = moved.ranks[1 - which]
     shown = card(moved.hit.document, replace(columns, date=""))
+    product = short(shown.product or shown.about, _PRODUCT)
     way = _way(other, rank)
     marks = {"up": "▲", "down": "▼", "same": "="}
     mark = ONLY if way is None else f"{marks[way]} {other} there"
-    return Line(
-        shown.id,
-        rank,
-        short(" · ".join(filter(None, [shown.stars, shown.product, shown.about])), _HEAD),
-        shown.body,
-        moved.words[which][:_WORDS],
-        mark,
-        way,
-    )
+    return Line(shown.id, rank, shown.stars, product, shown.body, moved.words[which][:_WORDS], mark, way)
 
 
 def _way(before: int | None, after: int | None) -> Way | None:

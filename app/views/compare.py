@@ -1,7 +1,6 @@
 """Compare: one query under two instructions, side by side, with lines for what moved."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import streamlit as st
 
@@ -19,9 +18,7 @@ from retriever_app.view_models.comparison import CARD, MOST_HITS, STEP, Line, Pa
 
 EVERY = 0.4  # seconds between looks at searches that go on
 _RUNNING = "compare: running"
-_LINES = "compare-lines"
-# Where the columns stand one under the other there is nothing to draw lines between; the cards' marks say it all.
-_STYLE = f"<style>@media (max-width: 640px) {{ .stColumn:has(.st-key-{_LINES}) {{ display: none; }} }}</style>"
+_LINES = "compare-lines"  # style.css leaves them out where the columns stand one under the other
 
 
 def main() -> None:
@@ -110,12 +107,10 @@ def _watch(job: Job, shown: Sequence[Answer]) -> None:
 
 def _sides(change: RankChange, columns: Columns) -> None:
     """Draw both sides, and the lines between them."""
-    st.html(_STYLE)
     left, middle, right = st.columns([6, 1.6, 6], gap=None)
-    with left:
-        _side(change, 0, columns)
-    with right:
-        _side(change, 1, columns)
+    for column, which in ((left, 0), (right, 1)):
+        with column:
+            _side(change, which, columns)
     with middle, st.container(key=_LINES):
         _heading("")
         st.vega_lite_chart(
@@ -125,7 +120,7 @@ def _sides(change: RankChange, columns: Columns) -> None:
         )
 
 
-def _side(change: RankChange, which: Literal[0, 1], columns: Columns) -> None:
+def _side(change: RankChange, which: int, columns: Columns) -> None:
     instruction = change.results[which].instruction
     _heading(text.plain(instruction) if instruction else "Without an instruction")
     with st.container(gap=None):
@@ -144,7 +139,8 @@ def _card(line: Line, which: int) -> None:
     place = st.container(height=STEP, border=False, gap=None)
     with place.container(height=CARD, border=True, gap="xsmall", key=f"hit {which} {line.rank}"):
         mark = f":{colour}-badge[{text.plain(line.mark)}]"
-        st.markdown(f"**{line.rank}**  {mark}  {text.plain(line.head)}")
+        head = [f"**{line.rank}**", line.stars, f"**{text.plain(line.product)}**" if line.product else "", mark]
+        st.markdown("&ensp;".join(filter(None, head)))
         if line.words:
             st.caption(text.plain(", ".join(line.words)))
         st.text(line.body, width="stretch")

@@ -117,7 +117,7 @@ def _show(index: Index, job: Job, answer: Answer, suggestions: list[str]) -> Non
 def _watch(job: Job) -> None:
     """Draw the page again once the search has settled."""
     if job.snapshot().over:
-        st.rerun()
+        state.rerun()
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Where things live outside an index, and how a folder is put in place whole or not at all."""
 
+import errno
 import os
 import re
 import shutil
@@ -74,6 +75,8 @@ def make_folder(folder: Path) -> None:
     """Make a folder and those above it, as far as they are missing, so that they survive a power loss."""
     missing = []
     while not folder.is_dir():
+        if folder.exists():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
         missing.append(folder)
         folder = folder.parent
     for one in reversed(missing):

@@ -272,7 +272,10 @@ def test_a_document_that_is_not_there_is_named(indexed):
     assert indexed("delete", "zz", "--json").failed_with(1, "No document has one of these ids; the first is 'zz'.")
 
 
-def test_an_interrupt_ends_with_130_and_the_next_run_goes_on(run, write, monkeypatch):
+def test_an_interrupt_ends_with_130_and_the_next_run_goes_on(run, write, monkeypatch, request):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+
     class Interrupted(KeywordEncoder):
         def encode(self, texts, **options):
             signal.raise_signal(signal.SIGINT)

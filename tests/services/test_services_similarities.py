@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from services_fakes import ALL_WORDS, MOOD, FakeEncoder
 
+from retriever.core.errors import IndexDamagedError
 from retriever.core.similarity import pair_quantiles, percentile
 from retriever.core.types import Document
 from retriever.services import similarities
@@ -96,11 +97,13 @@ def test_a_distribution_goes_with_its_view(full):
     assert stored(full) == []
 
 
-def test_a_distribution_of_another_length_is_made_anew(full):
-    before = full.search("love", instruction=MOOD).hits
+def test_a_changed_distribution_is_damage_and_not_a_percentile(full):
+    full.search("love", instruction=MOOD)
     with sqlite3.connect(full.path / DATABASE) as raw:
         raw.execute("UPDATE similarities SET quantiles = x'00'")
     raw.close()
-    with Index(full.path, encoder=FakeEncoder()) as again:
-        assert again.search("love", instruction=MOOD).hits == before
-    assert full.store.similarities.get(2) is not None
+    with (
+        Index(full.path, encoder=FakeEncoder()) as again,
+        pytest.raises(IndexDamagedError, match="similarity 2 is not what was stored"),
+    ):
+        again.search("love", instruction=MOOD)
