@@ -66,8 +66,8 @@ train: setup
 	$(call piece,default,rows,default,instemb:smollm2-135m)
 	$(call piece,default-2,rows-2,further,build/default)
 	$(BIN)/python recipes/ship.py default build/default build/default-2
-	$(call piece,gircse,rows-2,gircse,build/default-2)
-	$(BIN)/python recipes/ship.py gircse build/default build/default-2 build/gircse
+	$(call piece,gircse,rows-2,gircse,pretrained:default)
+	$(BIN)/python recipes/ship.py gircse build/gircse
 
 clean:
 	rm -rf .venv build dist *.egg-info

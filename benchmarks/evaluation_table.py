@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from common import machine
+from shared_poolings import SharedPasses
 
 from retriever import load_encoder
+from retriever.core.paths import cache_dir
 from retriever.core.protocols import Encoder
+from retriever.encoders.inbedder import InBedderEncoder
 from retriever.evaluation.suites import SUITES
+from retriever.services.embedding_store import FILE, EmbeddingCache
 from retriever.services.evaluating import evaluate
 from retriever.services.evaluation_requests import EvaluationRequest
 from retriever.services.evaluation_results import write_json
@@ -160,6 +164,8 @@ def load(row: Row, device: str) -> Encoder | None:
     if not row.spec:
         return None
     encoder = load_encoder(row.spec, device=device, **row.options)
+    if isinstance(encoder, InBedderEncoder) and encoder.reads_on:
+        return SharedPasses(encoder, EmbeddingCache(cache_dir() / "evaluation" / FILE))
     return encoder if row.instructed else WithoutInstruction(encoder)
 
 

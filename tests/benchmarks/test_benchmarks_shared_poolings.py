@@ -1,0 +1,28 @@
+import pytest
+from shared_poolings import POOLINGS, SharedPasses
+
+from retriever.core.fingerprint import content_hash
+from retriever.encoders.base import EncoderOptions
+from retriever.encoders.inbedder import InBedderEncoder
+from retriever.services.embedding_store import EmbeddingCache
+from retriever.services.encoding import view_key
+
+TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "the toy broke"]
+INSTRUCTIONS = ["what kind of product", ""]
+
+
+def test_one_pass_gives_every_pooling_what_its_own_pass_would(backbone, tmp_path):
+    encoder = InBedderEncoder(backbone("llama"), EncoderOptions(pooling="last-gen"))
+    with EmbeddingCache(tmp_path / "cache.sqlite3") as cache:
+        own = SharedPasses(encoder, cache).encode_many(TEXTS, INSTRUCTIONS)
+        for pooling in POOLINGS:
+            alone = encoder.reconfigured(pooling=pooling)
+            for instruction, expected, shared in zip(
+                INSTRUCTIONS, alone.encode_many(TEXTS, INSTRUCTIONS), own, strict=True
+            ):
+                kept = cache.get(view_key(alone, instruction), [content_hash(text) for text in TEXTS])
+                assert len(kept) == len(set(TEXTS))
+                for text, vector, row in zip(TEXTS, expected, shared, strict=True):
+                    assert kept[content_hash(text)] == pytest.approx(vector, abs=1e-5)
+                    if pooling == "last-gen":
+                        assert row == pytest.approx(vector, abs=1e-5)
