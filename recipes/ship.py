@@ -132,8 +132,8 @@ def data(pieces: Sequence[Piece]) -> list[str]:
 
 
 def recipe(pieces: Sequence[Piece]) -> list[str]:
-    """Return what every piece was told, and how long it took."""
-    lines = []
+    """Return what it started from, what every piece was told, and how long it took."""
+    lines = [f"Trained from `{pieces[0].report['base']['name']}`, each piece going on from the one before.", ""]
     for number, piece in enumerate(pieces, start=1):
         done, minutes = piece.report["steps"]["done"], piece.report["steps"]["seconds"] / 60
         lines += [f"Piece {number}, {piece.report['method']}: {done} steps in {minutes:.0f} minutes.", ""]

@@ -9,6 +9,7 @@ from retriever.encoders.sources import check_manifest, write_manifest
 SCORE = {"value": 61.25, "low": 55.5, "high": 0.5}
 REPORT = {
     "method": "instemb",
+    "base": {"name": "instemb:smollm2-135m"},
     "config": {"adapter": {"rank": 7}},
     "data": {"files": [{"name": "build/rows/reviews.jsonl", "rows": 31}, {"name": "sentences.jsonl", "rows": 5}]},
     "scores": [{"task": "general", "metric": "mean", "items": 9, "before": SCORE, "after": {**SCORE, "value": 70.5}}],
@@ -34,7 +35,7 @@ def earlier(tmp_path):
     folder = tmp_path / "earlier"
     folder.mkdir()
     files = [{"name": "build/rows/reviews.jsonl", "rows": 77}]
-    report = {**REPORT, "data": {"files": files}, "steps": {"done": 5, "seconds": 60}}
+    report = {**REPORT, "base": {"name": "pretrained:first"}, "data": {"files": files}, "steps": {"done": 5, "seconds": 60}}
     (folder / "finetune.json").write_text(json.dumps(report))
     (folder / "finetune.toml").write_text("settings of the first piece\n")
     (folder / "adapter_model.safetensors").write_text("weights of the first piece\n")
@@ -81,6 +82,7 @@ def test_the_card_tells_of_every_piece_and_the_last_ships(monkeypatch, tmp_path,
     card = (target / "README.md").read_text()
     assert "| reviews_dmaste.jsonl | 77 | 31 | MIT (NJUNLP/DMASTE) |" in card
     assert "| qa_qamr.jsonl | 0 | 5 | MIT (uwnlp/qamr) |" in card
+    assert "Trained from `pretrained:first`, each piece" in card
     assert card.index("Piece 1, instemb: 5 steps in 1 minutes.") < card.index("settings of the first piece")
     assert card.index("settings of the first piece") < card.index("Piece 2, instemb: 12 steps in 2 minutes.")
     assert (target / "adapter_model.safetensors").read_text() == "content of adapter_model.safetensors\n"
