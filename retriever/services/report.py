@@ -138,8 +138,7 @@ def interval(score: Score) -> str:
 def draw(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> None:
     """Write an SVG with a bar a headline score, whiskers for the intervals, and two encoders side by side.
 
-    A suite has a panel; one more where some of its scores run to 1 and others to 100. The same scores give the same
-    bytes.
+    A suite has a panel. The same scores give the same bytes.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -167,12 +166,12 @@ def _panels(ours: Sequence[Evaluation], theirs: Sequence[Evaluation]) -> Mapping
     panels: dict[str, _Rows] = {}
     for place, evaluation in enumerate(ours):
         others = {(one.task, one.metric): one for one in theirs[place].scores} if theirs else {}
+        to_one = all(abs(one.value) <= 1 for one in [*evaluation.scores, *others.values()])
+        title = f"{evaluation.suite} (0 to 1)" if to_one else evaluation.suite
         for score in evaluation.scores:
             if not score.headline or (theirs and (score.task, score.metric) not in others):
                 continue
             both = [score, *([others[score.task, score.metric]] if theirs else [])]
-            to_one = all(max(abs(one.low), abs(one.high), abs(one.value)) <= 1 for one in both)
-            title = f"{evaluation.suite} (0 to 1)" if to_one else evaluation.suite
             panels.setdefault(title, []).append((_label(score), both))
     if not panels:
         raise UsageError("There is no headline score to draw.", hint="Leave out --report, or --task.")
@@ -201,7 +200,8 @@ def _draw_panel(axis: Any, title: str, rows: _Rows) -> None:  # noqa: ANN401 - m
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_title(title, loc="left", fontweight="bold")
     axis.axvline(0, color="#333333", linewidth=0.8, zorder=3)
-    axis.margins(x=0.12)
+    ends = [end for _, both in rows for one in both for end in (one.low, one.high, one.value)]
+    axis.set_xlim(1.12 * min(0, *ends), 1.12 * max(0, *ends) or 1)
     axis.grid(axis="x", color="#DDDDDD", linewidth=0.6, zorder=0)
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
@@ -232,7 +232,7 @@ def _facts(ours: Evaluation, theirs: Evaluation | None) -> list[str]:
         f"- command: `{ours.command or 'not recorded'}`",
         f"- date: {ours.date}",
         f"- machine: {on}",
-        f"- versions: {', '.join(f'{name} {version}' for name, version in ours.versions.items())}",
+        f"- versions: {', '.join(f'{name} {ours.versions[name]}' for name in ours.versions if name != 'command')}",
         f"- seed {ours.seed}; limit {ours.limit or 'none'}",
     ]
 

@@ -94,16 +94,26 @@ def test_the_picture_is_the_same_every_time_and_holds_every_headline(tmp_path, t
     assert colours == [True, bool(theirs)]
 
 
-def test_scores_to_1_and_to_100_do_not_share_a_panel():
+def test_a_suite_that_runs_to_1_says_so_and_a_score_of_zero_does_not_change_the_scale():
     from retriever.services.report import _panels
 
-    panels = _panels([OURS, replace(OURS, suite="other")], [])
+    nothing = mean_score("triplets", "lowest", HITS * 0, seed=0, scale=100, headline=True)
+    shares = replace(OURS, suite="robustness", scores=[OURS.scores[1]])
+    panels = _panels([replace(OURS, scores=[OURS.scores[0], nothing]), shares], [])
     assert {title: [label for label, _ in rows] for title, rows in panels.items()} == {
-        "awareness": ["triplets: success"],
-        "awareness (0 to 1)": ["wordings: Delta_ci"],
-        "other": ["triplets: success"],
-        "other (0 to 1)": ["wordings: Delta_ci"],
+        "awareness": ["triplets: success", "triplets: lowest"],
+        "robustness (0 to 1)": ["wordings: Delta_ci"],
     }
+
+
+def test_bars_of_nothing_start_at_the_left(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    limits = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: limits.extend(one.get_xlim() for one in self.axes))
+    nothing = mean_score("triplets", "success", HITS * 0, seed=0, scale=100, headline=True)
+    write_report(tmp_path / "report.md", [replace(OURS, scores=[nothing])])
+    assert limits == [(0, 1)]
 
 
 def test_a_report_that_cannot_be_written_is_refused(tmp_path):
