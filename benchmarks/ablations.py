@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from common import write
+from common import headline_scores, write
 
 from retriever import load_encoder
-from retriever.services.evaluating import evaluate
-from retriever.services.evaluation_requests import EvaluationRequest
 from retriever.services.finetuning import FinetuneRequest, finetune
 from retriever.training.config import read_config
 from retriever.training.methods import Method
@@ -78,7 +76,12 @@ def main() -> None:
         folder = MODELS / "".join(letter if letter.isalnum() else "-" for letter in variant.name)
         if not folder.exists():
             train(variant, sorted(options.rows.glob("*.jsonl")), folder)
-        found.append({"name": variant.name, "scores": scores(folder, options.data, options.limit)})
+        found.append(
+            {
+                "name": variant.name,
+                "scores": headline_scores(load_encoder(str(folder)), options.data, SUITES, limit=options.limit),
+            }
+        )
         write("ablations", options, {"variants": found})
 
 
@@ -97,18 +100,6 @@ def train(variant: Variant, files: Sequence[Path], folder: Path) -> None:
         base = f"{'inbedder' if variant.method is Method.INBEDDER else 'instemb'}:smollm2-135m"
         request = FinetuneRequest(list(map(str, files)), folder, config=settings, base=base, resume=True, promote=False)
         finetune(request, on_progress=lambda _, at: print(at.step, at.losses, file=sys.stderr, flush=True))
-
-
-def scores(folder: Path, data: Path, limit: int) -> dict[str, Any]:
-    """Return the headline scores of every suite with their intervals, and each suite's mean."""
-    encoder = load_encoder(str(folder))
-    found: dict[str, Any] = {}
-    for suite in SUITES:
-        run = evaluate(EvaluationRequest(suite, data, limit=limit), encoder).to_json()
-        headline = [score for score in run["scores"] if score["headline"]]
-        parts = {f"{one['task']}: {one['metric']}": [one["value"], one["low"], one["high"]] for one in headline}
-        found[suite] = {"mean": run["mean"], **parts}
-    return found
 
 
 if __name__ == "__main__":

@@ -10,9 +10,13 @@ import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from retriever.core.protocols import Encoder
+from retriever.services.evaluating import evaluate
+from retriever.services.evaluation_requests import EvaluationRequest
 
 PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-gpu", "faiss-cpu", "numpy")
 
@@ -53,6 +57,17 @@ def machine() -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": git.stdout.strip() or None,
     }
+
+
+def headline_scores(encoder: Encoder, data: Path, suites: Sequence[str], *, limit: int) -> dict[str, Any]:
+    """Return every suite's mean and its headline scores: value and both ends of the interval."""
+    found: dict[str, Any] = {}
+    for suite in suites:
+        run = evaluate(EvaluationRequest(suite, data, limit=limit), encoder).to_json()
+        headline = [score for score in run["scores"] if score["headline"]]
+        parts = {f"{one['task']}: {one['metric']}": [one["value"], one["low"], one["high"]] for one in headline}
+        found[suite] = {"mean": run["mean"], **parts}
+    return found
 
 
 def read_texts(corpus: Path, limit: int) -> list[str]:

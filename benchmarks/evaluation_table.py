@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from common import machine
-from shared_poolings import SharedPasses
+from shared_passes import SharedPasses
 
 from retriever import load_encoder
 from retriever.core.paths import cache_dir
@@ -165,7 +165,7 @@ def load(row: Row, device: str) -> Encoder | None:
         return None
     encoder = load_encoder(row.spec, device=device, **row.options)
     if isinstance(encoder, InBedderEncoder) and encoder.reads_on:
-        return SharedPasses(encoder, EmbeddingCache(cache_dir() / "evaluation" / FILE))
+        return SharedPasses.poolings(encoder, EmbeddingCache(cache_dir() / "evaluation" / FILE))
     return encoder if row.instructed else WithoutInstruction(encoder)
 
 

@@ -55,17 +55,19 @@ class GircseEncoder(PromptEncoder):
 
     def encode_steps(self, texts: Sequence[str], *, instruction: str = "") -> list[Embeddings]:
         """Return z_1..z_K from one run, each (n, dim) and normalised."""
-        every = _EveryStep(self.backbone, self.options).encode(texts, instruction=instruction)
+        every = EveryStep(self.backbone, self.options).encode(texts, instruction=instruction)
         steps = every.reshape(len(texts), cast("int", self.steps), self.dim)
         return [normalise(steps[:, k]) for k in range(steps.shape[1])]
 
 
-class _EveryStep(GircseEncoder):
+class EveryStep(GircseEncoder):
     """The same run with z_1..z_K side by side as one vector (B, K d)."""
 
     @property
     def dim(self) -> int:
+        """Length of all K vectors together."""
         return self.backbone.dim * cast("int", self.steps)
 
     def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+        """Run K soft-token steps and keep every z_k; there are no words."""
         return Reading(torch.cat([pooled for pooled, _ in self.walk(prompted)], dim=1))

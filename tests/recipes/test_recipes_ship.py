@@ -35,7 +35,12 @@ def earlier(tmp_path):
     folder = tmp_path / "earlier"
     folder.mkdir()
     files = [{"name": "build/rows/reviews.jsonl", "rows": 77}]
-    report = {**REPORT, "base": {"name": "pretrained:first"}, "data": {"files": files}, "steps": {"done": 5, "seconds": 60}}
+    report = {
+        **REPORT,
+        "base": {"name": "pretrained:first"},
+        "data": {"files": files},
+        "steps": {"done": 5, "seconds": 60},
+    }
     (folder / "finetune.json").write_text(json.dumps(report))
     (folder / "finetune.toml").write_text("settings of the first piece\n")
     (folder / "adapter_model.safetensors").write_text("weights of the first piece\n")

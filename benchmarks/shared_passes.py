@@ -1,17 +1,20 @@
-"""InBedder's poolings of one pass: an evaluation of one of them leaves the embeddings of the others in the cache.
+"""Several encoders from one pass: an evaluation of one of them leaves the embeddings of the others in the cache.
 
-Generating costs several prefills, and every pooling but ``re-enc`` is made of the same hidden states.
+InBedder's poolings but ``re-enc`` are made of the same hidden states, and GIRCSE with K steps is on its way through
+every smaller K.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
-import numpy as np
 import torch
 
 from retriever.core.fingerprint import content_hash
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
+from retriever.encoders.base import PromptEncoder
+from retriever.encoders.gircse import EveryStep, GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder, generate
 from retriever.encoders.pooling import masked_mean
 from retriever.encoders.reading import Prompted, Reading
@@ -47,18 +50,34 @@ class Stacked(InBedderEncoder):
 
 
 class SharedPasses(WordlessEncoder):
-    """An InBedder encoder whose passes also fill a cache for its other poolings.
+    """An encoder whose passes also fill a cache for others that the same pass makes.
 
     Args:
-        encoder: one of the poolings; the words and everything else are its own.
-        cache: where the embeddings of the other poolings go.
+        encoder: the one that is asked.
+        cache: where the embeddings of the others go.
+        stacked: makes all of them side by side.
+        parts: which of them stands at which place of a stacked vector.
     """
 
-    def __init__(self, encoder: InBedderEncoder, cache: EmbeddingCache) -> None:
+    def __init__(
+        self, encoder: PromptEncoder, cache: EmbeddingCache, stacked: PromptEncoder, parts: Mapping[int, PromptEncoder]
+    ) -> None:
         super().__init__(encoder)
         self._cache = cache
-        self._each = {name: encoder.reconfigured(pooling=name, steps=None) for name in POOLINGS}
-        self._stacked = Stacked(encoder.backbone, replace(encoder.options, pooling="avg-all"))
+        self._stacked = stacked
+        self._parts = parts
+
+    @classmethod
+    def poolings(cls, encoder: InBedderEncoder, cache: EmbeddingCache) -> Self:
+        """Return an InBedder encoder that shares its passes with the other `POOLINGS`."""
+        parts = {place: encoder.reconfigured(pooling=name) for place, name in enumerate(POOLINGS)}
+        return cls(encoder, cache, Stacked(encoder.backbone, replace(encoder.options, pooling="avg-all")), parts)
+
+    @classmethod
+    def steps(cls, encoder: GircseEncoder, cache: EmbeddingCache, smaller: Sequence[int]) -> Self:
+        """Return a GIRCSE encoder that shares its passes with itself at fewer steps."""
+        parts = {steps - 1: encoder.reconfigured(steps=steps) for steps in smaller}
+        return cls(encoder, cache, EveryStep(encoder.backbone, encoder.options), parts)
 
     def encode_many(
         self,
@@ -68,14 +87,13 @@ class SharedPasses(WordlessEncoder):
         batch_size: int | None = None,
         show_progress: bool = False,
     ) -> list[Embeddings]:
-        """Return one (n, dim) array per instruction, in this encoder's pooling; keep the other poolings'."""
+        """Return this encoder's (n, dim) array per instruction; keep those of the others."""
         digests = [content_hash(text) for text in texts]
         stacked = self._stacked.encode_many(texts, instructions, batch_size=batch_size, show_progress=show_progress)
         wanted = []
         for instruction, rows in zip(instructions, stacked, strict=True):
-            parts = dict(zip(POOLINGS, np.split(rows, len(POOLINGS), axis=1), strict=True))
-            vectors = {name: normalise(part) for name, part in parts.items()}
-            keys = {name: view_key(encoder, instruction) for name, encoder in self._each.items()}
-            self._cache.put({keys[name]: dict(zip(digests, vectors[name], strict=True)) for name in POOLINGS})
-            wanted.append(vectors[self.pooling])
+            cut = rows.reshape(len(texts), -1, self.dim)  # (n, encoders, dim)
+            vectors = {view_key(one, instruction): normalise(cut[:, place]) for place, one in self._parts.items()}
+            self._cache.put({key: dict(zip(digests, each, strict=True)) for key, each in vectors.items()})
+            wanted.append(vectors[view_key(self._encoder, instruction)])
         return wanted
