@@ -10,12 +10,18 @@ os.environ["RETRIEVER_CONFIG"] = f"{os.devnull}/retriever"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
+from hypothesis import settings
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+
+# HYPOTHESIS_PROFILE=nightly asks fifty times as many examples of every test with Hypothesis.
+settings.register_profile("nightly", max_examples=5000, deadline=None, print_blob=True)
+if profile := os.environ.get("HYPOTHESIS_PROFILE"):
+    settings.load_profile(profile)
 
 
 @pytest.fixture(scope="session")
