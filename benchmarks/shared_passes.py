@@ -14,7 +14,7 @@ from retriever.core.fingerprint import content_hash
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.gircse import EveryStep, GircseEncoder
+from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder, generate
 from retriever.encoders.pooling import masked_mean
 from retriever.encoders.reading import Prompted, Reading
@@ -47,6 +47,19 @@ class Stacked(InBedderEncoder):
             "avg-all": masked_mean(states, mask),
         }
         return Reading(torch.cat([torch.nn.functional.normalize(pooled[name]) for name in POOLINGS], dim=1))
+
+
+class EveryStep(GircseEncoder):
+    """The vectors after each of K steps side by side: K times the model's dimension."""
+
+    @property
+    def dim(self) -> int:
+        """Length of all of them together."""
+        return super().dim * (self.steps or 0)
+
+    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+        """Run K soft-token steps and keep every z_k; there are no words."""
+        return Reading(torch.cat([pooled for pooled, _ in self.walk(prompted)], dim=1))
 
 
 class SharedPasses(WordlessEncoder):

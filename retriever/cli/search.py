@@ -11,6 +11,7 @@ from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, Json
 from retriever.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from retriever.services.query_steps import Steps
     from retriever.services.results import SearchResult
 
 SNIPPET = 220
@@ -27,7 +28,10 @@ def search(  # noqa: PLR0913 - one parameter per option
     mode: Annotated[
         Literal["auto", "dense", "lexical", "hybrid"], typer.Option(help="By vectors, by words, or both.")
     ] = "auto",
-    steps: Annotated[int | None, typer.Option(help="K soft tokens for the query (GIRCSE encoders).")] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(help="K soft tokens for the query, or auto: more where its first hits are close (GIRCSE)."),
+    ] = None,
     like: Annotated[str | None, typer.Option(help="Find what resembles the document of this id.")] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -47,11 +51,12 @@ def search(  # noqa: PLR0913 - one parameter per option
     if several and not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
     condition = parse_filter(where) if where else None
+    asked = step_count(steps)
     with Index(index, device=device) as opened:
         if like is not None:
-            answers = iter([[opened.search_like(like, instruction=instruction, k=k, where=where)]])
+            answers = iter([[opened.search_like(like, instruction=instruction, k=k, where=where, steps=asked)]])
         else:
-            answers = opened.search_progressively(SearchRequest(queries, instruction, k, condition, mode, steps))
+            answers = opened.search_progressively(SearchRequest(queries, instruction, k, condition, mode, asked))
         last: list[SearchResult] = []
         for results in answers:
             if last and not json and sys.stdout.isatty():
@@ -67,6 +72,18 @@ def search(  # noqa: PLR0913 - one parameter per option
         _render(last)
 
 
+def step_count(steps: str | None) -> "Steps":
+    """Return the K an option names, ``auto``, or None for the encoder's own."""
+    if steps is None:
+        return None
+    if steps == "auto":
+        return "auto"
+    try:
+        return int(steps)
+    except ValueError:
+        raise UsageError(f"--steps is {steps!r}.", hint="Give a number from 1, or auto.") from None
+
+
 def _render(results: list["SearchResult"]) -> None:
     for one in results:
         if len(results) > 1:
@@ -78,7 +95,8 @@ def _render(results: list["SearchResult"]) -> None:
             output.result(f"            {_snippet(hit.document.text)}")
         if not one.hits:
             output.result("Nothing found.")
-        output.say(f"{one.mode} search, {one.path} view, {one.took_ms:.0f} ms")
+        steps = "" if one.steps is None else f", K = {one.steps}"
+        output.say(f"{one.mode} search, {one.path} view{steps}, {one.took_ms:.0f} ms")
 
 
 def _percentile(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,19 +56,26 @@ class GircseEncoder(PromptEncoder):
 
     def encode_steps(self, texts: Sequence[str], *, instruction: str = "") -> list[Embeddings]:
         """Return z_1..z_K from one run, each (n, dim) and normalised."""
-        every = EveryStep(self.backbone, self.options).encode(texts, instruction=instruction)
-        steps = every.reshape(len(texts), cast("int", self.steps), self.dim)
-        return [normalise(steps[:, k]) for k in range(steps.shape[1])]
+        steps = np.zeros((cast("int", self.steps), len(texts), self.dim), dtype=np.float32)
+        for rows, walk in self.encode_stepwise(texts, instruction=instruction):
+            for step, vectors in enumerate(walk):
+                steps[step, rows] = vectors
+        return list(steps)
 
+    @torch.inference_mode()
+    def encode_stepwise(
+        self, texts: Sequence[str], *, instruction: str = ""
+    ) -> Iterator[tuple[list[int], Iterator[Embeddings]]]:
+        """Yield the rows of every batch and, step by step, its z_1..z_K, each (B, dim) and normalised.
 
-class EveryStep(GircseEncoder):
-    """The same run with z_1..z_K side by side as one vector (B, K d)."""
+        A step is run when its vectors are asked for: who stops at z_k has paid for the prompt and k steps. A batch's
+        steps are valid until the next batch is asked for.
+        """
+        asked = instruction.strip() or self.options.default_instruction
+        for rows, read in self._batches(texts, self._tokenise(texts), [asked], answers=False):
+            yield rows, self._normalised_steps(next(read))
 
-    @property
-    def dim(self) -> int:
-        """Length of all K vectors together."""
-        return self.backbone.dim * cast("int", self.steps)
-
-    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
-        """Run K soft-token steps and keep every z_k; there are no words."""
-        return Reading(torch.cat([pooled for pooled, _ in self.walk(prompted)], dim=1))
+    @torch.inference_mode()
+    def _normalised_steps(self, prompted: Prompted) -> Iterator[Embeddings]:
+        for pooled, _ in self.walk(prompted):
+            yield normalise(pooled.float().cpu().numpy())

@@ -49,6 +49,7 @@ class SearchResult:
         mode: dense, lexical or hybrid.
         hits: best first.
         took_ms: wall-clock time.
+        steps: K spent on the query; None where no query vector was made, or the encoder has no steps.
     """
 
     query: str
@@ -58,6 +59,7 @@ class SearchResult:
     mode: Mode
     hits: list[Hit]
     took_ms: float
+    steps: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -68,6 +70,7 @@ class SearchResult:
             "view": self.view,
             "path": self.path,
             "mode": self.mode,
+            "steps": self.steps,
             "hits": [
                 {
                     "rank": rank,

@@ -7,6 +7,7 @@ filter may allow only some of them.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.similarity import reciprocal_rank_fusion
 from retriever.core.types import Embeddings, Encoded, Ids
 from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key, with_steps
+from retriever.services.query_steps import FIRST_HITS, EmbeddedQueries, Steps, embed_queries, own_steps
 from retriever.services.results import Hit, Mode, Path, SearchResult
 from retriever.services.view_search import ViewSearcher
 from retriever.store.database import Store
@@ -44,7 +46,7 @@ class SearchRequest:
         k: hits per query.
         where: a parsed filter.
         mode: dense, lexical, hybrid, or auto.
-        steps: K for the queries, where the encoder has it.
+        steps: K for the queries, where the encoder has it; ``auto`` as many as each needs (`embed_queries`).
         like: the id of a document the hits should resemble; it is left out of them.
     """
 
@@ -53,7 +55,7 @@ class SearchRequest:
     k: int = 10
     where: Filter | None = None
     mode: Mode = "auto"
-    steps: int | None = None
+    steps: Steps = None
     like: str | None = None
 
     def __post_init__(self) -> None:
@@ -94,11 +96,12 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """One answer per query, and the view that gave the cosines."""
+    """One answer per query with the steps spent on it, and the view that gave the cosines."""
 
     view: View | None
     path: Path
     answers: list[_Answer]
+    steps: Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,8 @@ class _Question:
 
     request: SearchRequest
     base: View
-    plain: Embeddings
-    asked: Embeddings
+    plain: EmbeddedQueries
+    asked: EmbeddedQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,9 @@ class Searcher:
         if request.mode == "lexical" or by_words:
             rankings = [self._lexical(request, query, request.depth) for query in request.queries]
             if not by_words or all(len(one.ids) >= request.k for one in rankings):
-                answers = _Answers(None, "base", [_Answer(one, {}, [], one.ids) for one in rankings])
+                answers = _Answers(
+                    None, "base", [_Answer(one, {}, [], one.ids) for one in rankings], [None] * len(rankings)
+                )
                 return _AtOnce(self._results(replace(request, mode="lexical"), answers, started))
         if request.mode == "auto":
             request = replace(request, mode="hybrid" if request.like is None else "dense")
@@ -225,36 +230,58 @@ class Searcher:
                 for query in request.queries
             ]
             return _AtOnce(nothing)
-        steps = with_steps(encoder, request.steps)
-        plain, asked = steps.encode_many(request.queries, [base.key.instruction, request.instruction])
+        plain, asked = self._both(request, base, allowed)
         answers = self._dense(request, base, plain, allowed, "base")
         return _AtOnce(self._results(request, answers, started), _Question(request, base, plain, asked))
 
     def _allowed(self, request: SearchRequest) -> Ids | None:
         return None if request.where is None else self._store.documents.matching(request.where)
 
-    def _complete(self, request: SearchRequest, view: View, allowed: Ids | None, started: float) -> list[SearchResult]:
+    def _both(self, request: SearchRequest, base: View, allowed: Ids | None) -> tuple[EmbeddedQueries, EmbeddedQueries]:
+        """Embed the queries for a search of the base view, under its instruction and the given one."""
+        instructions = [base.key.instruction, request.instruction]
+        if request.steps == "auto":
+            plain, asked = (self._embedded(request, base, one, allowed) for one in instructions)
+            return plain, asked
         encoder = with_steps(self._encoder(), request.steps)
-        queries = encoder.encode(request.queries, instruction=view.key.instruction)
+        plain, asked = (
+            EmbeddedQueries(vectors, own_steps(encoder, len(vectors)))
+            for vectors in encoder.encode_many(request.queries, instructions)
+        )
+        return plain, asked
+
+    def _embedded(self, request: SearchRequest, view: View, instruction: str, allowed: Ids | None) -> EmbeddedQueries:
+        """Embed the queries under an instruction for a search of a view."""
+        return embed_queries(
+            self._encoder(),
+            request.queries,
+            instruction,
+            request.steps,
+            lambda vectors: [one.ids for one in nearest(self._views(view), vectors, FIRST_HITS, allowed)],
+            partial(self._cosines, view),
+        )
+
+    def _complete(self, request: SearchRequest, view: View, allowed: Ids | None, started: float) -> list[SearchResult]:
+        queries = self._embedded(request, view, view.key.instruction, allowed)
         path: Path = "complete" if view.key.instruction else "base"
         return self._results(request, self._dense(request, view, queries, allowed, path), started)
 
     def _dense(
-        self, request: SearchRequest, view: View, queries: Embeddings, allowed: Ids | None, path: Path
+        self, request: SearchRequest, view: View, queries: EmbeddedQueries, allowed: Ids | None, path: Path
     ) -> "_Answers":
         """Search a view and, in hybrid mode, fuse with the lexical ranking."""
         depth = request.depth
-        dense = nearest(self._views(view), queries, depth, allowed)
+        dense = nearest(self._views(view), queries.vectors, depth, allowed)
         if request.mode == "dense":
             cosines = [dict(zip(one.ids, one.scores, strict=True)) for one in dense]
             answers = [_Answer(one, found, one.ids, []) for one, found in zip(dense, cosines, strict=True)]
-            return _Answers(view, path, answers)
+            return _Answers(view, path, answers, queries.steps)
         answers = []
-        for query, vector, one in zip(request.queries, queries, dense, strict=True):
+        for query, vector, one in zip(request.queries, queries.vectors, dense, strict=True):
             lexical = self._lexical(request, query, depth)
             fused = fuse(one, lexical)
             answers.append(_Answer(fused, self._cosines(view, vector, fused.ids[:depth]), one.ids, lexical.ids))
-        return _Answers(view, path, answers)
+        return _Answers(view, path, answers, queries.steps)
 
     def _lexical(self, request: SearchRequest, query: str, depth: int) -> Ranking:
         hits = self._store.documents.lexical(query, depth, request.where)
@@ -273,21 +300,21 @@ class Searcher:
 
     def _reordered(self, question: "_Question", view: View, started: float) -> list[SearchResult]:
         answers = []
-        for vector, found in zip(question.asked, self._candidates(question), strict=True):
+        for vector, found in zip(question.asked.vectors, self._candidates(question), strict=True):
             scores = self._cosines(view, vector, found.order)
             instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
             unread = [content_id for content_id in found.dense.ids if content_id not in scores]
             dense = instructed + unread
             answers.append(_Answer(fuse(Ranking(dense, []), found.lexical), scores, dense, found.lexical.ids))
-        return self._results(question.request, _Answers(view, "lazy", answers), started)
+        return self._results(question.request, _Answers(view, "lazy", answers, question.asked.steps), started)
 
     def _candidates(self, question: "_Question") -> list["_Candidates"]:
         """Return, per query, what the base view finds for it under either instruction, and what its words find."""
         request = question.request
         allowed = self._allowed(request)
         depth = max(CANDIDATES, request.depth)
-        by_plain = nearest(self._views(question.base), question.plain, depth, allowed)
-        by_asked = nearest(self._views(question.base), question.asked, depth, allowed)
+        by_plain = nearest(self._views(question.base), question.plain.vectors, depth, allowed)
+        by_asked = nearest(self._views(question.base), question.asked.vectors, depth, allowed)
         found = []
         for query, plain, asked in zip(request.queries, by_plain, by_asked, strict=True):
             lexical = Ranking([], []) if request.mode == "dense" else self._lexical(request, query, depth)
@@ -327,7 +354,7 @@ class Searcher:
         took = (time.perf_counter() - started) * 1000
         view_id = found.view.view_id if found.view else None
         results = []
-        for query, answer in zip(request.queries, found.answers, strict=True):
+        for query, answer, steps in zip(request.queries, found.answers, found.steps, strict=True):
             dense, lexical = _places(answer.dense), _places(answer.lexical)
             hits = [
                 Hit(
@@ -344,7 +371,9 @@ class Searcher:
             ]
             hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
             results.append(
-                SearchResult(query, request.instruction, view_id, found.path, request.mode, hits[: request.k], took)
+                SearchResult(
+                    query, request.instruction, view_id, found.path, request.mode, hits[: request.k], took, steps
+                )
             )
         return results
 

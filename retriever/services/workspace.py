@@ -16,6 +16,7 @@ from retriever.services.generations import IndexType, build_outgrown
 from retriever.services.index_status import ENCODER, index_status, view_states
 from retriever.services.indexing import Indexer, IndexingOptions, Progress
 from retriever.services.open_views import OpenViews
+from retriever.services.query_steps import Steps
 from retriever.services.results import IndexingReport, IndexStatus, Mode, SearchResult, ViewStatus
 from retriever.services.run_record import recorded
 from retriever.services.searching import Searcher, SearchRequest
@@ -133,7 +134,7 @@ class Index:
         k: int = 10,
         where: str | None = None,
         mode: Mode = "auto",
-        steps: int | None = None,
+        steps: Steps = None,
     ) -> SearchResult:
         """Return the k documents that answer a query best under an instruction.
 
@@ -143,9 +144,10 @@ class Index:
             k: hits wanted; fewer only if fewer match.
             where: a filter over metadata, such as ``stars <= 2 and category = 'toy'``.
             mode: dense, lexical, hybrid, or auto.
-            steps: K for the query, where the encoder is GIRCSE.
+            steps: K for the query, where the encoder is GIRCSE; ``auto`` for more where its first hits are close.
 
         Raises:
+            EncoderError: steps are asked for and the encoder has none.
             UsageError: k is below 1, the query is empty, or the instruction too long.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
@@ -153,7 +155,7 @@ class Index:
         return self.search_many(request)[0]
 
     def search_like(
-        self, document_id: str, *, instruction: str = "", k: int = 10, where: str | None = None
+        self, document_id: str, *, instruction: str = "", k: int = 10, where: str | None = None, steps: Steps = None
     ) -> SearchResult:
         """Return the k documents that resemble a document under an instruction, itself left out.
 
@@ -164,7 +166,7 @@ class Index:
         if document_id not in found:
             raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
         condition = parse_filter(where) if where else None
-        request = SearchRequest([found[document_id].text], instruction, k, condition, "dense", like=document_id)
+        request = SearchRequest([found[document_id].text], instruction, k, condition, "dense", steps, document_id)
         return self.search_many(request)[0]
 
     def search_many(self, request: SearchRequest) -> list[SearchResult]:

@@ -165,6 +165,10 @@ BAD_ARGUMENTS = {
     "negative k": (["search", "kettle", "-k", "-3"], ["k is -3."]),
     "k of 0 beside a document": (["search", "--like", "r1", "-k", "0"], ["k is 0."]),
     "k in letters": (["search", "kettle", "-k", "many"], ["Invalid value for '-k'", "valid integer"]),
+    "steps in letters": (
+        ["search", "kettle", "--steps", "many"],
+        ["--steps is 'many'.", "Give a number from 1, or auto."],
+    ),
     "empty query": (["search", "  "], ["A query is empty.", "Say what to look for."]),
     "no query": (["search"], ["Give either a query or --like ID."]),
     "query and document": (["search", "kettle", "--like", "r1"], ["Give either a query or --like ID."]),

@@ -6,7 +6,7 @@ from cli_fakes import CORPUS, KEYWORDS, KeywordEncoder
 
 PRODUCT = "Which product is it?"
 VIEW = ["view", "instruction", "pooling", "steps", "look_ahead", "dtype", "dim", "vectors", "coverage"]
-SEARCH = ["schema_version", "query", "instruction", "view", "path", "mode", "hits", "took_ms"]
+SEARCH = ["schema_version", "query", "instruction", "view", "path", "mode", "steps", "hits", "took_ms"]
 HIT = ["rank", "id", "score", "fused", "dense_rank", "lexical_rank", "text", "metadata", "words", "percentile"]
 
 
@@ -84,7 +84,8 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
     hits = document.pop("hits")
     assert [list(hit) for hit in hits] == [HIT, HIT]
     assert document == {
-        "schema_version": 1, "query": "kettle", "instruction": "", "view": 1, "path": "base", "mode": "dense"
+        "schema_version": 1, "query": "kettle", "instruction": "", "view": 1, "path": "base", "mode": "dense",
+        "steps": None,
     }  # fmt: skip
     cosine = pytest.approx(2 / 6**0.5, abs=1e-3)
     assert hits[0] == {
@@ -93,6 +94,26 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
         "metadata": {"stars": 1, "category": "kitchen"}, "words": ["kettle", "broke"], "percentile": None,
     }  # fmt: skip
     assert (hits[1]["rank"], hits[1]["id"]) == (2, "r2")
+
+
+def test_the_steps_a_query_took_are_told(run, write, monkeypatch):
+    class Stepped(KeywordEncoder):
+        steps = 4
+
+        def encode_stepwise(self, texts, *, instruction=""):
+            yield [*range(len(texts))], (self.encode(texts, instruction=instruction) for _ in range(self.steps))
+
+    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Stepped())
+    run("index", write(CORPUS))
+    ask = ["search", "kettle", "--mode", "dense"]
+    assert run(*ask, "--json").document["steps"] == 4
+    assert run(*ask, "--json", "--steps", "auto").document["steps"] == 2
+    assert "dense search, base view, K = 2, " in run(*ask, "--steps", "auto").err
+
+
+def test_an_encoder_without_steps_cannot_choose_them(indexed):
+    ran = indexed("search", "kettle", "--mode", "dense", "--steps", "auto", "--json")
+    assert ran.failed_with(1, "no steps to choose", "--steps auto is for GIRCSE encoders.")
 
 
 def test_a_lexical_search_has_no_view_and_no_cosine_and_loads_no_encoder(indexed, monkeypatch):

@@ -3,6 +3,7 @@ import torch
 from slow_reference import Recorder
 
 from retriever.core.errors import UsageError
+from retriever.encoders.run import PromptRun
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "a sharp knife that is dull " * 4]
 INSTRUCTION = "what kind of product"
@@ -53,6 +54,28 @@ def test_answers_are_the_soft_tokens_averaged_over_the_steps(make, slow, name):
     assert torch.allclose(recorder.answers[0][0], said, atol=1e-5)
     assert torch.allclose(recorder.priors[0][0], prior, atol=1e-5)
     assert encoded.embeddings[0] == pytest.approx(vectors[-1], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "gpt2"])
+def test_who_stops_at_a_step_has_read_the_prompt_once_and_run_no_further(make, name, monkeypatch):
+    encoder = make("gircse", name, steps=STEPS)
+    passes = []
+    extend = PromptRun.extend
+
+    def counted(run, embeddings):
+        passes.append(tuple(embeddings.shape[:2]))
+        return extend(run, embeddings)
+
+    monkeypatch.setattr(PromptRun, "extend", counted)
+    ((rows, walk),) = encoder.encode_stepwise(TEXTS, instruction=INSTRUCTION)
+    taken = [next(walk) for _ in range(3)]
+    assert sorted(rows) == list(range(len(TEXTS)))
+    assert passes[1:] == [(len(TEXTS), 1)] * 3
+    assert passes[0][1] > 1
+    monkeypatch.undo()
+    for k, vectors in enumerate(taken, start=1):
+        direct = make("gircse", name, steps=k).encode(TEXTS, instruction=INSTRUCTION)
+        assert vectors == pytest.approx(direct[rows], abs=1e-5)
 
 
 def test_no_steps_are_refused(make):

@@ -10,7 +10,7 @@ to the last bit, and ties are true ties.
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -171,6 +171,17 @@ class RichEncoder(FakeEncoder):
         other = copy.copy(self)  # with the same list of calls
         other.steps = steps
         return other
+
+    def encode_stepwise(
+        self, texts: Sequence[str], *, instruction: str = ""
+    ) -> Iterator[tuple[list[int], Iterator[Embeddings]]]:
+        self._note("encode_stepwise", texts, [instruction])
+        yield list(range(len(texts))), self._steps(texts, instruction)
+
+    def _steps(self, texts: Sequence[str], instruction: str) -> Iterator[Embeddings]:
+        for step in range(1, self.steps + 1):
+            self._note("step", (), [instruction])
+            yield self.reconfigured(steps=step).vectors(texts, instruction)
 
     def _row(self, text: str, keywords: Sequence[str]) -> list[float]:
         known = [word if place < self.steps else "" for place, word in enumerate(keywords)]

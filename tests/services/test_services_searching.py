@@ -253,6 +253,7 @@ def test_the_json_of_a_search(index):
         "view": 1,
         "path": "base",
         "mode": "dense",
+        "steps": None,
         "hits": [
             {
                 "rank": rank,
