@@ -9,7 +9,7 @@ from torch import Tensor
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.pooling import masked_mean
-from retriever.encoders.prefix import PromptPieces, PromptStates
+from retriever.encoders.prefix import PromptPieces, PromptStates, prompt_pieces
 from retriever.encoders.reading import Prompted, Reading
 
 MASK_TOKENS = 3
@@ -30,14 +30,25 @@ class MaskedInBedderEncoder(PromptEncoder):
             vectors = masked_mean(prompted.states, prompted.mask)
         return Reading(vectors, self.next_token(*prompted.tail.unbind(dim=1)) if answers else None)
 
+    @property
+    def max_text_tokens(self) -> int:
+        """Tokens of a text that are read under the default instruction; a longer instruction leaves room for fewer."""
+        tokenizer = self.backbone.tokenizer
+        pieces = prompt_pieces(tokenizer, self.template, [self.options.default_instruction])
+        return max(0, min(tokenizer.max_text_tokens, self._room(pieces)))
+
+    def _room(self, pieces: PromptPieces) -> int:
+        """Return how many tokens of a text the model has positions for."""
+        around = len(pieces.before) + len(pieces.shared) + MASK_TOKENS + len(self.backbone.tokenizer.end)
+        return position_count(self.backbone) - around
+
     def read_batch(
         self, texts: Sequence[Sequence[int]], pieces: PromptPieces, tail: Tensor | None
     ) -> Iterator[PromptStates]:
         """Yield the batch, padded on the right as absolute positions ask for."""
         tokenizer = self.backbone.tokenizer
-        masks = [tokenizer.mask_id] * MASK_TOKENS
-        after = [*masks, *tokenizer.end]
-        room = position_count(self.backbone) - len(pieces.before) - len(pieces.shared) - len(after)
+        after = [*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end]
+        room = self._room(pieces)
         self.truncated += sum(room < len(ids) < tokenizer.max_text_tokens for ids in texts)
         rows = [[*pieces.before, *ids[: max(0, room)], *pieces.shared] for ids in texts]
         width = max(map(len, rows))

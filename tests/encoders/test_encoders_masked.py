@@ -68,6 +68,19 @@ def test_a_text_longer_than_the_positions_is_cut_and_the_instruction_survives(ma
     assert encoder.truncated == 1
 
 
+@pytest.mark.parametrize(("name", "token"), [("roberta", "x"), ("bert", "x ")])
+def test_the_limit_is_what_the_positions_leave_beside_the_default_instruction(make, slow, name, token):
+    encoder = make("inbedder", name)
+    around = len(slow(name).prompt("", encoder.options.default_instruction)) + 3 + 1
+    assert encoder.max_text_tokens == 128 - around
+    text = token * encoder.max_text_tokens
+    assert encoder.count_tokens([text]) == [encoder.max_text_tokens]
+    encoder.encode([text])
+    assert encoder.truncated == 0
+    encoder.encode([text + token])
+    assert encoder.truncated == 1
+
+
 @pytest.mark.parametrize("method", ["gircse", "instemb", "plain"])
 def test_methods_that_read_on_refuse_masked_models(make, method):
     with pytest.raises(EncoderError, match=f"{method} needs a causal model; .*roberta is a masked one"):
