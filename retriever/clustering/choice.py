@@ -41,10 +41,11 @@ def choose_k(vectors: Embeddings, *, seed: int = 0, candidates: Sequence[int] = 
     """
     rows = np.random.default_rng(seed).permutation(len(vectors))[:_COMPARED]
     sample = vectors[np.sort(rows)]
-    most = min(len(sample) // 3, len(np.unique(sample, axis=0)))
+    distinct = np.unique(sample, axis=0)  # sorting long rows takes a while: once for all candidates
+    most = min(len(sample) // 3, len(distinct))
     curve = []
     for k in sorted(one for one in candidates if 2 <= one <= most):
-        found = spherical_kmeans(sample, k, seed=seed)
+        found = spherical_kmeans(sample, k, seed=seed, distinct=distinct)
         if found.k == k:
             with threadpool_limits(1):
                 curve.append((k, round(float(silhouette_score(sample, found.labels, metric="cosine")), 6)))

@@ -51,7 +51,9 @@ class Partition:
         return np.bincount(self.labels, minlength=self.k)
 
 
-def spherical_kmeans(vectors: Embeddings, k: int, *, seed: int = 0, min_size: int = 1) -> Partition:
+def spherical_kmeans(
+    vectors: Embeddings, k: int, *, seed: int = 0, min_size: int = 1, distinct: Embeddings | None = None
+) -> Partition:
     """Cluster rows, every one into a cluster.
 
     Args:
@@ -59,6 +61,8 @@ def spherical_kmeans(vectors: Embeddings, k: int, *, seed: int = 0, min_size: in
         k: clusters wanted; there are fewer where fewer rows differ or clusters are too small.
         seed: of the starts and of the rows learned from.
         min_size: clusters with fewer rows are given up, the smallest first, and their rows go to the next nearest.
+        distinct: the different rows, sorted (``np.unique``), where the caller has them already and the rows are at
+            most `TRAINED_ON`.
 
     Raises:
         UsageError: there are no rows, or more clusters wanted than rows, or k or min_size is below 1.
@@ -69,7 +73,7 @@ def spherical_kmeans(vectors: Embeddings, k: int, *, seed: int = 0, min_size: in
         raise UsageError(f"The smallest cluster cannot have {min_size} documents.", hint="Give at least 1.")
     with threadpool_limits(1):  # sums over threads differ in the last bit, and a row may change sides for it
         sampled = _sampled(vectors, seed)
-        distinct = np.unique(sampled, axis=0)
+        distinct = np.unique(sampled, axis=0) if distinct is None else distinct
         centroids = _learned(sampled, distinct, min(k, len(distinct)), seed)
         found = assign(vectors, centroids)
         while found.k > 1 and found.sizes[-1] < min_size:

@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 from clustering_groups import groups
+from sklearn.metrics import adjusted_rand_score
 
 from retriever.clustering.choice import choose_k
 from retriever.clustering.kmeans import assign, spherical_kmeans
@@ -81,6 +82,22 @@ def test_the_same_seed_gives_the_same_clusters_whatever_the_threads(tmp_path):
     assert ran[0] == ran[1]
     other = spherical_kmeans(vectors, 12, seed=4)
     assert other.labels.tobytes().hex() not in ran[0]
+
+
+def test_what_rounding_moves_changes_no_cluster():
+    vectors, _ = groups([40, 30, 20, 10], noise=0.15)
+    moved = normalise(vectors + np.random.default_rng(1).normal(size=vectors.shape) * 2e-3)  # as bfloat16 rounds
+    assert choose_k(moved).k == choose_k(vectors).k == 4
+    pair = [spherical_kmeans(rows, 4).labels for rows in (vectors, moved)]
+    assert adjusted_rand_score(*pair) >= 0.98
+
+
+def test_different_rows_that_are_known_change_nothing():
+    vectors, _ = groups([9, 9, 9])
+    vectors = np.concatenate([vectors, vectors[:5]])
+    usual, told = (spherical_kmeans(vectors, 3, distinct=one) for one in (None, np.unique(vectors, axis=0)))
+    assert np.array_equal(usual.labels, told.labels)
+    assert np.array_equal(usual.centroids, told.centroids)
 
 
 @pytest.mark.parametrize("sizes", [[12, 12], [9, 20, 14, 11], [30, 8, 8, 8, 8, 8]])
