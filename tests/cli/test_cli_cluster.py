@@ -1,7 +1,9 @@
 import csv
 import io
+import sqlite3
 
 import pytest
+from cli_fakes import CORPUS, KeywordEncoder
 
 PRODUCT = "Which product is it?"
 KEYS = "schema_version instruction where view documents k seed chosen clusters levels months assignments".split()
@@ -75,6 +77,70 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
 def test_what_cannot_be_done_says_why(indexed, argv, code, says):
     instruction = [] if "--saved" in argv else ["--instruction", PRODUCT]
     assert indexed("cluster", *instruction, *argv).failed_with(code, says)
+
+
+def test_the_same_command_prints_the_same_again(indexed):
+    argv = ["cluster", "--instruction", PRODUCT, "-k", "3", "--by", "category", "--levels", "2", "--json"]
+    assert indexed(*argv).document["k"] == 3
+    assert indexed(*argv).out == indexed(*argv).out
+
+
+def test_an_instruction_of_spaces_is_none(indexed):
+    document = indexed("cluster", "--instruction", "  ", "-k", "2", "--json").document
+    assert (document["instruction"], document["view"]) == ("", 1)
+    assert document == indexed("cluster", "-k", "2", "--json").document
+    assert len(indexed("views", "--json").document["views"]) == 1
+
+
+@pytest.mark.parametrize("texts", [["A kettle."], ["A kettle."] * 4], ids=["one", "equal"])
+@pytest.mark.parametrize("k", ["auto", "1"])
+def test_one_document_or_equal_ones_are_one_cluster(run, fake, write, texts, k):
+    run("index", write([{"id": str(row), "text": text} for row, text in enumerate(texts)]))
+    document = run("cluster", "-k", k, "--json").document
+    assert document["assignments"] == {str(row): 0 for row in range(len(texts))}
+    assert [(one["label"], one["size"]) for one in document["clusters"]] == [("kettle", len(texts))]
+
+
+def test_an_instruction_of_5000_characters_is_refused_and_leaves_nothing(run, write, tiny):
+    run("index", write(CORPUS), "--encoder", f"plain:{tiny('llama')}")
+    ran = run("cluster", "--instruction", "which kind " * 455, "-k", "2", "--json")
+    assert ran.failed_with(2, "The instruction has ", "at most 256 are allowed", "Say it in a sentence or two.")
+    assert [view["instruction"] for view in run("views", "--json").document["views"]] == [""]
+    assert run("cluster", "-k", "2", "--json").document["k"] == 2
+
+
+def test_a_saved_clustering_that_is_damaged_is_refused(indexed, database):
+    indexed("cluster", "-k", "2", "--save", "mine")
+    with sqlite3.connect(database) as raw:
+        raw.execute("UPDATE clusterings SET centroids = CAST(x'ff' || substr(centroids, 2) AS BLOB)")
+    raw.close()
+    assert indexed("cluster", "--saved", "mine").failed_with(4, "'mine'")
+
+
+@pytest.mark.parametrize("command", ["index", "complete"])
+def test_four_instructions_are_read_in_one_pass(run, write, monkeypatch, command):
+    passes = []
+
+    class Several(KeywordEncoder):
+        def encode_many_with_words(self, texts, instructions, *, top=5, on_tokens=None):
+            passes.append((len(texts), list(instructions)))
+            return [self.encode_with_words(texts, instruction=one, top=top) for one in instructions]
+
+    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Several())
+    four = [f"{PRODUCT} {number}" for number in range(4)]
+    if command == "index":
+        run("index", write(CORPUS), *(part for one in four for part in ("--instruction", one)))
+        assert passes == [(5, ["", *four])]
+    else:
+        run("index", write(CORPUS))
+        passes.clear()
+        run("views", *(part for one in four for part in ("--complete", one)))
+        assert passes == [(5, four)]
+    assert [one["coverage"] for one in run("views", "--json").document["views"]] == [1.0] * 5
+    before = list(passes)
+    for one in four:
+        assert run("cluster", "--instruction", one, "-k", "3", "--json").document["k"] == 3
+    assert passes == before
 
 
 def test_an_index_that_is_not_there(run, fake):
