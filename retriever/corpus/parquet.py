@@ -32,12 +32,22 @@ def read_parquet(path: Path, file: str, fields: FieldNames) -> Iterator[Row]:
             wanted = _wanted(source.schema_arrow, file, fields)
             line = 0
             for batch in source.iter_batches(_BATCH, columns=wanted.names):
-                for values in batch.cast(wanted, safe=False).to_pylist():
-                    line += 1
-                    row = {name: _plain(value) for name, value in values.items()}
-                    yield Row(line, row, row, sparse=True)
-    except (pa.ArrowException, OSError) as error:
+                yield from _rows(batch.cast(wanted, safe=False), line)
+                line += batch.num_rows
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{file} cannot be read as Parquet: {error}.", hint="Copy or write it again.") from error
+
+
+def _rows(batch: "pa.RecordBatch", before: int) -> Iterator[Row]:
+    """Yield the rows of a batch, in which a value that Python cannot hold costs its row alone."""
+    for number in range(batch.num_rows):
+        line = before + number + 1
+        try:
+            row = {name: _plain(column[number].as_py()) for name, column in zip(batch.schema.names, batch, strict=True)}
+        except (ValueError, OverflowError, TypeError) as error:
+            yield Row(line, "", problem=f"a value cannot be read: {error}")
+        else:
+            yield Row(line, row, row, sparse=True)
 
 
 def _wanted(schema: "pa.Schema", file: str, fields: FieldNames) -> "pa.Schema":

@@ -20,6 +20,7 @@ from retriever.corpus.tables import read_table
 STDIN = "-"
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _LINES = (".jsonl", ".ndjson", *_DELIMITERS)
+_LEAST_UNZIPPED, _MOST_UNZIPPED = 1 << 26, 200  # bytes, times; reviews shrink to a third or a tenth
 _FORMATS = "Readable are .jsonl, .ndjson, .csv and .tsv (also with .gz), .parquet, and - for JSON Lines on stdin."
 
 
@@ -114,6 +115,20 @@ def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Docum
             yield converter.convert(row)
 
 
+class _Unzipped(gzip.GzipFile):
+    """A zipped file, read line by line; one that unzips to hundreds of times its size is no corpus."""
+
+    def readline(self, size: int | None = -1) -> bytes:
+        line = super().readline(size)
+        place = self.tell()
+        if place > _LEAST_UNZIPPED and place > _MOST_UNZIPPED * max(1, cast("BinaryIO", self.fileobj).tell()):
+            raise InputError(
+                f"{self.name} unzips to more than {_MOST_UNZIPPED} times its size.",
+                hint="Unzip it first, if it is whole.",
+            )
+        return line
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     name: str
@@ -164,7 +179,7 @@ class _File:
                 yield from read_jsonl(stream, self.name, self.limits)
 
     def _open(self) -> BinaryIO:
-        return cast("BinaryIO", gzip.open(self.name)) if self._is_zipped() else Path(self.name).open("rb")
+        return cast("BinaryIO", _Unzipped(self.name)) if self._is_zipped() else Path(self.name).open("rb")
 
     def _suffix(self) -> str:
         path = Path(self.name)
