@@ -165,7 +165,7 @@ def read_config(
     """
     given = _read(path) if path is not None else {}
     named = given.pop("method", None)
-    if named is not None and named not in set(Method):
+    if named is not None and named not in list(Method):
         raise UsageError(f"{path}: the method {named!r} is not known.", hint=nearest(str(named), Method))
     if named is not None and method is not None and named != method:
         raise UsageError(f"{path} is for the method {named}, not {method}.", hint="Leave --method out, or the file's.")
@@ -188,7 +188,7 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", hint="Name a TOML file.") from error
-    except ValueError as error:  # not UTF-8, or not TOML
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested without end
         raise UsageError(f"{path} is no TOML: {error}.", hint="Write sections such as [loop].") from error
 
 
@@ -199,12 +199,20 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
         if key not in known:
             raise UsageError(f"{place}: there is no key {key!r}.", hint=nearest(key, known))
     merged = {} if default is None else {name: getattr(default, name) for name in known}
+    for key, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{place}: {key} is {value}; it must be a finite number.")
     try:
-        return TypeAdapter(kind).validate_json(json.dumps({**merged, **values}, default=str), strict=True)
+        text = json.dumps({**merged, **values}, default=str, allow_nan=False)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists of thousands of levels
+        raise UsageError(f"{place}: a value cannot be used: {error}.", hint="Mend the file.") from error
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else ""
-        raise UsageError(f"{place}: {key} is {values.get(key)!r}. {first['msg']}.", hint="Mend the file.") from error
+        given = repr(values.get(key))[:200]
+        raise UsageError(f"{place}: {key} is {given}. {first['msg']}.", hint="Mend the file.") from error
     except UsageError as error:
         raise UsageError(f"{place}: {error.message}", hint=error.hint) from error
 

@@ -99,7 +99,7 @@ def test_what_is_written_is_read_back_as_the_very_settings(read, method):
         ("[adapter]\nrank = 2.5\n", ["[adapter]: rank is 2.5", "integer"]),
         ("[loop]\nepochs = 2024-01-01\n", ["[loop]: epochs is datetime.date(2024, 1, 1)"]),
         ('[objective]\ndistillation = ["kl", "lk"]\n', ["[objective]: distillation is ['kl', 'lk']", "'mse', 'kl' or"]),
-        ("[loop]\nlearning_rate = nan\n", ["[loop]: The learning rate is nan; it must be above 0"]),
+        ("[loop]\nlearning_rate = nan\n", ["[loop]: learning_rate is nan; it must be a finite number"]),
         ("[data]\nheld_out = 1.0\n", ["[data]: held_out is 1.0; it is a share between 0 and 1"]),
         ("[batch]\ntexts = 1\n", ["[batch]: A batch of 1 texts has nothing to compare"]),
         ("[fusion]\nweight = 1.0\n", ["[fusion]: there is no key 'weight'", "'new_weight'"]),
