@@ -97,7 +97,7 @@ class ArchiveReader:
             if self._header(member.name) != member.size:
                 raise _refused(f"{member.name} has another size than its manifest says")
             path = folder.joinpath(*member.name.split("/"))
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             with os.fdopen(descriptor, "wb") as target:
                 if self._copy(member.size, target) != member.sha256:
@@ -143,9 +143,10 @@ class ArchiveReader:
 def _members(manifest: Mapping[str, Any]) -> Sequence[Member]:
     try:
         if manifest["format"] != FORMAT:
-            raise InputError(f"The archive has format {manifest['format']!r}.", hint="Update retriever to read it.")
+            found = repr(manifest["format"])[:80]
+            raise InputError(f"The archive has format {found}.", hint="Update retriever to read it.")
         members = [Member(str(one["name"]), int(one["size"]), str(one["sha256"])) for one in manifest["files"]]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _refused(f"its manifest lacks something: {error}") from error
     for member in members:
         if not _NAME.fullmatch(member.name) or len(member.name) > tarfile.LENGTH_NAME or member.size < 0:

@@ -34,6 +34,10 @@ class InputError(RetrieverError):
     """An input file cannot be read at all; single bad rows go to quarantine instead."""
 
 
+class OutputError(RetrieverError):
+    """A file that was asked for cannot be written."""
+
+
 class EncoderError(RetrieverError):
     """An encoder is unknown, cannot be loaded, or was asked for something it cannot do."""
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from retriever.core.errors import IndexDamagedError, UsageError
+from retriever.core.errors import IndexDamagedError, OutputError, UsageError
 
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
@@ -48,7 +48,7 @@ def within(folder: Path, relative: str) -> Path:
     """Return the path of a file that data names, once it is sure to lie in the folder.
 
     Raises:
-        IndexDamagedError: the name is absolute, climbs out, or goes through a link.
+        IndexDamagedError: the name is absolute, climbs out, or goes through a link; or there lies no regular file.
     """
     parts = PurePosixPath(relative).parts
     path = folder.joinpath(*parts)
@@ -57,6 +57,8 @@ def within(folder: Path, relative: str) -> Path:
         raise IndexDamagedError(f"{relative!r} names no file of {folder}.", hint="Run `retriever repair`.")
     if any(step.is_symlink() for step in steps):
         raise IndexDamagedError(f"{path} is a link, which is not followed.", hint="Run `retriever repair`.")
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise IndexDamagedError(f"{path} is no regular file.", hint="Run `retriever repair`.")
     return path
 
 
@@ -71,8 +73,13 @@ def sync_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, as far as they are missing, so that they survive a power loss."""
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Make a folder and those above it, as far as they are missing, so that they survive a power loss.
+
+    Args:
+        folder: exists afterwards.
+        private: whether what is made is for its owner alone.
+    """
     missing = []
     while not folder.is_dir():
         if folder.exists():
@@ -80,8 +87,22 @@ def make_folder(folder: Path) -> None:
         missing.append(folder)
         folder = folder.parent
     for one in reversed(missing):
-        one.mkdir(exist_ok=True)
+        one.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
         sync_directory(one.parent)
+
+
+@contextmanager
+def writing(path: Path, option: str) -> Iterator[None]:
+    """Tell in our words what keeps the block from writing a file that the user named.
+
+    Raises:
+        OutputError: path, reason and the option to change are named.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(f"{path} cannot be written: {reason}.", hint=f"Choose another {option}.") from error
 
 
 def write_asked_for(path: Path, text: str, option: str) -> None:
@@ -119,8 +140,13 @@ def new_file(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes ``target`` when the block ends well and vanishes when it does not."""
+def new_folder(target: Path, *, private: bool = False) -> Iterator[Path]:
+    """Yield an empty folder that becomes ``target`` when the block ends well and vanishes when it does not.
+
+    Args:
+        target: must not exist.
+        private: whether it is for its owner alone; otherwise its mode is that of the folder above it.
+    """
     make_folder(target.parent)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -132,7 +158,8 @@ def new_folder(target: Path) -> Iterator[Path]:
                 with path.open("rb+") as file:
                     os.fsync(file.fileno())
         sync_directory(draft)
-        draft.chmod(target.parent.stat().st_mode & 0o777)  # mkdtemp's own mode shuts everyone else out
+        if not private:
+            draft.chmod(target.parent.stat().st_mode & 0o777)  # mkdtemp's own mode shuts everyone else out
         draft.rename(target)
         sync_directory(target.parent)
     except BaseException:

@@ -110,7 +110,7 @@ def import_index(archive: Path, path: Path) -> Archived:
         with archive.open("rb") as file:
             reader = ArchiveReader(file)
             _require_index(reader)
-            with new_folder(path) as draft:
+            with new_folder(path, private=True) as draft:
                 _require_space(reader, draft)
                 reader.extract(draft)
                 _take_in(draft, path)
@@ -196,6 +196,8 @@ def _take_in(draft: Path, path: Path) -> None:
     try:
         with Store.open(draft / DATABASE) as store:
             _require_whole(store)
+            if strange := store.inspection.foreign_json():
+                raise InputError(f"The archive's database is not ours: {strange[0]}.", hint="Export the index again.")
             if any(store.generations.active(view.view_id) for view in store.views.all()):
                 raise InputError("The archive's database names FAISS files.", hint="Export the index again.")
             _point_to_model(store, draft, path)

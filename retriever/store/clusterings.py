@@ -11,6 +11,7 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError, InputError, UsageError
 from retriever.core.types import Embeddings
 from retriever.store.connection import Connections, utc_now
+from retriever.store.stored_json import stored_json
 
 _STORED = np.dtype("<f4")
 
@@ -77,7 +78,7 @@ class Clusterings:
                 f"The saved clustering {name!r} in {self._db.path} is damaged.",
                 hint="Cluster again under the same instruction and save it under another name.",
             )
-        document = json.loads(text)
+        document = stored_json(text)
         centroids = np.frombuffer(blob, dtype=_STORED).reshape(len(document["clusters"]), -1)
         return StoredClustering(name, fingerprint, document, centroids.astype(np.float32), created)
 

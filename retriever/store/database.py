@@ -160,7 +160,7 @@ class Store:
 def _make_private(path: Path) -> None:
     """Create an empty file for its owner's eyes only; SQLite gives its own files beside it the same mode."""
     try:
-        make_folder(path.parent)
+        make_folder(path.parent, private=True)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             sync_directory(path.parent)

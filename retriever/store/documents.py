@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from retriever.store.connection import Connections, Rows
 from retriever.store.filter_tree import Compiled
 from retriever.store.filters import Filter
 from retriever.store.lexical import LexicalHit, match_expression
+from retriever.store.stored_json import stored_json, stored_json_list
 
 _BATCH = 10_000  # ids per statement, so that no statement grows with the corpus
 _HASH_BATCH = 500  # hashes are bound one by one
@@ -69,7 +69,7 @@ class Documents:
                 (wanted,),
             )
             self._check(rows)
-            found.update((id, Document(id, text, json.loads(data))) for _, id, text, data, *_ in rows)
+            found.update((id, Document(id, text, stored_json(data))) for _, id, text, data, *_ in rows)
         return {id: found[id] for id in dict.fromkeys(ids) if id in found}
 
     def upsert(self, documents: Sequence[Document]) -> Upserted:
@@ -219,7 +219,7 @@ class Documents:
                 (wanted, *condition.parameters),
             )
             self._check(rows)
-            for (content_id, id, text, *_), data in zip(rows, json_values(row[3] for row in rows), strict=True):
+            for (content_id, id, text, *_), data in zip(rows, stored_json_list(row[3] for row in rows), strict=True):
                 found.setdefault(content_id, []).append(Document(id, text, data))
         return found
 
@@ -295,12 +295,6 @@ def content_batches(content_ids: Sequence[int] | Ids) -> Iterator[str]:
     ids = list(dict.fromkeys(np.asarray(content_ids, dtype=np.int64).tolist()))
     for start in range(0, len(ids), _BATCH):
         yield json.dumps(ids[start : start + _BATCH])
-
-
-def json_values(texts: Iterable[str]) -> list[Any]:
-    """Return the values of many JSON texts, parsed in one go."""
-    values: list[Any] = json.loads(f"[{','.join(texts)}]")
-    return values
 
 
 def _id_batches(ids: Sequence[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from retriever.core.types import JSON
 from retriever.store.connection import Connections, utc_now
+from retriever.store.stored_json import stored_json
 
 _COLUMNS = "view_id, path, sha256, factory, size, watermark, recall, details, generation_id, created, active"
 
@@ -93,7 +94,7 @@ def _generation(row: tuple[Any, ...]) -> Generation:
         size=size,
         watermark=watermark,
         recall=recall,
-        details=json.loads(details),
+        details=stored_json(details),
         generation_id=generation_id,
         view_id=view_id,
         created=created,

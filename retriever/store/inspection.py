@@ -10,6 +10,15 @@ from retriever.store.checksums import BrokenSeal, Seals, document_checksum, vect
 from retriever.store.connection import Connections
 
 _BATCH = 2000
+_JSON = {
+    ("documents", "metadata"): "object",
+    ("vectors", "words"): "array",
+    ("settings", "value"): None,
+    ("generations", "details"): "object",
+    ("runs", "statistics"): "object",
+    ("runs", "versions"): "object",
+    ("clusterings", "document"): "object",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,15 @@ class Inspection:
         """Return the rows that differ from their checksum; the structure has to be whole."""
         with self._db.snapshot(), self._db.lenient():
             return RowDamage(list(self._texts()), dict(self._documents()), list(self._vectors()), self.seals())
+
+    def foreign_json(self) -> list[str]:
+        """Return which columns hold something else than the JSON we write; checksums do not tell who wrote it."""
+        found = []
+        for (table, column), kind in _JSON.items():
+            wrong = f"NOT json_valid({column}) OR json_type({column}) != COALESCE(?, json_type({column}))"
+            if self._db.number(f"SELECT COUNT(*) FROM {table} WHERE {column} IS NOT NULL AND ({wrong})", (kind,)):
+                found.append(f"a row of {table} has a {column} that is no JSON {kind or 'value'}")
+        return found
 
     def seals(self) -> list[BrokenSeal]:
         """Return the rows of the catalogue that differ from their seal."""

@@ -57,7 +57,7 @@ class WriterLock:
 
     def __enter__(self) -> "WriterLock":
         try:
-            make_folder(self._path.parent)
+            make_folder(self._path.parent, private=True)
             self._lock.acquire()
         except Timeout:
             raise self._refusal() from None

@@ -1,12 +1,12 @@
 """Takes damaged rows out of the database, and makes anew what follows from other rows."""
 
-import json
 from collections.abc import Iterable, Sequence
 
 from retriever.core.types import BadRow, Document
 from retriever.store import metadata
 from retriever.store.connection import Connections
 from retriever.store.inspection import DamagedVector
+from retriever.store.stored_json import stored_json
 
 _DAMAGED = "The stored row was damaged, and `retriever repair` took it out. Index the document again."
 
@@ -55,7 +55,7 @@ class Mending:
         """Make the list of metadata fields anew from the documents."""
         self._db.write("DELETE FROM fields")
         for (text,) in self._db.rows("SELECT metadata FROM documents"):
-            found = metadata.fields(Document("", "", json.loads(text)))
+            found = metadata.fields(Document("", "", stored_json(text)))
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", found)
 
     def remove_view(self, view_id: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from retriever.core.types import JSON, BadRow
 from retriever.store.connection import Connections, utc_now
+from retriever.store.stored_json import stored_json
 
 RunStatus = Literal["running", "finished", "partial", "failed", "interrupted"]
 """``partial``: finished with rows skipped. A killed command leaves ``running`` behind."""
@@ -82,7 +83,7 @@ class Runs:
 
 def _run(row: tuple[Any, ...]) -> Run:
     run_id, command, started, finished, status, statistics, versions = row
-    return Run(run_id, command, started, finished, status, json.loads(statistics), json.loads(versions))
+    return Run(run_id, command, started, finished, status, stored_json(statistics), stored_json(versions))
 
 
 def _printable(text: str | None) -> str | None:

@@ -5,6 +5,7 @@ from typing import cast
 
 from retriever.core.types import JSON
 from retriever.store.connection import Connections
+from retriever.store.stored_json import stored_json
 
 
 class Settings:
@@ -16,7 +17,7 @@ class Settings:
     def get(self, key: str, default: JSON = None) -> JSON:
         """Return the value of a key, or ``default`` where it was never set."""
         row = self._db.row("SELECT value FROM settings WHERE key = ?", (key,))
-        return default if row is None else cast("JSON", json.loads(row[0]))
+        return default if row is None else cast("JSON", stored_json(row[0]))
 
     def set(self, key: str, value: JSON) -> None:
         """Set a key, in the caller's transaction if there is one."""

@@ -12,7 +12,8 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
 from retriever.store.checksums import REPAIR, vector_checksum
 from retriever.store.connection import Connections, Rows
-from retriever.store.documents import as_ids, content_batches, json_values
+from retriever.store.documents import as_ids, content_batches
+from retriever.store.stored_json import stored_json_list
 
 _STORED = np.dtype("<f2")
 
@@ -136,7 +137,7 @@ class Vectors:
                 (wanted, view_id),
             )
         embeddings = self._decode(view_id, rows)
-        return StoredVectors(as_ids(rows), embeddings, json_values(row[2] or "[]" for row in rows))
+        return StoredVectors(as_ids(rows), embeddings, stored_json_list(row[2] or "[]" for row in rows))
 
     def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
         """Return the model's answers for those of the contents that have a vector."""
@@ -148,7 +149,7 @@ class Vectors:
                 (wanted, view_id),
             )
             self._check(view_id, rows)
-            found.update(zip((row[0] for row in rows), json_values(row[2] or "[]" for row in rows), strict=True))
+            found.update(zip((row[0] for row in rows), stored_json_list(row[2] or "[]" for row in rows), strict=True))
         return found
 
     def scan(self, view_id: int, *, after: int = 0, batch: int = 4096) -> Iterator[VectorBatch]:

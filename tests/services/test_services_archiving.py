@@ -16,6 +16,7 @@ from retriever.services.archiving import KIND, export_index, import_index
 from retriever.services.index_status import ENCODER
 from retriever.services.verifying import verify
 from retriever.services.workspace import DATABASE, Index
+from retriever.store.checksums import document_checksum, vector_checksum
 from retriever.store.lock import LOCK_NAME, WriterLock
 
 TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")
@@ -121,6 +122,29 @@ def test_a_database_that_was_changed_is_not_taken_in(exported, tmp_path, sql, wh
     changed = repacked(exported, tmp_path / "changed.tar", lambda database, manifest: database.execute(sql))
     with pytest.raises(InputError, match=why):
         import_index(changed, tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "no json", "[1]", "1"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE documents SET metadata = ?1, checksum = document_checksum(id, content_id, ?1)",
+        "UPDATE vectors SET words = ?1 || ' ', checksum = vector_checksum(view_id, content_id, vector, ?1 || ' ')",
+        "UPDATE runs SET versions = ?1",
+        "UPDATE runs SET statistics = ?1",
+    ],
+)
+def test_json_that_we_did_not_write_is_not_taken_in(exported, tmp_path, sql, text):
+    def change(database, manifest):
+        database.create_function("document_checksum", 3, document_checksum)
+        database.create_function("vector_checksum", 4, vector_checksum)
+        database.execute(sql, (text,))
+
+    if "words" in sql and text == "[1]":
+        text = "{}"
+    with pytest.raises(InputError, match=r"that is no JSON (object|array)"):
+        import_index(repacked(exported, tmp_path / "changed.tar", change), tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
 

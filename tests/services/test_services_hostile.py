@@ -1,0 +1,82 @@
+"""Indexes that somebody else made or changed, with every checksum right."""
+
+import os
+import stat
+
+import pytest
+from services_fakes import MOOD, FakeEncoder, documents, found
+
+from retriever.core.errors import IndexDamagedError
+from retriever.services.archiving import export_index, import_index
+from retriever.services.verifying import verify
+from retriever.services.workspace import DATABASE, Index
+from retriever.store.database import Store
+
+TEXTS = ("toy sad slow", "lamp love hot", "mug hate loud")
+OUTSIDE = ["../../secret", "/etc/passwd", "..", "", ".", "views/1/../../../secret", "views/\0", "views"]
+
+
+@pytest.fixture
+def whole(index):
+    index.add(documents(*TEXTS), instructions=[MOOD])
+    index.close()
+    return index.path
+
+
+def change(path, sql, *parameters):
+    """Change the database and seal it anew, as whoever hands out an index can."""
+    with Store.open(path / DATABASE, check=False) as store, store.transaction():
+        assert store._db.write(sql, parameters)
+
+
+@pytest.mark.parametrize("place", OUTSIDE)
+def test_a_file_outside_the_index_is_never_opened(whole, tmp_path, monkeypatch, place):
+    (tmp_path.parent / "secret").write_bytes(b"x")
+    change(whole, "UPDATE generations SET path = ? WHERE view_id = 1", place)
+    opened = []
+    monkeypatch.setattr("retriever.services.view_search.open_generation", lambda path, **_: opened.append(path))
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match="file"):
+        index.search("toy", mode="dense")
+    assert opened == []
+    assert not verify(whole).whole
+
+
+@pytest.mark.parametrize("kind", ["link", "linked folder", "pipe", "folder"])
+def test_only_regular_files_inside_the_index_are_opened(whole, tmp_path, kind):
+    (file,) = whole.glob("views/1/*.faiss")
+    kept = tmp_path / "kept"
+    if kind == "linked folder":
+        file.parent.rename(kept)
+        file.parent.symlink_to(kept, target_is_directory=True)
+    else:
+        file.rename(kept)
+        {"link": lambda: file.symlink_to(kept), "pipe": lambda: os.mkfifo(file), "folder": file.mkdir}[kind]()
+    with (
+        Index(whole, encoder=FakeEncoder()) as index,
+        pytest.raises(IndexDamagedError, match=r"is a link|no regular file"),
+    ):
+        index.search("toy", mode="dense")
+
+
+def test_everything_an_index_is_made_of_is_for_its_owner_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        with Index(tmp_path / "indexes" / "one", encoder=FakeEncoder()) as index:
+            index.add(documents(*TEXTS))
+            index.search("toy", instruction=MOOD)
+            index.compact()
+            modes(index.path)
+        export_index(tmp_path / "indexes" / "one", tmp_path / "one.tar")
+        import_index(tmp_path / "one.tar", tmp_path / "indexes" / "two")
+        with Index(tmp_path / "indexes" / "two", encoder=FakeEncoder()) as index:
+            assert found(index.search("toy", mode="dense", k=1)) == [("a", 1.0)]
+            modes(index.path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "one.tar").stat().st_mode) == 0o600
+
+
+def modes(folder):
+    """Require 0700 of folders and 0600 of files, the index's own folder included."""
+    for path in [folder, *folder.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
