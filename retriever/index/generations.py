@@ -10,7 +10,7 @@ import hashlib
 import os
 import tempfile
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,13 @@ from retriever.index.faiss_index import FaissIndex
 _SUFFIX = ".faiss"
 _TEMPORARY = ".tmp"
 _LEAST_LIMIT = 1 << 16
+_LATTICE_R2 = 1 << 10  # of lattice codecs, whose tables grow steeply with it; the factory's own stay far below
 _limits = threading.Lock()  # the limits of the FAISS reader are global
+
+# Tables of residual products are for Euclidean distances alone and can be far larger than the file. Inverted lists
+# that lie in another file, whose path stands in this one, are looked for beside it: a reader of bytes has no place, so
+# FAISS refuses them before it opens anything.
+_FLAGS = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE | faiss.IO_FLAG_ONDISK_SAME_DIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ def write_generation(index: FaissIndex, folder: Path, name: str) -> WrittenGener
         raise UsageError(f"{name!r} cannot name a generation.", hint="Use letters, digits, - and _.")
     path = folder / (name + _SUFFIX)
     try:
-        make_folder(folder)
+        make_folder(folder, private=True)
         with _replacing(path) as file:
             sha256, size = _write_hashed(index, file)
         sync_directory(folder)
@@ -123,14 +129,15 @@ def read_container(file: BinaryIO, *, size: int, dim: int) -> Any:  # noqa: ANN4
         RuntimeError: it cannot be parsed, or is not an inner-product index of ``size`` ascending ids.
     """
     with _reader_limits(os.fstat(file.fileno()).st_size):
-        # Tables of residual products are for Euclidean distances alone and can be far larger than the file.
-        container = faiss.read_index(faiss.PyCallbackIOReader(file.read), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+        container = faiss.read_index(faiss.PyCallbackIOReader(file.read), _FLAGS)
     if not isinstance(container, faiss.IndexIDMap):
         raise RuntimeError("it has no ids")
     ids = faiss.vector_to_array(container.id_map)
     inner = container.index
     if not len(ids) == container.ntotal == inner.ntotal == size or not container.d == inner.d == dim:
         raise RuntimeError(f"it holds {inner.ntotal} vectors of length {inner.d}, not {size} of {dim}")
+    if not (container.is_trained and inner.is_trained):
+        raise RuntimeError("it is not trained")
     if inner.metric_type != faiss.METRIC_INNER_PRODUCT or (np.diff(ids) <= 0).any():
         raise RuntimeError("its metric or its ids are wrong")
     return container
@@ -167,16 +174,20 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _reader_limits(file_bytes: int) -> Iterator[None]:
     """Let no vector in the file claim more bytes, nor a loop more rounds, than the file has bytes."""
-    limit = max(file_bytes, _LEAST_LIMIT)
+    most = max(file_bytes, _LEAST_LIMIT)
+    limits = {"vector_byte": most, "loop": most, "lattice_r2": _LATTICE_R2}
     with _limits:
-        before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
-        faiss.set_deserialization_vector_byte_limit(limit)
-        faiss.set_deserialization_loop_limit(limit)
+        before = {name: getattr(faiss, f"get_deserialization_{name}_limit")() for name in limits}
+        _set_limits(limits)
         try:
             yield
         finally:
-            faiss.set_deserialization_vector_byte_limit(before[0])
-            faiss.set_deserialization_loop_limit(before[1])
+            _set_limits(before)
+
+
+def _set_limits(limits: Mapping[str, int]) -> None:
+    for name, limit in limits.items():
+        getattr(faiss, f"set_deserialization_{name}_limit")(limit)
 
 
 def _damaged(path: Path, what: str) -> IndexDamagedError:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.core.errors import IndexDamagedError
 from retriever.core.similarity import merge
 from retriever.core.types import Embeddings, Neighbours
 from retriever.index._faiss import faiss
@@ -227,5 +228,19 @@ def structure_of(index: Any) -> Structure:  # noqa: ANN401 - a faiss.Index
 
 
 def _run(index: Any, queries: Embeddings, k: int, parameters: Any = None) -> Neighbours:  # noqa: ANN401
-    scores, rows = index.search(queries, k, params=parameters)
+    """Search, and take nothing from an index that contradicts itself, as one from a changed file can.
+
+    Raises:
+        IndexDamagedError: FAISS gives up, or names rows that there are not.
+    """
+    try:
+        scores, rows = index.search(queries, k, params=parameters)
+    except RuntimeError as error:
+        raise _contradiction(str(error)) from error
+    if rows.size and not -1 <= rows.min() <= rows.max() < index.ntotal:
+        raise _contradiction(f"there is no row {rows.max()} among {index.ntotal}")
     return Neighbours(rows, scores)
+
+
+def _contradiction(what: str) -> IndexDamagedError:
+    return IndexDamagedError(f"The FAISS index contradicts itself: {what}.", hint="Run `retriever repair`.")
