@@ -6,6 +6,7 @@ steps, look_ahead and dtype name the view; `encode_many_with_words` gives severa
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
 from retriever.core.errors import EncoderError, EncoderMismatchError
@@ -15,6 +16,12 @@ from retriever.store.views import ViewKey
 
 WORDS = 5
 CHARACTERS_PER_TOKEN = 4
+
+VIEW_SETTINGS = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
+"""What of an encoder's description makes a view besides the instruction."""
+
+_UNSAID: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
+"""What `view_key` puts where an encoder does not say."""
 
 Loader = Callable[[Mapping[str, JSON]], Encoder]
 """Gives the encoder of a description; errors as `load_described`."""
@@ -33,6 +40,12 @@ def view_key(encoder: Encoder, instruction: str) -> ViewKey:
         dtype=getattr(encoder, "dtype", "float32"),
         dim=encoder.dim,
     )
+
+
+def belongs(key: ViewKey, description: Mapping[str, JSON]) -> bool:
+    """Whether an encoder of this description, as `describe` gives it, makes the vectors of a view."""
+    made = asdict(key)
+    return all(made[name] == (description.get(name) or _UNSAID.get(name)) for name in VIEW_SETTINGS)
 
 
 def encode_views(

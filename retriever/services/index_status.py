@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from retriever.services.encoding import CHARACTERS_PER_TOKEN
+from retriever.services.encoding import CHARACTERS_PER_TOKEN, belongs
 from retriever.services.lazy_reach import lazy_reach, measured
 from retriever.services.results import IndexStatus, ViewStatus
 from retriever.store.database import Store
@@ -37,12 +37,19 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
     )
 
 
+def own_views(store: Store) -> list[View]:
+    """Return the views of the index's encoder, oldest first; those that `reembed` left of another are none of them."""
+    encoder = store.settings.get(ENCODER)
+    views = store.views.all()
+    return [view for view in views if belongs(view.key, encoder)] if isinstance(encoder, dict) else views
+
+
 def view_states(store: Store) -> list[ViewStatus]:
-    """Return the state of every view, oldest first."""
+    """Return the state of every view of the index's encoder, oldest first."""
     texts = len(store.documents.live_contents())
     encoder = store.settings.get(ENCODER)
     name = str(encoder.get("name") or "") if isinstance(encoder, dict) else ""
-    return [_state(store, view, texts, name) for view in store.views.all()]
+    return [_state(store, view, texts, name) for view in own_views(store)]
 
 
 def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:

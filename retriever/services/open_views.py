@@ -11,7 +11,7 @@ from retriever.core.types import Encoded
 from retriever.services.results import SearchResult
 from retriever.services.similarities import Calibration
 from retriever.services.view_search import ViewSearcher
-from retriever.services.view_upkeep import evict, lazy_limit
+from retriever.services.view_upkeep import evict, lazy_bytes, lazy_limit
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
@@ -66,7 +66,7 @@ class OpenViews:
         """
         limit = lazy_limit(self._store) if self._grown else None
         self._grown = False
-        if limit is not None and self._store.vectors.lazy_bytes() > limit:
+        if limit is not None and lazy_bytes(self._store) > limit:
             with suppress(IndexLockedError), WriterLock(self._folder / LOCK_NAME):
                 evict(self._store, self._folder, limit)
 

@@ -13,7 +13,7 @@ from typing import Any
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
-from retriever.services.encoding import describe, load_described
+from retriever.services.encoding import VIEW_SETTINGS, belongs, describe, load_described
 from retriever.services.generations import IndexType, build_generation, needs_generation
 from retriever.services.index_status import ENCODER
 from retriever.services.indexing import Indexer, Progress
@@ -23,10 +23,8 @@ from retriever.services.view_upkeep import clear_dropped
 from retriever.services.workspace import DATABASE
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
-from retriever.store.views import View
 
 PREVIOUS = "previous_encoder"
-_KEY = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
 
 
 @dataclass(slots=True)
@@ -71,7 +69,7 @@ def reembed(path: Path, encoder: Encoder, *, progress: Progress | None = None) -
         wanted = describe(encoder)
         if _same(wanted, current):
             raise UsageError(f"{path} is embedded with {wanted['name'] or 'this encoder'} already.")
-        views = [view for view in store.views.all() if _belongs(view, current)]
+        views = [view for view in store.views.all() if belongs(view.key, current)]
         whole = [view.key.instruction for view in views if not len(store.vectors.pending(view.view_id))]
         change = _Change(path, store, lambda: encoder, progress)
         change.report.left = [view.key.instruction for view in views if view.key.instruction not in whole]
@@ -98,7 +96,7 @@ def roll_back(
             raise UsageError(
                 f"{path} has no encoder to go back to.", hint="`retriever reembed --encoder NAME` makes one."
             )
-        views = [view for view in store.views.all() if _belongs(view, previous)]
+        views = [view for view in store.views.all() if belongs(view.key, previous)]
         kept = [view.key.instruction for view in views if store.generations.active(view.view_id)]
         return _Change(path, store, lambda: load(previous), progress).to(previous, kept)
 
@@ -113,7 +111,7 @@ def forget(path: Path) -> Reembedding:
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
         current = _encoder_of(store)
-        dropped = [view.view_id for view in store.views.all() if not _belongs(view, current)]
+        dropped = [view.view_id for view in store.views.all() if not belongs(view.key, current)]
         with store.transaction():
             for view_id in dropped:
                 store.views.drop(view_id)
@@ -144,7 +142,7 @@ class _Change:
 
     def _fill(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> None:
         """Embed what the views lack; where they lack nothing, no model is loaded."""
-        views = [view for view in self._store.views.all() if _belongs(view, wanted)]
+        views = [view for view in self._store.views.all() if belongs(view.key, wanted)]
         there = {view.key.instruction: view for view in views}
         asked = [there.get(instruction) for instruction in instructions]
         if all(view is not None and not len(self._store.vectors.pending(view.view_id)) for view in asked) and asked:
@@ -163,7 +161,7 @@ class _Change:
     def _switch(self, wanted: Mapping[str, JSON]) -> None:
         current = _encoder_of(self._store)
         views = self._store.views.all()
-        dropped = [view.view_id for view in views if not (_belongs(view, wanted) or _belongs(view, current))]
+        dropped = [view.view_id for view in views if not (belongs(view.key, wanted) or belongs(view.key, current))]
         with self._store.transaction():
             self._store.settings.set(ENCODER, dict(wanted))
             self._store.settings.set(PREVIOUS, dict(current))
@@ -181,14 +179,4 @@ def _encoder_of(store: Store) -> Mapping[str, JSON]:
 
 
 def _same(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> bool:
-    return all(one.get(key) == other.get(key) for key in _KEY)
-
-
-def _belongs(view: View, description: Mapping[str, JSON]) -> bool:
-    """Whether an encoder of this description made the view's vectors."""
-    key = asdict(view.key)
-    return all(key[name] == (description.get(name) or _DEFAULTS.get(name)) for name in _KEY)
-
-
-_DEFAULTS: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
-"""What `view_key` puts where an encoder does not say."""
+    return all(one.get(key) == other.get(key) for key in VIEW_SETTINGS)

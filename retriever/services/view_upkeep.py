@@ -10,6 +10,7 @@ from pathlib import Path
 from retriever.core.errors import InputError, UsageError
 from retriever.index.generations import remove_other_generations
 from retriever.services.generations import IndexType, build_generation, forget_obsolete
+from retriever.services.index_status import own_views
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -30,13 +31,13 @@ def compact(store: Store, folder: Path, index_type: IndexType) -> list[int]:
 
 
 def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
-    """Return the views of some instructions.
+    """Return the views of some instructions, made by the index's encoder.
 
     Raises:
         UsageError: the base view is among them.
         InputError: there is none of an instruction.
     """
-    known = {view.key.instruction: view for view in store.views.all()}
+    known = {view.key.instruction: view for view in own_views(store)}
     wanted = dict.fromkeys(instruction.strip() for instruction in instructions)
     if "" in wanted:
         raise UsageError("The base view cannot be dropped.", hint="Searches under a new instruction start from it.")
@@ -73,19 +74,26 @@ def set_lazy_limit(store: Store, folder: Path, limit: int | None) -> None:
         evict(store, folder, limit)
 
 
+def lazy_bytes(store: Store) -> int:
+    """Return the bytes of all vectors in lazily filled views, without words and SQLite's own."""
+    vectors = store.vectors
+    lazy = [view for view in own_views(store) if view.lazy]
+    return sum(vectors.count(view.view_id) * vectors.bytes_each(view.key.dim) for view in lazy)
+
+
 def evict(store: Store, folder: Path, limit: int) -> None:
     """Remove vectors of lazily filled views until they take nine tenths of a limit, where they are over it.
 
-    The views used longest ago lose theirs first, and of a view those stored first. The base view and views that
-    somebody asked for lose none.
+    The views used longest ago lose theirs first, and of a view those stored first. The base view, views that somebody
+    asked for and those of another encoder lose none.
     """
-    excess = store.vectors.lazy_bytes() - limit
+    excess = lazy_bytes(store) - limit
     if excess <= 0:
         return
     excess += round((1 - KEPT) * limit)
     shrunk: list[View] = []
     with store.transaction():
-        for view in sorted(store.views.all(), key=lambda one: (one.last_used, one.view_id)):
+        for view in sorted(own_views(store), key=lambda one: (one.last_used, one.view_id)):
             if view.lazy and excess > 0:
                 each = store.vectors.bytes_each(view.key.dim)
                 count = min(store.vectors.count(view.view_id), -(-excess // each))

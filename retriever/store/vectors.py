@@ -203,14 +203,6 @@ class Vectors:
             (view_id,),
         )
 
-    def lazy_bytes(self) -> int:
-        """Return the bytes of all vectors in lazily filled views, without words and SQLite's own."""
-        numbers = self._db.number(
-            "SELECT SUM(dim * (SELECT COUNT(*) FROM vectors WHERE vectors.view_id = views.view_id)) FROM views "
-            "WHERE lazy"
-        )
-        return self.bytes_each(numbers)
-
     def remove_oldest(self, view_id: int, count: int) -> None:
         """Remove the vectors of a view that were stored first. A generation that covers them must go with them."""
         with self._db.writing():

@@ -60,6 +60,26 @@ def test_the_new_encoder_answers_alone(old):
     assert stored(old) == {ENCODER: "mirrored", PREVIOUS: "fake0000"}
 
 
+def test_views_of_the_encoder_before_are_neither_shown_nor_dropped_nor_emptied(old):
+    reembed(old, Mirrored())
+    with Index(old, encoder=Mirrored()) as index:
+        index.search("hot", instruction=FAULT)
+        kept = {view.view_id: index.store.vectors.count(view.view_id) for view in index.store.views.all()[:3]}
+        shown = index.views()
+        assert [view.instruction for view in shown] == ["", MOOD, FAULT]
+        assert kept.keys().isdisjoint(view.view for view in shown)
+        assert [view.view for view in index.status().views] == [view.view for view in shown]
+        assert list(kept.values()) == [12, 12, 10]
+        index.lazy_limit = 0  # both encoders have a view that searches filled
+        assert [view.vectors for view in index.views()] == [12, 12, 0]
+        index.drop_views([MOOD])
+        assert [view.instruction for view in index.views()] == ["", FAULT]
+        assert {id: index.store.vectors.count(id) for id in kept} == kept
+    roll_back(old, load=lambda _: FakeEncoder())
+    with Index(old, encoder=FakeEncoder()) as index:
+        assert {view.view: view.vectors for view in index.views()} == kept
+
+
 def test_the_way_back_needs_no_model_unless_something_is_new(old):
     before = answers(old, FakeEncoder())
     reembed(old, Mirrored())
