@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retriever.core.errors import InputError
-from retriever.core.paths import sync_directory
+from retriever.core.errors import InputError, OutputError
+from retriever.core.paths import sync_directory, writing
 from retriever.core.types import BadRow
 from retriever.training.curate import Curated, CurationOptions, curate
 from retriever.training.curation.votes import Expert
@@ -70,7 +70,8 @@ def curate_file(
         options: limits, judge, margin.
 
     Raises:
-        InputError: the source cannot be read, the output cannot be written or is the source, or no row is left.
+        InputError: the source cannot be read, the output is no place for rows, or no row is left.
+        OutputError: the output cannot be written.
     """
     check_output(source, output)
     rows = read_training_rows([source])
@@ -90,14 +91,15 @@ def check_output(source: str | Path, output: Path) -> None:
     """Refuse an output that could not be written, before anything is read.
 
     Raises:
-        InputError: it is the source, no .jsonl file, a folder, or in a folder that is not there.
+        OutputError: it is no .jsonl file, a folder, or in a folder that is not there.
+        InputError: it is the source.
     """
     if output.suffix not in SUFFIXES:
-        raise InputError(f"{output} cannot be written: rows go to JSON Lines.", hint="Name a .jsonl file.")
+        raise OutputError(f"{output} cannot be written: rows go to JSON Lines.", hint="Name a .jsonl file.")
     if output.is_dir():
-        raise InputError(f"{output} is a folder.", hint="Name a .jsonl file.")
+        raise OutputError(f"{output} is a folder.", hint="Name a .jsonl file.")
     if not output.parent.is_dir():
-        raise InputError(f"{output} cannot be written: there is no folder {output.parent}.", hint="Make it first.")
+        raise OutputError(f"{output} cannot be written: there is no folder {output.parent}.", hint="Make it first.")
     if output.exists() and Path(source).exists() and output.samefile(source):
         raise InputError(f"{output} is the input.", hint="Name another file, so that no row is lost.")
 
@@ -106,18 +108,17 @@ def write_rows(output: Path, rows: Iterable[TrainingRow]) -> None:
     """Write rows as JSON Lines, so that the file is there whole or not at all.
 
     Raises:
-        InputError: it cannot be written.
+        OutputError: it cannot be written.
     """
     draft = output.with_name(f".{output.name}-{os.getpid()}")
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row.to_json(), ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(output)
-        sync_directory(output.parent)
-    except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}.", hint="Choose another OUT.") from error
+        with writing(output, "OUT"):
+            with draft.open("w", encoding="utf-8") as file:
+                for row in rows:
+                    file.write(json.dumps(row.to_json(), ensure_ascii=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(output)
+            sync_directory(output.parent)
     finally:
         draft.unlink(missing_ok=True)

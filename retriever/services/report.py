@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retriever.core.errors import InputError, UsageError
+from retriever.core.errors import UsageError
+from retriever.core.paths import writing
 from retriever.evaluation.scores import LEVEL, RESAMPLES, Score
 from retriever.services.evaluation_results import Compared, Evaluation, compare
 
@@ -20,12 +21,12 @@ def check_report(path: Path) -> None:
 
     Raises:
         UsageError: it is not a Markdown file.
-        InputError: its folder does not exist.
+        OutputError: its folder does not exist.
     """
     if path.suffix.lower() != ".md":
         raise UsageError(f"{path} is not a .md file.", hint="The picture goes beside it, as .svg.")
-    if not path.parent.is_dir():
-        raise InputError(f"{path} cannot be written: No such file or directory.", hint="Choose another --report.")
+    with writing(path, "--report"):
+        next(path.parent.iterdir(), None)
 
 
 def write_report(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> None:
@@ -38,15 +39,13 @@ def write_report(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evalua
 
     Raises:
         UsageError: it is not a Markdown file.
-        InputError: it cannot be written.
+        OutputError: it cannot be written.
     """
     check_report(path)
     picture = path.with_suffix(".svg")
-    try:
+    with writing(path, "--report"):
         draw(picture, ours, theirs)
         path.write_text(markdown(ours, theirs, picture=picture.name), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.", hint="Choose another --report.") from error
 
 
 def markdown(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = (), *, picture: str = "") -> str:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from retriever.core.errors import InputError, UsageError
+from retriever.core.errors import OutputError, UsageError
 from retriever.evaluation.scores import Score, mean_score
 from retriever.services.evaluation_results import Evaluation
 from retriever.services.report import check_report, markdown, write_report
@@ -119,7 +119,10 @@ def test_bars_of_nothing_start_at_the_left(tmp_path, monkeypatch):
 def test_a_report_that_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"report.txt is not a .md file"):
         check_report(tmp_path / "report.txt")
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         check_report(tmp_path / "no" / "report.md")
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"written: Not a directory\. Choose another --report\."):
+        check_report(tmp_path / "file" / "report.md")
     with pytest.raises(UsageError, match="no headline"):
         write_report(tmp_path / "report.md", [replace(OURS, scores=OURS.scores[2:])])
