@@ -1,10 +1,12 @@
 """A language model as the encoders use it: embeddings in, last hidden states out, logits only where asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.cache_utils import Cache
@@ -16,6 +18,8 @@ from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.packing import pack_linear_layers
 from retriever.encoders.sources import Source, find_source
 from retriever.encoders.tokenize import PieceTokenizer
+
+_LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 class Backbone:
@@ -121,16 +125,32 @@ def load_backbone(name: str, *, device: str = "auto", dtype: str = "auto") -> Ba
     source = find_source(name)
     place = pick_device(device)
     number_format = pick_dtype(dtype, place)
-    model = _model_class(source.folder).from_pretrained(
-        source.folder, dtype=number_format, attn_implementation="sdpa", use_safetensors=True, local_files_only=True
-    )
-    return Backbone(source, model.to(place), PieceTokenizer(_tokenizer(source.folder)))
+    with _readable(source.folder):
+        model = _model_class(source.folder).from_pretrained(
+            source.folder, dtype=number_format, attn_implementation="sdpa", use_safetensors=True, **_LOCAL
+        )
+        tokenizer = PieceTokenizer(_tokenizer(source.folder))
+    return Backbone(source, model.to(place), tokenizer)
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Tell in our words why a folder is no model."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise EncoderError(
+            f"{folder} holds no model that can be loaded: {reason}", hint="Code that comes with a model is never run."
+        ) from error
 
 
 def _model_class(folder: Path) -> Any:  # noqa: ANN401 - a class of transformers's
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = AutoConfig.from_pretrained(folder, **_LOCAL)
     wanted = (config.architectures or [""])[0]
     for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING):
         if type(config) in mapping and getattr(found := mapping[type(config)], "__name__", "") == wanted:
@@ -145,5 +165,5 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     if (folder / "tokenizer.json").exists():
-        return cast("PreTrainedTokenizerBase", PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True))
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return cast("PreTrainedTokenizerBase", PreTrainedTokenizerFast.from_pretrained(folder, **_LOCAL))
+    return AutoTokenizer.from_pretrained(folder, **_LOCAL)

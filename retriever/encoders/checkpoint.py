@@ -11,21 +11,26 @@ manifest.json              SHA-256 of each of the above
 
 import json
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from peft import PeftModel
+from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, no_grad
 
 from retriever.core.errors import CheckpointError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.paths import new_folder
+from retriever.core.registry import nearest
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
-from retriever.encoders.catalog import build
+from retriever.encoders.catalog import METHODS, build
 from retriever.encoders.instemb import InstEmbEncoder
 from retriever.encoders.sources import CONFIG, MANIFEST, check_manifest, write_manifest
 
@@ -36,6 +41,8 @@ LAYERS_FILE = "layers.safetensors"
 LOOK_AHEAD_FILE = "look_ahead.safetensors"
 MERGED = "+"
 """Stands in a digest between the backbone's and those of what a checkpoint put into it."""
+
+_RESTORE = "Restore the folder from where it came; a changed model is not used."
 
 
 def save_checkpoint(
@@ -104,24 +111,100 @@ def load_checkpoint(
     Raises:
         CheckpointError: a file changed, is missing, or was written for another backbone or a newer version.
     """
-    check_manifest(folder, hint="Restore the folder from where it came; a changed model is not used.")
-    config = json.loads((folder / CONFIG).read_text())
-    if config["format"] > FORMAT:
-        raise CheckpointError(
-            f"{folder} has checkpoint format {config['format']}.", hint="Upgrade retriever to read it."
-        )
-    backbone = load_backbone(config["backbone"]["name"], device=device, dtype=dtype)
-    if backbone.source.digest != config["backbone"]["digest"]:
-        raise CheckpointError(
-            f"{folder} was trained on another version of {config['backbone']['name']}.",
-            hint=f"Install the backbone with digest {config['backbone']['digest'][:12]}.",
-        )
-    backbone = _with_layers(_with_adapter(backbone, folder), folder)
-    stored = EncoderOptions(**config["options"])
-    chosen = _overridden(stored, options)
-    if config["method"] == InstEmbEncoder.method:
-        return InstEmbEncoder(backbone, chosen, load_file(folder / LOOK_AHEAD_FILE)["look_ahead"])
-    return build(config["method"], backbone, chosen)
+    config = read_checkpoint_config(folder)
+    backbone = config.load_backbone(device=device, dtype=dtype)
+    with reading_weights(folder):
+        backbone = _with_layers(_with_adapter(backbone, folder), folder)
+        look_ahead = read_look_ahead(folder, backbone.dim)
+    chosen = _overridden(config.options, options)
+    if config.method == InstEmbEncoder.method:
+        if look_ahead is None:
+            raise CheckpointError(f"{folder} has no {LOOK_AHEAD_FILE}.", hint=_RESTORE)
+        return InstEmbEncoder(backbone, chosen, look_ahead)
+    return build(config.method, backbone, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointConfig:
+    """What a checkpoint's `retriever.json` says.
+
+    Attributes:
+        folder: the checkpoint.
+        method: the encoder's.
+        backbone: name of the model it was trained on.
+        digest: that model's.
+        options: the encoder's.
+    """
+
+    folder: Path
+    method: str
+    backbone: str
+    digest: str
+    options: EncoderOptions
+
+    def load_backbone(self, *, device: str, dtype: str) -> Backbone:
+        """Load the model the checkpoint was trained on.
+
+        Raises:
+            CheckpointError: what its name stands for here is another one.
+        """
+        backbone = load_backbone(self.backbone, device=device, dtype=dtype)
+        if backbone.source.digest != self.digest:
+            raise CheckpointError(
+                f"{self.folder} was trained on another version of {self.backbone}.",
+                hint=f"Install the backbone with digest {self.digest[:12]}.",
+            )
+        return backbone
+
+
+def read_checkpoint_config(folder: Path) -> CheckpointConfig:
+    """Check a checkpoint's manifest and return what its `retriever.json` says.
+
+    Raises:
+        CheckpointError: a file changed or is missing, or the description is malformed or of a newer version.
+    """
+    check_manifest(folder, hint=_RESTORE)
+    try:
+        stored = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if stored["format"] > FORMAT:
+            raise CheckpointError(
+                f"{folder} has checkpoint format {stored['format']}.", hint="Upgrade retriever to read it."
+            )
+        EncoderOptions(**stored["options"])  # no other names than these
+        options = TypeAdapter(EncoderOptions).validate_json(json.dumps(stored["options"]), strict=True)
+        named = {"method": stored["method"], **stored["backbone"]}
+        if not all(isinstance(named[key], str) for key in ("method", "name", "digest")):
+            raise ValueError("method and backbone are no names")
+        if named["method"] not in METHODS:
+            raise ValueError(nearest(named["method"], METHODS))
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{first['loc'][0]}: {first['msg']}"
+        raise CheckpointError(f"{folder / CONFIG} is malformed: {problem}.", hint=_RESTORE) from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{folder / CONFIG} is malformed: {error}.", hint=_RESTORE) from error
+    return CheckpointConfig(folder, named["method"], named["name"], named["digest"], options)
+
+
+def read_look_ahead(folder: Path, dim: int) -> Tensor | None:
+    """Return a checkpoint's look-ahead embeddings (L, dim), or None where it has none; errors as safetensors'."""
+    if not (folder / LOOK_AHEAD_FILE).exists():
+        return None
+    found = load_file(folder / LOOK_AHEAD_FILE)["look_ahead"]
+    if found.ndim != 2 or found.shape[1] != dim or not found.is_floating_point():
+        raise ValueError(f"look-ahead embeddings of shape {tuple(found.shape)} for a model of width {dim}")
+    return found
+
+
+@contextmanager
+def reading_weights(folder: Path) -> Iterator[None]:
+    """Tell what goes wrong with a checkpoint's weights in our words; a device without memory speaks for itself."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (SafetensorError, OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise CheckpointError(f"The weights in {folder} cannot be used: {error}.", hint=_RESTORE) from error
 
 
 def load_adapter(backbone: Backbone, folder: Path, *, trainable: bool) -> PeftModel:

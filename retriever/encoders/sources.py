@@ -108,7 +108,7 @@ def check_manifest(folder: Path, hint: str) -> None:
     try:
         expected = json.loads((folder / MANIFEST).read_text())["files"]
         changed = [name for name, digest in expected.items() if file_hash(_inside(folder, name)) != digest]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{folder}: the manifest or a file it names cannot be read ({error}).", hint=hint
         ) from error
@@ -122,7 +122,10 @@ def _inside(folder: Path, name: str) -> Path:
     """Return the path of a file that a manifest names; a ValueError where it lies elsewhere."""
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise ValueError(f"{name!r} is no file of the folder")
-    return folder / name
+    path = folder / name
+    if path.exists() and not path.is_file():  # a pipe or a device would be read for ever
+        raise ValueError(f"{name!r} is no regular file")
+    return path
 
 
 def _visible_files(folder: Path) -> set[str]:
@@ -171,10 +174,12 @@ def _from_hub(name: str) -> Path:
 
 
 def _refuse_pickles(folder: Path) -> None:
-    if any(folder.glob("*.safetensors")):
+    in_modules = [path for path in folder.glob("*/pytorch_model.bin") if not any(path.parent.glob("*.safetensors"))]
+    if any(folder.glob("*.safetensors")) and not in_modules:
         return
-    pickles = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
-    what = f"only pickled weights ({pickles[0]}), which can run code when opened" if pickles else "no weights"
+    pickles = in_modules or sorted(path for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
+    first = pickles[0].relative_to(folder).as_posix() if pickles else ""
+    what = f"only pickled weights ({first}), which can run code when opened" if pickles else "no weights"
     raise EncoderError(
         f"{folder} holds {what}.", hint="Save the model as safetensors with config.json and tokenizer files."
     )
@@ -187,14 +192,16 @@ def _unpack_gguf(source: Path, folder: Path) -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    model: Any = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        source.parent, gguf_file=source.name, dtype=torch.float32, trust_remote_code=False
+    )
     model = model.to(torch.bfloat16)
     # The weights are plain numbers now; while marked as quantised, the model refuses to be saved.
     del model.config.quantization_config
     model.hf_quantizer = None
     model.is_quantized = False
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name, trust_remote_code=False).save_pretrained(folder)
 
 
 def _unpack_zip(source: Path, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """What a fine-tuning starts from: a bare model under a method, or a checkpoint to go on from."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from retriever.core.prompts import get_template
 from retriever.encoders.backbone import load_backbone
 from retriever.encoders.base import DEFAULT_TEMPLATE, EncoderOptions
 from retriever.encoders.catalog import SENTENCE_METHOD, checkpoint_folder, resolve_name
-from retriever.encoders.checkpoint import CONFIG
+from retriever.encoders.checkpoint import read_checkpoint_config
 from retriever.encoders.instemb import InstEmbEncoder, untrained_look_ahead
 from retriever.encoders.sources import MANIFEST
 from retriever.encoders.tokenize import PieceTokenizer
@@ -130,8 +129,8 @@ def _bare(spec: str, settings: AdapterSettings, *, device: str, dtype: str) -> _
 
 def _checkpoint(folder: Path, config: FinetuneConfig, *, device: str, dtype: str) -> _Trained:
     adapted = load_trained(folder, device=device, dtype=dtype, dropout=config.adapter.dropout)
-    stored = json.loads((folder / CONFIG).read_text())
-    return _Trained(adapted, stored["method"], EncoderOptions(**stored["options"]))
+    stored = read_checkpoint_config(folder)
+    return _Trained(adapted, stored.method, stored.options)
 
 
 def _fit_look_ahead(adapted: Adapted, config: FinetuneConfig) -> None:

@@ -1,6 +1,5 @@
 """Trained models to checkpoint folders and back, and the proof that what was saved is what was trained."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,20 +13,20 @@ from torch import nn
 
 from retriever.core.errors import CheckpointError
 from retriever.core.types import Embeddings
-from retriever.encoders.backbone import load_backbone
+from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
 from retriever.encoders.catalog import build
 from retriever.encoders.checkpoint import (
     ADAPTER,
-    CONFIG,
     LAYERS_FILE,
-    LOOK_AHEAD_FILE,
     load_adapter,
     load_checkpoint,
+    read_checkpoint_config,
+    read_look_ahead,
+    reading_weights,
     save_checkpoint,
 )
 from retriever.encoders.instemb import InstEmbEncoder
-from retriever.encoders.sources import check_manifest
 from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
 
 # Rows of length 1 differ by this much at most after merging and rounding the adapter.
@@ -93,15 +92,14 @@ def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dro
     Raises:
         CheckpointError: a file changed, or was written for another backbone.
     """
-    check_manifest(folder, hint="Restore the folder from where it came.")
-    named = json.loads((folder / CONFIG).read_text())["backbone"]
-    backbone = load_backbone(named["name"], device=device, dtype=dtype)
-    if backbone.source.digest != named["digest"]:
-        raise CheckpointError(
-            f"{folder} was trained on another version of {named['name']}.",
-            hint=f"Install the backbone with digest {named['digest'][:12]}.",
-        )
-    look_ahead = _stored(folder / LOOK_AHEAD_FILE).get("look_ahead")
+    backbone = read_checkpoint_config(folder).load_backbone(device=device, dtype=dtype)
+    with reading_weights(folder):
+        return _trainable(folder, backbone, dropout)
+
+
+def _trainable(folder: Path, backbone: Backbone, dropout: float) -> Adapted:
+    """Return a checkpoint's weights in its backbone, ready to be trained further."""
+    look_ahead = read_look_ahead(folder, backbone.dim)
     length = 0 if look_ahead is None else len(look_ahead)
     layers = _stored(folder / LAYERS_FILE)
     if layers:

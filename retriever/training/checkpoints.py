@@ -11,14 +11,16 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from retriever.core.errors import TrainingError, UsageError
+from retriever.core.errors import CheckpointError, TrainingError, UsageError
 from retriever.core.paths import make_folder, new_folder
 from retriever.core.types import JSON
+from retriever.encoders.checkpoint import reading_weights
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.training.randomness import RandomState
 
@@ -26,6 +28,7 @@ KEPT = 2  # the newest, and one to fall back on
 STATE = "state.safetensors"
 POSITION = "position.json"
 _SLACK = 1 << 20  # bytes
+_BEFORE = "Remove this folder to go on from the state before it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +101,42 @@ class TrainingCheckpoints:
             CheckpointError: a file changed or is missing.
             UsageError: it is another run's.
         """
-        check_manifest(folder, hint="Remove this folder to go on from the state before it.")
-        record = json.loads((folder / POSITION).read_text())
+        check_manifest(folder, hint=_BEFORE)
+        record = _record(folder)
         if changed := _differences(record["identity"], self.identity):
             raise UsageError(
                 f"{folder} belongs to another run: {', '.join(changed)} changed.",
                 hint="Repeat the options and data of that run, or choose another output folder.",
             )
-        stored = load_file(folder / STATE)
+        with reading_weights(folder):
+            stored = load_file(folder / STATE)
         if missing := sorted({f"weights/{name}" for name in parameters} ^ _names(stored, "weights/")):
             raise UsageError(
                 f"{folder} holds other weights than are trained now ({missing[0]}).",
                 hint="Repeat the adapter's options of that run.",
             )
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(stored[f"weights/{name}"])
-        _restore_moments(parameters, optimizer, stored)
-        RandomState(stored["random/cpu"], stored.get("random/cuda")).restore()
+        with reading_weights(folder):
+            with torch.no_grad():
+                for name, parameter in parameters.items():
+                    parameter.copy_(stored[f"weights/{name}"])
+            _restore_moments(parameters, optimizer, stored)
+            RandomState(stored["random/cpu"], stored.get("random/cuda")).restore()
         return Position(**record["position"])
+
+
+def _record(folder: Path) -> Mapping[str, Any]:
+    """Return what a state says of itself: its run's identity and its position.
+
+    Raises:
+        CheckpointError: it is malformed.
+    """
+    try:
+        record: Mapping[str, Any] = json.loads((folder / POSITION).read_text(encoding="utf-8"))
+        Position(**record["position"])
+        dict(record["identity"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{folder / POSITION} is malformed: {error}.", hint=_BEFORE) from error
+    return record
 
 
 def _tensors(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -131,6 +131,30 @@ def test_a_folder_with_only_pickles_is_refused(tmp_path, name):
     assert "safetensors" in caught.value.hint
 
 
+def test_a_pickled_module_of_a_sentence_model_is_refused(tiny, tmp_path):
+    folder = shutil.copytree(tiny("sentence"), tmp_path / "model")
+    (folder / "2_Dense").mkdir()
+    (folder / "2_Dense" / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(EncoderError, match=r"only pickled weights \(2_Dense/pytorch_model\.bin\), which can run code"):
+        load_encoder(f"st:{folder}")
+
+
+@pytest.mark.parametrize("where", ["config.json", "tokenizer_config.json"])
+def test_code_that_comes_with_a_model_is_neither_run_nor_asked_about(tiny, tmp_path, monkeypatch, where):
+    folder = shutil.copytree(tiny("llama"), tmp_path / "model")
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Own: pass\n")
+    classes = {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Own", "AutoTokenizer": ["own.Own", "own.Own"]}
+    settings = json.loads((folder / where).read_text())
+    settings |= {"auto_map": classes, "model_type": "own", "tokenizer_class": "Own"}
+    (folder / where).write_text(json.dumps(settings))
+    if where == "tokenizer_config.json":
+        (folder / "tokenizer.json").unlink()
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("the user is asked"))
+    with pytest.raises(EncoderError, match="holds no model that can be loaded"):
+        load_encoder(f"plain:{folder}")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_model_that_is_no_language_model_is_refused(tiny, tmp_path):
     shutil.copytree(tiny("sentence"), tmp_path / "model")
     with pytest.raises(EncoderError, match="holds a BertModel, neither a causal nor a masked") as caught:

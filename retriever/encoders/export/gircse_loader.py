@@ -27,7 +27,7 @@ class Gircse:
     def __init__(self, folder: str | Path, device: str = "cpu") -> None:
         self.settings = json.loads((Path(folder) / "gircse.json").read_text(encoding="utf-8"))
         self.tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-        model: Any = AutoModelForCausalLM.from_pretrained(folder)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True, trust_remote_code=False)
         self.model = model.to(device).eval()
 
     @torch.inference_mode()
