@@ -12,7 +12,7 @@ DATA ?= data
 TEXTS ?= 6400
 MINUTES ?= 90
 
-.PHONY: setup demo test lint bench docs train clean
+.PHONY: setup demo test lint audit lock bench docs train clean
 
 setup: .venv/.ready
 
@@ -38,6 +38,23 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What the code does by itself (bandit), and known holes in what it stands on (pip-audit, which asks PyPI and counts a
+# package it cannot ask about as a failure). The audit's tools live apart from ours.
+audit: build/audit/.ready
+	build/audit/bin/bandit --quiet --configfile pyproject.toml --recursive retriever app
+	build/audit/bin/pip-audit --strict --no-deps --progress-spinner off --requirement constraints.txt
+
+# Every package of a release with the SHA-256 of its files, for `pip install --require-hashes -r requirements.lock`. The
+# hashes are those of the index that pip is set to: write the file of a release where that is PyPI itself.
+lock: build/audit/.ready
+	build/audit/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --no-emit-options -c constraints.txt -o requirements.lock pyproject.toml
+
+build/audit/.ready: Makefile
+	test -x build/audit/bin/python || $(PYTHON) -m venv build/audit || python3 -m venv build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check "bandit>=1.9" "pip-audit>=2.9" "pip-tools>=7.6"
+	touch $@
 
 docs: setup
 	$(BIN)/python -m retriever.cli.reference > docs/cli.md
