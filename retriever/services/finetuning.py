@@ -139,12 +139,27 @@ def finetune(
         raise _interrupted(request) from None
     if judgement.promoted:
         models.promote(request.output)
-    shutil.rmtree(request.folder)
+    return _without_states(request, report)
+
+
+def _without_states(request: FinetuneRequest, report: FinetuneReport) -> FinetuneReport:
+    """Remove the states of a run that has its model; where that fails the model is no worse for it."""
+    try:
+        shutil.rmtree(request.folder)
+    except OSError as error:
+        left = f"{request.folder} is needed no more, and cannot be removed: {error.strerror}."
+        return replace(report, notes=[*report.notes, left])
     return report
 
 
 def _check_output(request: FinetuneRequest) -> None:
     """Refuse an output that could not be written, before any work is spent on it."""
+    if request.folder.exists() and (request.output / REPORT).is_file():
+        raise UsageError(
+            f"{request.output} holds the whole model of a run that was stopped after writing it.",
+            hint=f"{request.output / REPORT} says whether it passed: `retriever models promote {request.output}` makes "
+            f"it the default. {request.folder} can be removed.",
+        )
     if request.output.exists():
         raise UsageError(f"{request.output} exists already.", hint="Choose another --output.")
     if not request.resume and saved_states(request.folder):
@@ -224,10 +239,10 @@ def _report(
 def _save_draft(request: FinetuneRequest, assignment: Assignment) -> tuple[Path, ActiveProof]:
     """Write the trained model beside its states, and prove that it is what was trained."""
     draft = request.folder / DRAFT
-    if draft.exists():  # of a run that was stopped while it measured
-        shutil.rmtree(draft)
     base, rows = assignment.base, assignment.data.held_out
     with _writing(request):
+        if draft.exists():  # of a run that was stopped while it measured
+            shutil.rmtree(draft)
         save_trained(base.adapted, draft, method=base.method, options=base.options, card="")
     texts = list(dict.fromkeys(row.text for row in rows))[:_PROVEN_TEXTS]
     return draft, prove_active(draft, base.adapted, texts, instruction=rows[0].instruction)

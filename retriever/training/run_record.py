@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retriever.core.paths import make_folder
 from retriever.core.types import JSON
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class RunRecord:
             identity: settings, seed, data hash.
             steps: of the whole run.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         about = {**identity, "steps": steps, "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         (self.folder / RUN_FILE).write_text(json.dumps({**about, "versions": versions()}, indent=1) + "\n")
         (self.folder / LOSSES_FILE).write_text("")

@@ -14,3 +14,12 @@ def one_thread():
     from retriever.index._faiss import faiss
 
     faiss.omp_set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk():
+    """Wait for no disk: what these tests lose is reckoned from the changes written down."""
+    from disk import unflushed
+
+    with unflushed():
+        yield

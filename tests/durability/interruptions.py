@@ -1,8 +1,8 @@
 """Interrupts an operation at every change of its files, and judges what is left. Used by tests and by `torture`."""
 
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,19 @@ class Recording:
     final: Any
 
 
+@dataclass
+class Tally:
+    """What came of many interruptions.
+
+    Attributes:
+        injected: how many there were that differ.
+        lost: where, how, and what was lost.
+    """
+
+    injected: int = 0
+    lost: list[str] = field(default_factory=list)
+
+
 class LostError(AssertionError):
     """An interruption left what it may not leave."""
 
@@ -53,14 +66,21 @@ def record(operation: Operation, folder: Path) -> Recording:
     return Recording(operation, before, disk.changes, legal, legal[-1])
 
 
-def points(recording: Recording, every: int) -> list[int]:
-    """Return how many changes to let through: each sync, name and file's end, and every few of the writes."""
+def points(recording: Any, every: int, most: int | None = None) -> list[int]:
+    """Return how many changes to let through: each sync, name and file's end, and every few of the writes.
+
+    Args:
+        recording: of the changes.
+        every: of so many writes one is taken.
+        most: take no more than so many points, evenly spread.
+    """
     changes = recording.changes
     telling = {at + step for at, change in enumerate(changes) if change.kind != "write" for step in (0, 1)}
-    return sorted(telling | set(range(0, len(changes) + 1, every)) | {len(changes)})
+    found = sorted(telling | set(range(0, len(changes) + 1, every)) | {len(changes)})
+    return found if most is None else sorted({found[at * (len(found) - 1) // (most - 1)] for at in range(most)})
 
 
-def crashed(recording: Recording, at: int, seeds: int = 1) -> Iterator[tuple[str, Tree]]:
+def crashed(recording: Any, at: int, seeds: int = 1) -> Iterator[tuple[str, Tree]]:
     """Yield the folders that a crash after some changes may leave: a kill, one within a write, losses of power."""
     done = recording.changes[:at]
     yield "killed", after(recording.before, done)
@@ -71,12 +91,17 @@ def crashed(recording: Recording, at: int, seeds: int = 1) -> Iterator[tuple[str
 
 
 def judge(recording: Recording, tree: Tree, root: Path, *, only_final: bool = False) -> None:
+    """Lay out what a crash left, and judge it there."""
+    write_tree(root, tree)
+    judge_there(recording, root, only_final=only_final)
+
+
+def judge_there(recording: Recording, root: Path, *, only_final: bool = False) -> None:
     """Open what a crash left, and do the operation again.
 
     Raises:
         LostError: a state that may not be; damage; work done twice; another result than an undisturbed run's.
     """
-    write_tree(root, tree)
     operation = recording.operation
     state = operation.state(root)
     if state not in (recording.legal[-1:] if only_final else recording.legal):
@@ -111,6 +136,57 @@ def fail(recording: Recording, fault: Fault, root: Path) -> Change | None:
     shutil.rmtree(root)
     judge(recording, tree, root, only_final=succeeded)
     return disk.hit
+
+
+def crash_everywhere(
+    recording: Any,
+    folder: Path,
+    *,
+    every: int = 1,
+    most: int | None = None,
+    seeds: int = 1,
+    judge: Callable[..., None] = judge,
+) -> Tally:
+    """Judge the folders that a crash may leave after some changes; see `points` for which."""
+    tally, seen = Tally(), set()
+    for at in points(recording, every, most):
+        for how, tree in crashed(recording, at, seeds):
+            if (key := hash(frozenset(tree.items()))) in seen:
+                continue
+            seen.add(key)
+            tally.injected += 1
+            try:
+                judge(recording, tree, folder / str(len(seen)))
+            except LostError as error:
+                tally.lost.append(f"{how} after {_named(recording, at - 1)}: {error}")
+    return tally
+
+
+def fail_everywhere(
+    recording: Any,
+    folder: Path,
+    *,
+    every: int = 1,
+    most: int | None = None,
+    fail: Callable[..., Change | None] = fail,
+) -> Tally:
+    """Let some changes fail, each with an I/O error, a full disk, and half a write; see `points` for which."""
+    tally = Tally()
+    for at in points(recording, every, most):
+        for fault in (Fault(at, "eio"), Fault(at, "enospc", lasting=True), Fault(at, "short")):
+            try:
+                tally.injected += fail(recording, fault, folder / f"{at}-{fault.how}") is not None
+            except LostError as error:
+                tally.injected += 1
+                tally.lost.append(f"{fault.how} at {_named(recording, at)}: {error}")
+    return tally
+
+
+def _named(recording: Any, at: int) -> str:
+    if not 0 <= at < len(recording.changes):
+        return "the start" if at < 0 else "the end"
+    change = recording.changes[at]
+    return f"change {at}, {change.kind} {change.path}"
 
 
 def _require_whole(root: Path, operation: Operation) -> None:

@@ -1,5 +1,5 @@
 import pytest
-from interruptions import LostError, crashed, judge, points, record
+from interruptions import crash_everywhere, crashed, judge, record
 from operations import OPERATIONS
 
 pytestmark = pytest.mark.durability
@@ -16,19 +16,9 @@ def recording(request, tmp_path_factory):
 
 
 def test_a_crash_at_any_change_loses_nothing(recording, tmp_path):
-    seen = set()
-    lost = []
-    for at in points(recording, EVERY):
-        for how, tree in crashed(recording, at):
-            if (key := hash(frozenset(tree.items()))) in seen:
-                continue
-            seen.add(key)
-            try:
-                judge(recording, tree, tmp_path / str(len(seen)))
-            except LostError as error:
-                lost.append((at, how, recording.changes[at - 1] if at else None, str(error)))
-    assert lost == []
-    assert len(seen) > 3
+    found = crash_everywhere(recording, tmp_path, every=EVERY)
+    assert found.lost == []
+    assert found.injected > 3
 
 
 def test_what_succeeded_survives_a_loss_of_power(recording, tmp_path):
