@@ -1,7 +1,7 @@
 """The operations that are interrupted: each from a state it makes, with the states it may leave behind.
 
-What counts as a state: documents with their text and metadata, vectors by encoder, instruction and text, and the
-encoder's fingerprint.
+What counts as a state: documents with their text and metadata, vectors by encoder, instruction and text, the encoder's
+fingerprint, and saved clusterings.
 """
 
 import sys
@@ -70,10 +70,12 @@ def state_of(path: Path) -> Mapping[str, Any]:
             }
             vectors = {key: held for key, held in vectors.items() if held}
             encoder = store.settings.get(ENCODER)
+            saved = {name: store.clusterings.get(name).document["assignments"] for name in store.clusterings.names()}
     except IndexNotFoundError:
-        return {"documents": {}, "vectors": {}, "encoder": None}
+        return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}}
     held = {id: (one.text, dict(one.metadata)) for id, one in documents.items()}
-    return {"documents": held, "vectors": vectors, "encoder": encoder and held and encoder["fingerprint"]}
+    named = encoder and held and encoder["fingerprint"]
+    return {"documents": held, "vectors": vectors, "encoder": named, "clusterings": saved}
 
 
 def _filled(root: Path) -> None:
