@@ -15,6 +15,7 @@ _ANSWERS = 12
 _REMEDIES = {
     Remedy.REPAIR: "It can be mended here.",
     Remedy.INDEX: "Mend it here, then index these reviews again.",
+    Remedy.CLUSTER: "Mend it here, then cluster again and save it anew.",
     Remedy.RESTORE: "Put back a copy, or index the reviews again under another name.",
     Remedy.MODEL: "Put the model back, or index the reviews again under another name.",
 }

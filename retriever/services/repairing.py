@@ -153,12 +153,16 @@ class _Repairing:
             removed = mending.remove_texts(damage.texts)
             removed += mending.remove_documents(damage.documents)
             mending.remove_vectors(damage.vectors)
+            clusterings = self._store.clusterings.damaged()
+            self._store.clusterings.remove(clusterings)
             self._mend_seals(damage.seals)
             self._store.runs.quarantine(run_id, removed)
             self._store.runs.finish(run_id, "partial" if removed else "finished", {"skipped": len(removed)})
         if damage.texts:
             self._rebuild_words()
         self.report.lost += [f"document {row.id!r}" for row in removed]
+        again = "was removed: cluster again and save it anew."
+        self.report.left += [f"clustering {name!r} {again}" for name in clusterings.values()]
         return [vector for vector in damage.vectors if vector.content_id not in damage.texts]
 
     def _mend_seals(self, seals: Sequence[BrokenSeal]) -> None:

@@ -39,6 +39,7 @@ class Remedy(StrEnum):
 
     REPAIR = "retriever repair"
     INDEX = "retriever repair, then index these documents again"
+    CLUSTER = "retriever repair, then cluster again and save it anew"
     RESTORE = "restore a copy or an export, or index the corpus again into another folder"
     MODEL = "put the model back, or `retriever reembed` with another"
 
@@ -153,6 +154,8 @@ class _Checking:
         for vector in found.vectors:
             name = f"vector of text {vector.content_id} in view {vector.view_id}"
             yield Finding(name, "differs from its checksum", Remedy.REPAIR)
+        for name in store.clusterings.damaged().values():
+            yield Finding(f"clustering {name!r}", "differs from its checksum", Remedy.CLUSTER)
         if store.inspection.words_differ():
             yield Finding("word index", "differs from the texts", Remedy.REPAIR)
 

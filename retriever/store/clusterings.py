@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,16 @@ class Clusterings:
     def names(self) -> list[str]:
         """Return the names there are, ascending."""
         return [row[0] for row in self._db.rows("SELECT name FROM clusterings ORDER BY name")]
+
+    def damaged(self) -> dict[int, str]:
+        """Return the clusterings that are not what was saved: what stands in the place of the name, by rowid."""
+        with self._db.lenient():
+            rows = self._db.rows("SELECT rowid, name, document, centroids, sha256 FROM clusterings ORDER BY name")
+        return {rowid: name for rowid, name, text, blob, digest in rows if _checksum(text, blob) != digest}
+
+    def remove(self, rowids: Iterable[int]) -> None:
+        """Remove clusterings."""
+        self._db.write_many("DELETE FROM clusterings WHERE rowid = ?", [(one,) for one in rowids])
 
 
 def _checksum(text: str, blob: bytes) -> str:

@@ -158,6 +158,19 @@ def test_a_changed_catalogue_is_refused_at_once(whole, sql, artefact):
     assert answers(whole) == expected
 
 
+def test_a_damaged_clustering_is_named_and_taken_out(whole):
+    with Index(whole, encoder=FakeEncoder()) as index:
+        for name in ("first", "second"):
+            index.save_clustering(name, index.cluster(k=2))
+    damage(whole, "UPDATE clusterings SET document = replace(document, 'kettle', 'toddle') WHERE name = 'first'")
+    assert names(whole, deep=True) == ["clustering 'first'"]
+    left = repair(whole, encoder=FakeEncoder).left
+    assert left == ["clustering 'first' was removed: cluster again and save it anew."]
+    assert names(whole, deep=True) == []
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert index.store.clusterings.names() == ["second"]
+
+
 def test_a_damaged_word_index_is_made_anew(whole):
     with closing(sqlite3.connect(whole / DATABASE)) as database, database:
         database.execute("INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', 1, 'kettle love')")
