@@ -1,0 +1,77 @@
+import sqlite3
+import tarfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from make_golden import FIRST, SAVED, build, step_names
+from operations import CORPUS, state_of
+from services_fakes import FAULT, MOOD, FakeEncoder, documents, found
+
+from retriever.core.errors import SchemaError
+from retriever.services.verifying import verify
+from retriever.services.workspace import DATABASE, Index
+from retriever.store.database import Store
+
+pytestmark = pytest.mark.durability
+GOLDEN = Path(__file__).parents[1] / "golden"
+VERSIONS = range(FIRST, len(step_names()) + 1)
+CLUSTERINGS = 4  # the version that brought them
+
+
+def test_every_schema_has_its_golden_index():
+    assert [f"schema-{version}.tar.gz" for version in VERSIONS] == sorted(one.name for one in GOLDEN.iterdir())
+    assert max(one.stat().st_size for one in GOLDEN.iterdir()) < 300_000
+
+
+@pytest.fixture(params=VERSIONS)
+def golden(request, tmp_path):
+    with tarfile.open(GOLDEN / f"schema-{request.param}.tar.gz") as archive:
+        archive.extractall(tmp_path / "golden", filter="data")
+    return request.param, tmp_path / "golden"
+
+
+def steps(path):
+    with closing(sqlite3.connect(path / DATABASE)) as database:
+        return [row[0] for row in database.execute("SELECT name FROM _sqlite_migrations ORDER BY id")]
+
+
+def answers(path):
+    with Index(path, encoder=FakeEncoder()) as index:
+        asked = [
+            found(index.search("hot kettle", instruction=instruction, mode=mode, where=where, k=20))
+            for instruction in ("", MOOD, FAULT)
+            for mode, where in (("dense", None), ("lexical", None), ("hybrid", None), ("dense", "row <= 5"))
+        ]
+        return asked, [(one.instruction, one.vectors, one.generation is None, one.lazy) for one in index.views()]
+
+
+def test_an_index_of_any_schema_is_taken_over_whole(golden, tmp_path):
+    version, path = golden
+    assert steps(path) == step_names()[:version]
+    before = (path / DATABASE).read_bytes()
+    if version < len(step_names()):
+        with pytest.raises(SchemaError, match="older version"):
+            Store.open(path / DATABASE, read_only=True)
+        assert (path / DATABASE).read_bytes() == before
+    build(tmp_path / "today")
+    assert answers(path) == answers(tmp_path / "today")
+    assert steps(path) == step_names()
+    expected = state_of(tmp_path / "today")
+    if version < CLUSTERINGS:
+        expected = {**expected, "clusterings": {}}
+    assert state_of(path) == expected
+    assert verify(path, deep=True, encoder=FakeEncoder).findings == []
+
+
+def test_an_index_of_any_schema_is_written_to_without_embedding_anything_twice(golden):
+    version, path = golden
+    encoder = FakeEncoder()
+    with Index(path, encoder=encoder) as index:
+        report = index.add([*CORPUS, *documents("kettle love")], instructions=[MOOD])
+        assert (report.added, report.unchanged) == (2, 9)  # one of them had been deleted; its vectors were kept
+        assert encoder.read == [("kettle love", ""), ("kettle love", MOOD)]
+        index.compact()
+        if version >= CLUSTERINGS:
+            assert index.saved_clustering(SAVED).new == ["a"]
+    assert verify(path, deep=True, encoder=FakeEncoder).findings == []
