@@ -4,10 +4,13 @@
   const find = (id) => document.getElementById(id);
   const canvas = find("map"), pen = canvas.getContext("2d"), tip = find("tip"), search = find("search");
   const { points, clusters } = data; // a point: x, y, cluster, id, text, words, fields
+  // What a level names and colours: label, size, colour, x, y, clusters. The first level is the clusters themselves.
+  const levels = [clusters.map((cluster, number) => ({ ...cluster, clusters: [number] })), ...data.levels];
   const on = clusters.map(() => true);
   const MOVES = [0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5]; // of a label, in heights of its own
   let shown = points.map(() => true), chosen = null, width = 1, height = 1;
   let view = { x: 0, y: 0, scale: 1 };
+  let parts = [], labels = [], partOf = []; // of the level shown; the part of every cluster
 
   const element = (name, text, parent) => {
     const made = document.createElement(name);
@@ -15,9 +18,10 @@
     if (parent) parent.append(made);
     return made;
   };
-  const labels = clusters.map((cluster) => element("span", cluster.label, find("labels")));
   const unit = () => Math.min(width, height) * 0.46 * view.scale;
   const place = (x, y) => [width / 2 + (x - view.x) * unit(), height / 2 - (y - view.y) * unit()];
+
+  const seen = (part) => part.clusters.some((number) => on[number]);
 
   const filter = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -39,7 +43,7 @@
       if (!shown[row]) return;
       const [x, y] = place(point.x, point.y);
       pen.globalAlpha = 0.75;
-      pen.fillStyle = clusters[point.cluster].colour;
+      pen.fillStyle = partOf[point.cluster].colour;
       pen.beginPath();
       pen.arc(x, y, radius, 0, 2 * Math.PI);
       pen.fill();
@@ -56,12 +60,12 @@
     name();
   };
 
-  // The labels of large clusters come first. One that would cover another moves up or down; without room it is left out.
+  // The labels of the first, large parts come first. One that would cover another moves up or down; without room it is left out.
   const name = () => {
     const taken = [];
-    clusters.forEach((cluster, number) => {
-      const label = labels[number], [x, y] = place(cluster.x, cluster.y);
-      label.hidden = !on[number] || x < 0 || x > width || y < 0 || y > height;
+    parts.forEach((part, number) => {
+      const label = labels[number], [x, y] = place(part.x, part.y);
+      label.hidden = !seen(part) || x < 0 || x > width || y < 0 || y > height;
       if (label.hidden) return;
       const { width: wide, height: high } = label.getBoundingClientRect();
       const left = Math.max(0, Math.min(width - wide, x - wide / 2));
@@ -95,8 +99,10 @@
     element("strong", point.id, box);
     element("p", point.text, box);
     const list = element("dl", undefined, box);
-    const facts = [["cluster", clusters[point.cluster].label], ...Object.entries(point.fields)];
-    if (point.words.length) facts.splice(1, 0, ["model's words", point.words.join(", ")]);
+    const groups = data.levels.map((level) => level.find((part) => part.clusters.includes(point.cluster)));
+    const facts = [["cluster", clusters[point.cluster].label], ...groups.map((part) => ["group", part.label])];
+    if (point.words.length) facts.push(["model's words", point.words.join(", ")]);
+    facts.push(...Object.entries(point.fields));
     for (const [name, value] of facts) {
       element("dt", name, list);
       element("dd", value, list);
@@ -147,21 +153,37 @@
   }, { passive: false });
   search.addEventListener("input", filter);
 
-  clusters.forEach((cluster, number) => {
+  const explain = (part) => {
     const button = element("button", undefined, element("li", undefined, find("legend")));
     button.type = "button";
-    button.setAttribute("aria-pressed", "true");
+    button.setAttribute("aria-pressed", String(seen(part)));
     const swatch = element("span", undefined, button);
     swatch.className = "swatch";
-    swatch.style.backgroundColor = cluster.colour;
-    element("span", cluster.label, button).className = "name";
-    element("span", String(cluster.size), button).className = "size";
+    swatch.style.backgroundColor = part.colour;
+    element("span", part.label, button).className = "name";
+    element("span", String(part.size), button).className = "size";
     button.addEventListener("click", () => {
-      on[number] = !on[number];
-      button.setAttribute("aria-pressed", String(on[number]));
+      const shows = !seen(part);
+      for (const number of part.clusters) on[number] = shows;
+      button.setAttribute("aria-pressed", String(shows));
       filter();
     });
-  });
+  };
+
+  const choose = (level) => {
+    parts = levels[level];
+    for (const part of parts) for (const number of part.clusters) partOf[number] = part;
+    find("labels").replaceChildren();
+    find("legend").replaceChildren();
+    labels = parts.map((part) => element("span", part.label, find("labels")));
+    parts.forEach(explain);
+    filter();
+  };
+
+  const levelBox = find("level");
+  levels.forEach((level, number) => element("option", `${level.length} ${number ? "groups" : "clusters"}`, levelBox));
+  levelBox.hidden = levels.length === 1;
+  levelBox.addEventListener("change", () => choose(levelBox.selectedIndex));
   find("title").textContent = data.title;
   new ResizeObserver(() => {
     width = canvas.clientWidth;
@@ -171,5 +193,5 @@
     draw();
   }).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  filter();
+  choose(0);
 })();

@@ -99,16 +99,16 @@ def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None
 
 def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
     labels = found.partition.labels
-    middles = [np.median(places[labels == one.number], axis=0) for one in found.clusters]
-    clusters = [
-        {
-            "label": one.label,
-            "size": one.measures.size,
-            "colour": COLOURS[one.number % len(COLOURS)],
-            "x": _short(middle[0]),
-            "y": _short(middle[1]),
-        }
-        for one, middle in zip(found.clusters, middles, strict=True)
+    clusters = [_part(one.number, one.label, places[labels == one.number]) for one in found.clusters]
+    levels = [
+        [
+            {
+                **_part(number, group.label, places[np.isin(labels, group.clusters)]),
+                "clusters": list(group.clusters),
+            }
+            for number, group in enumerate(level)
+        ]
+        for level in found.levels
     ]
     material = found.material
     points = [
@@ -125,7 +125,14 @@ def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
             material.documents, material.answers, labels.tolist(), places.tolist(), strict=True
         )
     ]
-    return {"clusters": clusters, "points": points}
+    return {"clusters": clusters, "levels": levels, "points": points}
+
+
+def _part(number: int, label: str, places: NDArray[np.float32]) -> dict[str, Any]:
+    """Return what the page shows of a cluster or group, given the places (n, 2) of its documents."""
+    x, y = np.median(places, axis=0)
+    colour = COLOURS[number % len(COLOURS)]
+    return {"label": label, "size": len(places), "colour": colour, "x": _short(x), "y": _short(y)}
 
 
 def _short(value: float) -> float:

@@ -1,12 +1,15 @@
 import json
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from services_fakes import PRODUCT
 
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
-from retriever.services.cluster_map import draw_map, map_places, write_map
+from retriever.services.cluster_map import COLOURS, draw_map, map_places, write_map
+from retriever.services.clustering import Group
 
 HOSTILE = "</script><script>alert(1)</script> <!-- __SCRIPT__ & \u2028 toy $x_1^2$"
 
@@ -39,6 +42,18 @@ def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
     assert points["bad"]["fields"] == {"who": "<img src=x onerror=alert(2)>", "n": "1"}
     assert points["bad"]["text"] == HOSTILE
     assert all(abs(one["x"]) <= 1 and abs(one["y"]) <= 1 for one in data["points"])
+
+
+def test_the_page_holds_the_groups_of_every_level_in_the_middle_of_their_documents(clustered, tmp_path):
+    group = Group("things", ["toy", "lamp"], [0, 1])
+    places = map_places(clustered)
+    write_map(tmp_path / "map.html", replace(clustered, levels=[[group]]), places)
+    ((shown,),) = page_data((tmp_path / "map.html").read_text())["levels"]
+    middle = [float(one) for one in np.median(places, axis=0)]
+    assert [shown.pop("x"), shown.pop("y")] == pytest.approx(middle, abs=1e-4)
+    assert shown == {"label": "things", "size": 13, "colour": COLOURS[0], "clusters": [0, 1]}
+    write_map(tmp_path / "map.html", clustered, places)
+    assert page_data((tmp_path / "map.html").read_text())["levels"] == []
 
 
 def test_hostile_text_ends_no_element_and_only_the_one_script_may_run(clustered, tmp_path):
