@@ -2,6 +2,7 @@ import operator
 import re
 
 import pytest
+from fuzzing import damages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -339,6 +340,24 @@ def test_sql_agrees_with_plain_python(scratch, tree, corpus):
         scratch.documents.upsert(documents)
     rows = scratch._db.rows(f"SELECT id FROM documents WHERE {condition.sql} ORDER BY id", condition.parameters)
     assert [row[0] for row in rows] == [each.id for each in documents if holds(tree, each.metadata)]
+
+
+WHOLE = b"not (n >= -0.5 and `odd\"key` = 'it''s') or tags has 'gift' and s in ('a', 2, null) or in.ner contains \"x\""
+
+
+@settings(deadline=None)
+@given(damages(WHOLE))
+def test_a_damaged_filter_runs_or_is_a_filter_error(scratch, data):
+    scratch.documents.upsert([EVERY_FIELD])
+    try:
+        assert len(scratch.documents.matching(parse_filter(data.decode("utf-8", "surrogateescape")))) <= 1
+    except FilterError as error:
+        assert len(str(error)) < 500
+
+
+def test_the_filter_to_damage_is_whole(scratch):
+    scratch.documents.upsert([EVERY_FIELD])
+    assert len(scratch.documents.matching(parse_filter(WHOLE.decode()))) == 1
 
 
 def test_values_and_paths_never_enter_the_sql():
