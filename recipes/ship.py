@@ -89,6 +89,8 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
         "",
         "On texts held out of the training files, and on the package's general set; docs/models.md has the suites.",
         "",
+        f"Before piece 1 stands `{pieces[0].report['base']['name']}`.",
+        "",
         *scores(pieces),
         "",
         "![Loss by step, and the scores before and after](curves.svg)",
@@ -132,8 +134,8 @@ def data(pieces: Sequence[Piece]) -> list[str]:
 
 
 def recipe(pieces: Sequence[Piece]) -> list[str]:
-    """Return what it started from, what every piece was told, and how long it took."""
-    lines = [f"Trained from `{pieces[0].report['base']['name']}`, each piece going on from the one before.", ""]
+    """Return what every piece was told, and how long it took."""
+    lines = []
     for number, piece in enumerate(pieces, start=1):
         done, minutes = piece.report["steps"]["done"], piece.report["steps"]["seconds"] / 60
         lines += [f"Piece {number}, {piece.report['method']}: {done} steps in {minutes:.0f} minutes.", ""]

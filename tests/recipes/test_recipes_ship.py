@@ -87,7 +87,7 @@ def test_the_card_tells_of_every_piece_and_the_last_ships(monkeypatch, tmp_path,
     card = (target / "README.md").read_text()
     assert "| reviews_dmaste.jsonl | 77 | 31 | MIT (NJUNLP/DMASTE) |" in card
     assert "| qa_qamr.jsonl | 0 | 5 | MIT (uwnlp/qamr) |" in card
-    assert "Trained from `pretrained:first`, each piece" in card
+    assert "Before piece 1 stands `pretrained:first`." in card
     assert card.index("Piece 1, instemb: 5 steps in 1 minutes.") < card.index("settings of the first piece")
     assert card.index("settings of the first piece") < card.index("Piece 2, instemb: 12 steps in 2 minutes.")
     assert (target / "adapter_model.safetensors").read_text() == "content of adapter_model.safetensors\n"
