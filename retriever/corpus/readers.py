@@ -84,13 +84,14 @@ def read_fields(path: str | Path, fields: FieldNames, *, limits: Limits | None =
 def count_rows(paths: Sequence[str | Path]) -> int | None:
     """Return about how many rows files have, or None where counting is not cheap: zipped files and streams.
 
-    Lines are counted, so a CSV cell of several lines counts more than once.
+    Lines are counted, without the names of columns, so a CSV cell of several lines counts more than once.
     """
     total = 0
     for path in map(Path, paths):
         if not path.is_file() or path.suffix.lower() not in (*_LINES, ".parquet"):
             return None
-        total += _parquet_rows(path) if path.suffix.lower() == ".parquet" else _line_count(path)
+        suffix = path.suffix.lower()
+        total += _parquet_rows(path) if suffix == ".parquet" else max(0, _line_count(path) - (suffix in _DELIMITERS))
     return total
 
 
@@ -104,8 +105,11 @@ def _parquet_rows(path: Path) -> int:
 
 
 def _line_count(path: Path) -> int:
+    lines, last = 0, b"\n"
     with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+        for block in iter(lambda: file.read(1 << 20), b""):
+            lines, last = lines + block.count(b"\n"), block[-1:]
+    return lines + (last != b"\n")
 
 
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:

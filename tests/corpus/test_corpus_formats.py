@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from retriever.core.types import BadRow, Document
-from retriever.corpus.readers import read_documents
+from retriever.corpus.readers import count_rows, read_documents
 from retriever.corpus.rows import Limits
 
 
@@ -167,3 +167,17 @@ def test_a_line_of_exactly_the_limit_is_read(tmp_path, end):
     row = b'{"id": 1, "text": "a"}'
     path.write_bytes(row + end)
     assert list(read_documents([path], limits=Limits(line_bytes=len(row)))) == [Document("1", "a")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("a.csv", "text,stars\nx,1\ny,2\n", 2),
+        ("a.tsv", "text\tstars\nx\t1\ny\t2", 2),
+        ("a.jsonl", '{"text": "x"}\n{"text": "y"}', 2),
+        ("a.csv", "", 0),
+    ],
+)
+def test_rows_are_counted_without_the_names_of_columns(tmp_path, name, text, rows):
+    (tmp_path / name).write_text(text)
+    assert count_rows([tmp_path / name]) == rows
