@@ -54,6 +54,17 @@ def no_index() -> None:
     st.stop()
 
 
+def text_box(
+    label: str, key: str, placeholder: str, *, max_chars: int, on_change: Callable[[], None] = lambda: None
+) -> str:
+    """Draw a box for a text that the state holds, and return the text.
+
+    The text is the box's default too, for a browser that has not seen the run which set it.
+    """
+    held: str = st.session_state.get(key, "")
+    return st.text_input(label, held, max_chars, key, placeholder=placeholder, on_change=on_change)
+
+
 def instruction_box(
     key: str,
     suggestions: Sequence[str],
@@ -62,17 +73,26 @@ def instruction_box(
     on_change: Callable[[], None] = lambda: None,
 ) -> str:
     """Draw the box for an instruction, with suggestions below, and return the instruction."""
-    asked = st.text_input(
-        label, key=key, placeholder="What should the model look at?", max_chars=1000, on_change=on_change
-    )
+    asked = text_box(label, key, "What should the model look at?", max_chars=1000, on_change=on_change)
     pills = f"{key} suggested"
-    st.session_state[pills] = asked if asked in suggestions else None
+    marked = asked if asked in suggestions else None
+    st.session_state[pills] = marked
 
     def take() -> None:
-        st.session_state[key] = st.session_state[pills] or ""
-        on_change()
+        # Where the suggestions have changed the browser sends the old choice back, maybe with a text typed meanwhile.
+        if st.session_state[pills] != marked and st.session_state[key] == asked:
+            st.session_state[key] = st.session_state[pills] or ""
+            on_change()
 
-    st.pills("Suggestions", suggestions, key=pills, on_change=take, format_func=plain, label_visibility="collapsed")
+    st.pills(
+        "Suggestions",
+        suggestions,
+        key=pills,
+        on_change=take,
+        format_func=plain,
+        label_visibility="collapsed",
+        wrap=True,
+    )
     return asked.strip()
 
 

@@ -14,10 +14,10 @@ _SETTINGS = {
     "browser.gatherUsageStats": "false",
     "server.showEmailPrompt": "false",
     "server.fileWatcherType": "none",
-    "server.maxUploadSize": str(UPLOAD_MB),
     "runner.magicEnabled": "false",
     "client.toolbarMode": "viewer",
     "client.showErrorDetails": "none",
+    "global.disableWidgetStateDuplicationWarning": "true",
     "theme.baseRadius": "6px",
     "theme.headingFontSizes": '["1.75rem", "1.35rem", "1.15rem", "1rem", "1rem", "1rem"]',
     "theme.light.primaryColor": "#2563a8",
@@ -52,7 +52,11 @@ def serve(index: Path, *, host: str = HOST, port: int | None = None, browser: bo
     if index.is_file():
         raise UsageError(f"{index} is a file.", hint="Name an index's folder, or a folder of indexes, with --index.")
     os.environ[VARIABLE] = str(index.absolute())
-    settings = _SETTINGS | {"server.address": host, "server.headless": "false" if browser else "true"}
+    settings = _SETTINGS | {
+        "server.address": host,
+        "server.headless": "false" if browser else "true",
+        "server.maxUploadSize": str(UPLOAD_MB),
+    }
     if port is not None:
         settings["server.port"] = str(port)
     flags = [f"--{name}={value}" for name, value in settings.items()]

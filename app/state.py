@@ -17,22 +17,33 @@ T = TypeVar("T")
 Params = dict[str, list[str]]
 
 _ARRIVED, _READ = "state: arrived", "state: read"
-_AGAIN, _TELL = "state: again", "state: tell"
+_DRAWN, _TELL = "state: drawn", "state: tell"
 
 
 def begin() -> None:
-    """Note the URL this run began with; called once a run, before any `current`."""
+    """Note the URL this run began with; called once a run, before any `current`.
+
+    After a run that was cut short, widgets are told their values again: that run may have been the only one to tell
+    them, and the browser fills those that it has not seen with Streamlit's defaults. Texts are not told again, as
+    that would undo what is being typed: their boxes are drawn with `components.text_box`.
+    """
     st.session_state[_ARRIVED] = {name: st.query_params.get_all(name) for name in st.query_params}
     st.session_state[_READ] = set()
-    st.session_state[_TELL] = st.session_state.pop(_AGAIN, False)
+    st.session_state[_TELL] = not st.session_state.pop(_DRAWN, True)
+    st.session_state[_DRAWN] = False
+
+
+def end() -> None:
+    """Note that the page was drawn to its end; called once a run, after all widgets."""
+    st.session_state[_DRAWN] = True
 
 
 def rerun() -> NoReturn:
-    """Draw the page again with all widgets told their values.
+    """Draw the page again with all widgets but texts told their values.
 
     A browser that is slow to draw may not have seen the run before, the only one that told them.
     """
-    st.session_state[_AGAIN] = True
+    st.session_state[_DRAWN] = False
     st.rerun()
 
 
@@ -52,7 +63,11 @@ def current(kind: type[T]) -> T:
     st.session_state[_READ].add(_name(kind))
     held = _held(kind)
     state = replace(kept, **held)  # type: ignore[type-var]
-    change(kind, **{field: getattr(state, field) for field in _hints(kind) if tell or field not in held})
+    hints = _hints(kind)
+    change(
+        kind,
+        **{field: getattr(state, field) for field in hints if field not in held or (tell and hints[field] is not str)},
+    )
     _write(kind, params(state))
     st.session_state[_name(kind)] = state
     return state

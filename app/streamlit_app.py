@@ -32,3 +32,4 @@ page = st.navigation(
 frame.choose_index()
 with told():
     page.run()
+state.end()

@@ -4,7 +4,7 @@ import streamlit as st
 
 from retriever.services.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
-from retriever_app.components import instruction_box, no_index, review_card, show_problem
+from retriever_app.components import instruction_box, no_index, review_card, show_problem, text_box
 from retriever_app.jobs import Job
 from retriever_app.searches import Answer, Running
 from retriever_app.view_models import cards, exports, search, text
@@ -42,10 +42,10 @@ def _ask(index: Index, question: Question, suggestions: list[str]) -> None:
     """Draw query and instruction side by side, and what else can be set."""
     left, right = st.columns(2)
     with left:
-        st.text_input(
+        text_box(
             "Search for",
-            key=state.key(Question, "q"),
-            placeholder="it stopped working after a few days",
+            state.key(Question, "q"),
+            "it stopped working after a few days",
             on_change=lambda: state.change(Question, like=""),
             max_chars=2000,
         )

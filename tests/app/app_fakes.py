@@ -1,7 +1,10 @@
 """An encoder a person can compute, reviews for it, and, run as a script, the whole app over it."""
 
 import hashlib
+import os
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -68,6 +71,20 @@ class KeywordEncoder:
         return [len(text.split()) for text in texts]
 
 
+class SteppedEncoder(KeywordEncoder):
+    """Knows as many of the keywords as it takes steps, as GIRCSE answers more in more steps."""
+
+    def __init__(self, spec="stepped", steps=6):
+        super().__init__(spec)
+        self.steps = steps
+
+    def reconfigured(self, *, steps):
+        return SteppedEncoder(self.spec, steps)
+
+    def answers(self, text, instruction):
+        return [word for word in super().answers(text, instruction) if KEYWORDS.index(word) < self.steps]
+
+
 def load_encoder(name="default", *, device="auto", **options):
     return KeywordEncoder("keywords" if name == "default" else name)
 
@@ -79,7 +96,14 @@ def documents(rows):
 
 if __name__ == "__main__":
     from retriever.cli.main import run
+    from retriever.encoders.promoted import write_promotion
+    from retriever_app import serving, trainings
 
     retriever.load_encoder = load_encoder
+    serving.UPLOAD_MB = int(os.environ.get("APP_FAKES_UPLOAD_MB", serving.UPLOAD_MB))
+    trainings.COMMAND = (sys.executable, str(Path(__file__).with_name("train_process.py")))
+    models = ModuleType("retriever.services.models")
+    models.promote = write_promotion  # without loading it: what the stand-in trains holds no weights
+    sys.modules[models.__name__] = models  # in place of the real one, which takes torch and its seconds to import
     sys.argv[0] = "retriever"
     run()

@@ -5,18 +5,28 @@ import subprocess
 import sys
 import time
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import streamlit as st
 from app_checks import whole
 from app_fakes import REVIEWS, documents, load_encoder
+from browsing import SLOW
 from streamlit.testing.v1 import AppTest
 
 import retriever
 from retriever.services.workspace import Index
 from retriever_app.place import VARIABLE
 from retriever_app.serving import SCRIPT
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that runs: its address and the number of its process."""
+
+    address: str
+    pid: int
 
 
 @pytest.fixture
@@ -56,7 +66,7 @@ def app(indexes):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Start the real app over the keyword encoder and return its address."""
+    """Start the real app over the keyword encoder and return where it is."""
     with contextlib.ExitStack() as stack:
 
         def start(folder):
@@ -66,7 +76,11 @@ def serve(tmp_path):
             script = Path(__file__).with_name("app_fakes.py")
             command = [sys.executable, str(script), "app", "--index", str(folder), "--no-browser", "--port", str(port)]
             log = stack.enter_context((tmp_path / "app.log").open("wb"))
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), *sys.path])}
+            environment = {
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), *sys.path]),
+                "RETRIEVER_CONFIG": str(tmp_path / "user"),
+            }
             server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
             stack.callback(server.wait)
             stack.callback(server.terminate)
@@ -74,9 +88,17 @@ def serve(tmp_path):
             for _ in range(240):
                 with contextlib.suppress(OSError):
                     urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
-                    return address
+                    return Served(address, server.pid)
                 assert server.poll() is None, (tmp_path / "app.log").read_text()
                 time.sleep(0.25)
             raise AssertionError((tmp_path / "app.log").read_text())
 
         yield start
+
+
+@pytest.fixture
+def page(browser):
+    """Give an empty page as wide as a laptop's screen."""
+    page = browser.new_page(viewport={"width": 1280, "height": 1000}, accept_downloads=True)
+    page.set_default_timeout(SLOW)
+    return page

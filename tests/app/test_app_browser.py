@@ -2,23 +2,16 @@ import re
 
 import pytest
 from app_fakes import REVIEWS
+from browsing import SLOW
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 pytestmark = pytest.mark.browser
-PATIENCE = 180_000  # milliseconds: a busy machine draws a page in half a minute
-
-
-@pytest.fixture
-def page(browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    context.set_default_timeout(PATIENCE)
-    return context.new_page()
 
 
 def test_from_a_file_to_hits_and_back_by_the_link(serve, page, tmp_path):
     outside = []
-    address = serve(tmp_path / "indexes")
+    address = serve(tmp_path / "indexes").address
     page.on(
         "request",
         lambda request: None if request.url.startswith(("data:", "blob:", address)) else outside.append(request.url),
@@ -47,5 +40,5 @@ def test_from_a_file_to_hits_and_back_by_the_link(serve, page, tmp_path):
     page.goto("about:blank")
     page.goto(link)
     page.get_by_text("The kettle broke.").first.wait_for()
-    sync_api.expect(page.get_by_label("Instruction", exact=True)).to_have_value("Which mood is it?", timeout=PATIENCE)
+    sync_api.expect(page.get_by_label("Instruction", exact=True)).to_have_value("Which mood is it?", timeout=SLOW)
     assert outside == []

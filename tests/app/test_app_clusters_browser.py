@@ -3,9 +3,9 @@ import re
 
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS
+from browsing import SLOW
 
 HOSTILE = '<img src=x onerror="window.hurt=1"> [a](javascript:window.hurt=1) $x$'
-SLOW = 180_000  # ms; a busy machine
 
 pytestmark = pytest.mark.browser
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 def visit(make, serve, browser):
     """Open pages of the app over hostile reviews that were read under both instructions."""
     folder = make(rows=[{**one, "text": f"{one['text']} {HOSTILE}"} for one in REVIEWS], instructions=[PRODUCT, MOOD])
-    address = serve(folder.parent)
+    address = serve(folder.parent).address
 
     def open_page(path, width=1280):
         page = browser.new_page(viewport={"width": width, "height": 1000})

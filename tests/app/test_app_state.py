@@ -106,3 +106,33 @@ def test_an_empty_url_brings_back_what_the_session_had(session):
     session.run()
     assert session.text[0].value == "leaks|"
     assert "query" in session.query_params
+
+
+def cut_short():
+    from dataclasses import dataclass
+
+    import streamlit as st
+
+    from retriever_app import state
+
+    @dataclass(frozen=True)
+    class Wanted:
+        k: int = 10
+
+    state.begin()
+    state.current(Wanted)
+    if st.session_state.setdefault("cut", True):
+        st.session_state["cut"] = False
+        st.stop()  # as when the user acts before the page is drawn
+    st.number_input("Hits", 1, 100, key=state.key(Wanted, "k"))
+    state.end()
+
+
+def test_widgets_are_told_again_after_a_run_that_was_cut_short():
+    session = AppTest.from_function(cut_short, default_timeout=30).run()
+    assert not session.number_input
+    session.run()
+    assert session.number_input[0].proto.set_value
+    session.run()
+    assert not session.number_input[0].proto.set_value
+    assert session.number_input[0].value == 10

@@ -21,7 +21,7 @@ def own_choice(tmp_path, monkeypatch):
 def trainings(indexes, monkeypatch):
     """The trainings of the place, where a stand-in trains."""
     script = Path(__file__).with_name("train_process.py")
-    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-P", str(script)))
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, str(script)))
     made = Trainings(indexes / FOLDER)
     yield made
     for name in made.names():

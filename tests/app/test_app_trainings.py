@@ -20,7 +20,7 @@ ROWS = [
 @pytest.fixture
 def trainings(tmp_path, monkeypatch):
     script = Path(__file__).with_name("train_process.py")
-    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-P", str(script)))
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, str(script)))
     made = Trainings(tmp_path / "models")
     yield made
     if (holder := made.holder()) is not None and holder.process:

@@ -3,8 +3,7 @@
 import json
 import time
 
-from retriever.encoders.checkpoint import CONFIG
-from retriever.encoders.sources import MANIFEST
+from retriever.encoders.sources import CONFIG, MANIFEST
 from retriever_app.trainings import Told
 
 HOSTILE = "[link](javascript:alert(1)) <b>bold</b> $x$"

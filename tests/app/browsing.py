@@ -1,0 +1,49 @@
+"""What a user does in a browser, each step once the page has come to rest."""
+
+import re
+from pathlib import Path
+
+from app_fakes import REVIEWS
+
+SLOW = 180_000  # milliseconds; a busy machine
+
+
+def rest(page):
+    """Wait until the page is drawn: what is typed before that may be drawn over."""
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+
+
+def go(page, name):
+    page.get_by_role("link", name=name, exact=True).click()
+    page.wait_for_url(re.compile(f"/{name.lower()}"))
+
+
+def ask(page, label, text, *, last=False):
+    rest(page)
+    found = page.get_by_label(label, exact=True)
+    box = found.last if last else found.first
+    box.fill(text)
+    box.press("Enter")
+
+
+def press(page, name):
+    rest(page)
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def choose(page, label, option):
+    rest(page)
+    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def read(page):
+    """Return the reviews on cards, in their order."""
+    known = {review["text"] for review in REVIEWS}
+    return [text for text in page.get_by_test_id("stText").all_inner_texts() if text in known]
+
+
+def downloaded(page, button):
+    with page.expect_download() as download:
+        press(page, button)
+    return Path(download.value.path()).read_text(encoding="utf-8-sig")
