@@ -3,9 +3,10 @@ import threading
 
 import pytest
 from app_checks import shown, whole
-from app_fakes import REVIEWS, KeywordEncoder
+from app_fakes import REVIEWS, KeywordEncoder, load_encoder
 
 import retriever
+from retriever.core.errors import EncoderError
 from retriever.services.workspace import Index
 from retriever_app import intake, resources
 
@@ -97,6 +98,33 @@ def test_what_cannot_be_read_is_said_and_the_page_lives_on(app, name, data, says
     session.file_uploader[0].set_value(("good.csv", CSV.encode(), ""))
     whole(session.run())
     assert len(session.dataframe) == 1
+
+
+def test_a_file_in_another_encoding_is_said_and_shown_to_be_judged(app):
+    session = app("corpus")
+    data = "text,stars\nCafé très cher et pas très bon,2\n".encode("mac-roman")
+    session.file_uploader[0].set_value(("a.csv", data, ""))
+    whole(session.run())
+    assert "Choose the encoding with which the letters below look right." in shown(session)
+    assert session.dataframe[0].value.iloc[0]["Review text"].startswith("CafŽ tr")
+    session.selectbox[0].set_value("mac-roman").run()
+    assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Café très cher et pas très bon"
+
+
+def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypatch):
+    def missing(*args, **options):
+        raise EncoderError("The backbone is not installed.", hint="Install it.")
+
+    monkeypatch.setattr(retriever, "load_encoder", missing)
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.csv", CSV.encode(), ""))
+    whole(session.run())
+    finish(click(session, "Index"), "a")
+    assert "The model cannot be loaded. The backbone is not installed." in shown(session)
+    assert "Install it." in shown(session)
+    monkeypatch.setattr(retriever, "load_encoder", load_encoder)
+    finish(click(session, "Go on"), "a")
+    assert "6 reviews added" in shown(session)
 
 
 def test_names_of_files_lead_nowhere(tmp_path):

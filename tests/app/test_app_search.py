@@ -1,11 +1,13 @@
+import shutil
 import threading
 
 import pytest
 from app_checks import shown, whole
-from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
+from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder, SteppedEncoder, documents
 
 import retriever
 from retriever.core.errors import EncoderError
+from retriever.services.workspace import Index
 
 
 def heads(session):
@@ -154,3 +156,29 @@ def test_a_model_that_is_missing(make, app, monkeypatch):
     session = app("search", q="kettle", mode="dense")
     assert "The model cannot be loaded. The backbone is not installed." in shown(session)
     assert "Install it." in shown(session)
+
+
+def test_a_model_with_steps_has_a_slider_for_them_that_changes_the_search(indexes, make, app, monkeypatch):
+    make("plain")
+    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: SteppedEncoder())
+    with Index(indexes / "stepped", encoder=SteppedEncoder()) as index:
+        index.add(documents(REVIEWS))
+    session = app("search", index="stepped", q="toy broke", mode="dense")
+    assert texts(session)[:2] == ["The toy broke.", "A toy, nothing more."]
+    session.slider(key="Question.steps").set_value(3).run()
+    assert texts(whole(session))[:2] == ["A toy, nothing more.", "The toy broke."]
+    assert texts(app("search", **session.query_params)) == texts(session)
+    assert not app("search", index="plain").slider
+
+
+@pytest.mark.parametrize("page", ["search", "compare", "clusters", "corpus", "train"])
+def test_an_index_deleted_while_a_page_is_open(make, app, page):
+    folder = make()
+    session = app(page, index="reviews", q="kettle", begin="reviews")
+    shutil.rmtree(folder)
+    whole(session.run())
+    assert "no index 'reviews' here any more" in shown(session)
+    assert "Choose another index on the left, or open a file of reviews on the page Corpus." in shown(session)
+    make()
+    session.run()
+    assert "did not work" not in shown(session)
