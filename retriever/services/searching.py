@@ -180,11 +180,15 @@ class Searcher:
         Each answer comes from one state of the database, whatever is written meanwhile.
         """
         started = time.perf_counter()
-        request = replace(request, k=max(1, self._store.documents.count_to(request.k)))
-        found = self._steadily(lambda: self._at_once(request, started))
+        found = self._steadily(lambda: self._at_once(self._capped(request), started))
         yield found.results
         if found.lazy is not None:
-            yield self._lazy(found.lazy, started)
+            question = replace(found.lazy, request=replace(found.lazy.request, k=request.k))
+            yield self._lazy(question, started)
+
+    def _capped(self, request: SearchRequest) -> SearchRequest:
+        """Return the request for no more hits than there are documents in the state that is read."""
+        return replace(request, k=max(1, self._store.documents.count_to(request.k)))
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """Return an answer drawn from one state of the database.
@@ -306,11 +310,13 @@ class Searcher:
             unread = [content_id for content_id in found.dense.ids if content_id not in scores]
             dense = instructed + unread
             answers.append(_Answer(fuse(Ranking(dense, []), found.lexical), scores, dense, found.lexical.ids))
-        return self._results(question.request, _Answers(view, "lazy", answers, question.asked.steps), started)
+        return self._results(
+            self._capped(question.request), _Answers(view, "lazy", answers, question.asked.steps), started
+        )
 
     def _candidates(self, question: "_Question") -> list["_Candidates"]:
         """Return, per query, what the base view finds for it under either instruction, and what its words find."""
-        request = question.request
+        request = self._capped(question.request)
         allowed = self._allowed(request)
         depth = max(CANDIDATES, request.depth)
         by_plain = nearest(self._views(question.base), question.plain.vectors, depth, allowed)

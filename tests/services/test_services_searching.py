@@ -8,8 +8,9 @@ from services_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, Rich
 from retriever.core.errors import EncoderError, InputError
 from retriever.core.types import Document
 from retriever.services.generations import IndexType
-from retriever.services.searching import SearchRequest
+from retriever.services.searching import Searcher, SearchRequest
 from retriever.services.workspace import Index
+from retriever.store.database import Store
 
 PLAIN = FakeEncoder()
 PRODUCTS, MOODS = KEYWORDS[PRODUCT], KEYWORDS[MOOD]
@@ -373,3 +374,32 @@ def test_auto_goes_by_words_while_they_find_enough_and_nothing_is_asked_about_th
     assert index.search("toy", k=2, instruction=MOOD).mode == "hybrid"
     assert index.search("nothing like it", k=1).mode == "hybrid"
     assert index.search_like("a", k=1).mode == "dense"
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid", "auto"])
+def test_a_document_that_comes_as_a_search_begins_takes_no_others_place(index, path, monkeypatch, mode):
+    index.add(documents("toy sad", "toy"))
+    with Index(path, encoder=FakeEncoder()) as other:
+        version, added = Store.data_version, []
+
+        def grown(store):
+            if not added:
+                added.append(other.add([Document("z", "toy hate")]))
+            return version(store)
+
+        monkeypatch.setattr(Store, "data_version", grown)
+        assert {hit.document.id for hit in index.search("toy", mode=mode, k=5).hits} == {"a", "b", "z"}
+
+
+def test_a_document_that_comes_while_candidates_are_read_takes_no_others_place(index, path, monkeypatch):
+    index.add(documents("toy sad", "toy"))
+    fill = Searcher._fill
+    with Index(path, encoder=FakeEncoder()) as other:
+
+        def grown(*given):
+            other.add([Document("z", "toy hate")])
+            fill(*given)
+
+        monkeypatch.setattr(Searcher, "_fill", grown)
+        result = index.search("toy", instruction=MOOD, k=5)
+        assert (result.path, {hit.document.id for hit in result.hits}) == ("lazy", {"a", "b", "z"})
