@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_limits
 
-from retriever.clustering.kmeans import spherical_kmeans
+from retriever.clustering.kmeans import different, spherical_kmeans
 from retriever.core.types import Embeddings
 
 CANDIDATES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 30)
@@ -41,7 +41,7 @@ def choose_k(vectors: Embeddings, *, seed: int = 0, candidates: Sequence[int] = 
     """
     rows = np.random.default_rng(seed).permutation(len(vectors))[:_COMPARED]
     sample = vectors[np.sort(rows)]
-    distinct = np.unique(sample, axis=0)  # sorting long rows takes a while: once for all candidates
+    distinct = different(sample)  # sorting long rows takes a while: once for all candidates
     most = min(len(sample) // 3, len(distinct))
     curve = []
     for k in sorted(one for one in candidates if 2 <= one <= most):

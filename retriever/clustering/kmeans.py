@@ -61,8 +61,7 @@ def spherical_kmeans(
         k: clusters wanted; there are fewer where fewer rows differ or clusters are too small.
         seed: of the starts and of the rows learned from.
         min_size: clusters with fewer rows are given up, the smallest first, and their rows go to the next nearest.
-        distinct: the different rows, sorted (``np.unique``), where the caller has them already and the rows are at
-            most `TRAINED_ON`.
+        distinct: the rows' `different` ones, where the caller has them already and the rows are at most `TRAINED_ON`.
 
     Raises:
         UsageError: there are no rows, or more clusters wanted than rows, or k or min_size is below 1.
@@ -73,12 +72,18 @@ def spherical_kmeans(
         raise UsageError(f"The smallest cluster cannot have {min_size} documents.", hint="Give at least 1.")
     with threadpool_limits(1):  # sums over threads differ in the last bit, and a row may change sides for it
         sampled = _sampled(vectors, seed)
-        distinct = np.unique(sampled, axis=0) if distinct is None else distinct
+        distinct = different(sampled) if distinct is None else distinct
         centroids = _learned(sampled, distinct, min(k, len(distinct)), seed)
         found = assign(vectors, centroids)
         while found.k > 1 and found.sizes[-1] < min_size:
             found = assign(vectors, found.centroids[:-1])
     return found
+
+
+def different(vectors: Embeddings) -> Embeddings:
+    """Return the different rows in the order they stand, not sorted: rounding would change what the starts draw."""
+    _, first = np.unique(vectors, axis=0, return_index=True)
+    return vectors[np.sort(first)]
 
 
 def assign(vectors: Embeddings, centroids: Embeddings) -> Partition:
