@@ -165,7 +165,7 @@ def load(row: Row, device: str) -> Encoder | None:
         return None
     encoder = load_encoder(row.spec, device=device, **row.options)
     if isinstance(encoder, InBedderEncoder) and encoder.reads_on:
-        return SharedPasses.poolings(encoder, EmbeddingCache(cache_dir() / "evaluation" / FILE))
+        return SharedPasses.sharing_poolings(encoder, EmbeddingCache(cache_dir() / "evaluation" / FILE))
     return encoder if row.instructed else WithoutInstruction(encoder)
 
 

@@ -81,13 +81,13 @@ class SharedPasses(WordlessEncoder):
         self._parts = parts
 
     @classmethod
-    def poolings(cls, encoder: InBedderEncoder, cache: EmbeddingCache) -> Self:
+    def sharing_poolings(cls, encoder: InBedderEncoder, cache: EmbeddingCache) -> Self:
         """Return an InBedder encoder that shares its passes with the other `POOLINGS`."""
         parts = {place: encoder.reconfigured(pooling=name) for place, name in enumerate(POOLINGS)}
         return cls(encoder, cache, Stacked(encoder.backbone, replace(encoder.options, pooling="avg-all")), parts)
 
     @classmethod
-    def steps(cls, encoder: GircseEncoder, cache: EmbeddingCache, smaller: Sequence[int]) -> Self:
+    def sharing_steps(cls, encoder: GircseEncoder, cache: EmbeddingCache, smaller: Sequence[int]) -> Self:
         """Return a GIRCSE encoder that shares its passes with itself at fewer steps."""
         parts = {steps - 1: encoder.reconfigured(steps=steps) for steps in smaller}
         return cls(encoder, cache, EveryStep(encoder.backbone, encoder.options), parts)

@@ -6,7 +6,7 @@ from retriever.encoders.base import EncoderOptions
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder
 from retriever.services.embedding_store import EmbeddingCache
-from retriever.services.encoding import view_key
+from retriever.services.encoding import describe, view_key
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "the toy broke"]
 INSTRUCTIONS = ["what kind of product", ""]
@@ -15,7 +15,9 @@ INSTRUCTIONS = ["what kind of product", ""]
 def test_one_pass_gives_every_pooling_what_its_own_pass_would(backbone, tmp_path):
     encoder = InBedderEncoder(backbone("llama"), EncoderOptions(pooling="last-gen"))
     with EmbeddingCache(tmp_path / "cache.sqlite3") as cache:
-        own = SharedPasses.poolings(encoder, cache).encode_many(TEXTS, INSTRUCTIONS)
+        shared_passes = SharedPasses.sharing_poolings(encoder, cache)
+        assert describe(shared_passes) == describe(encoder)
+        own = shared_passes.encode_many(TEXTS, INSTRUCTIONS)
         for pooling in POOLINGS:
             alone = encoder.reconfigured(pooling=pooling)
             for instruction, expected, shared in zip(
@@ -32,7 +34,9 @@ def test_one_pass_gives_every_pooling_what_its_own_pass_would(backbone, tmp_path
 def test_one_run_gives_every_smaller_number_of_steps(backbone, tmp_path):
     encoder = GircseEncoder(backbone("llama"), EncoderOptions(steps=4))
     with EmbeddingCache(tmp_path / "cache.sqlite3") as cache:
-        [own] = SharedPasses.steps(encoder, cache, (1, 3, 4)).encode_many(TEXTS, INSTRUCTIONS[:1])
+        shared_passes = SharedPasses.sharing_steps(encoder, cache, (1, 3, 4))
+        assert describe(shared_passes) == describe(encoder)
+        [own] = shared_passes.encode_many(TEXTS, INSTRUCTIONS[:1])
         for steps in (1, 3, 4):
             alone = encoder.reconfigured(steps=steps)
             kept = cache.get(view_key(alone, INSTRUCTIONS[0]), [content_hash(text) for text in TEXTS])
