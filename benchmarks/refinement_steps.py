@@ -33,7 +33,11 @@ def main() -> None:
     cache = EmbeddingCache(cache_dir() / "evaluation" / FILE)
     found: dict[int, dict[str, Any]] = {}
     for steps in sorted(STEPS, reverse=True):
-        asked = SharedPasses.sharing_steps(encoder, cache, STEPS) if steps == max(STEPS) else encoder.reconfigured(steps=steps)
+        asked = (
+            SharedPasses.sharing_steps(encoder, cache, STEPS)
+            if steps == max(STEPS)
+            else encoder.reconfigured(steps=steps)
+        )
         found[steps] = headline_scores(asked, options.data, SUITES, limit=options.limit)
     write("refinement_steps", options, {"steps": {str(steps): found[steps] for steps in STEPS}})
 

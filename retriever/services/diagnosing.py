@@ -37,16 +37,21 @@ UNRELATED = (
 STILL = 1e-3
 """Below this `regrouped`, unrelated instructions change nothing: the encoder does not read the instruction."""
 
-OBEYED_SELECTIVITY = 4.0
-WEAK_SELECTIVITY = 2.0
+OBEYED_SELECTIVITY = 20.0
+WEAK_SELECTIVITY = 5.0
 OBEYED_AUC = 0.75
-WEAK_AUC = 0.60
-"""Thresholds of the verdict. `benchmarks/diagnose_thresholds.py` measures both signals on labelled reviews, to set them
-from; these are first guesses.
+WEAK_AUC = 0.65
+LOST_AUC = 0.05
+"""Thresholds of the verdict, set on 24 diagnoses of 40 labelled reviews with 120 pairs each: four encoders under three
+questions for category and three for polarity (`benchmarks/diagnose_thresholds.py`). Encoders that were not trained to
+listen have selectivities of 0.7 to 3.6 and tell pairs apart no better than without the instruction; the shipped default
+has 41 to 140 and AUCs of 0.68 to 0.91. Verdicts by selectivity and by pairs agree in 22 of the 24, from which they were
+set; on other data they are not tested.
 
 OBEYED_SELECTIVITY, WEAK_SELECTIVITY: how many times as far unrelated instructions move the view as paraphrases do.
 OBEYED_AUC, WEAK_AUC: the chance that a pair which is the same under the instruction has a higher cosine than one which
 is not; 0.5 is guessing.
+LOST_AUC: an instruction under which this chance is lower than without it by more than that is not obeyed.
 """
 
 _WORDS = 20
@@ -82,6 +87,11 @@ class PairAccuracy:
     accuracy: float
     threshold: float
     base_auc: float
+
+    @property
+    def lost(self) -> bool:
+        """Whether pairs are told apart better without the instruction."""
+        return self.base_auc - self.auc > LOST_AUC
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,7 @@ class Diagnosis:
         if self.unrelated.regrouped < STILL:
             return "ignored"
         if self.pairs is not None:
-            return _level(self.pairs.auc, OBEYED_AUC, WEAK_AUC)
+            return "ignored" if self.pairs.lost else _level(self.pairs.auc, OBEYED_AUC, WEAK_AUC)
         return _level(self.selectivity, OBEYED_SELECTIVITY, WEAK_SELECTIVITY)
 
     @property
@@ -131,6 +141,11 @@ class Diagnosis:
         word = {"obeyed": "is obeyed", "weakly": "is obeyed weakly", "ignored": "is ignored"}[self.level]
         if self.unrelated.regrouped < STILL:
             return f"The instruction {word}: the vectors are the same whatever is asked."
+        if self.pairs is not None and self.pairs.lost:
+            return (
+                f"The instruction {word}: a pair that is the same is closer than one that is not in "
+                f"{self.pairs.auc:.0%} of cases, and without the instruction in {self.pairs.base_auc:.0%}."
+            )
         if self.pairs is not None:
             return (
                 f"The instruction {word}: a pair that is the same is closer than one that is not in "
@@ -151,6 +166,7 @@ class Diagnosis:
             "weak_selectivity": WEAK_SELECTIVITY,
             "obeyed_auc": OBEYED_AUC,
             "weak_auc": WEAK_AUC,
+            "lost_auc": LOST_AUC,
         }
         judged = {"level": self.level, "verdict": self.verdict, "thresholds": thresholds}
         return {"schema_version": SCHEMA_VERSION, **judged, **found, "words": words}

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,14 +121,26 @@ def test_the_verdict_rests_on_the_pairs_first():
     assert bad.selectivity == good.selectivity > diagnosing.OBEYED_SELECTIVITY
 
 
-@pytest.mark.parametrize(("value", "level"), [(0.75, "obeyed"), (0.74, "weakly"), (0.6, "weakly"), (0.59, "ignored")])
-def test_the_thresholds_are_those_shown(value, level, monkeypatch):
-    from dataclasses import replace
-
+@pytest.mark.parametrize(("value", "level"), [(0.75, "obeyed"), (0.74, "weakly"), (0.65, "weakly"), (0.64, "ignored")])
+def test_the_thresholds_are_those_shown(value, level):
     found = diagnose(Obeying(), TEXTS, ASKED, [fixed(pair) for pair in pairs()])
-    found = replace(found, pairs=replace(found.pairs, auc=value))
+    found = replace(found, pairs=replace(found.pairs, auc=value, base_auc=0.5))
     assert found.level == level
-    assert found.to_json()["thresholds"]["obeyed_auc"] == 0.75
+    shown = found.to_json()["thresholds"]
+    assert (shown["obeyed_auc"], shown["weak_auc"], shown["lost_auc"]) == (0.75, 0.65, 0.05)
+
+
+@pytest.mark.parametrize(("base", "level"), [(0.84, "obeyed"), (0.86, "ignored")])
+def test_an_instruction_that_costs_what_pairs_had_without_it_is_not_obeyed(base, level):
+    found = diagnose(Obeying(), TEXTS, ASKED, [fixed(pair) for pair in pairs()])
+    found = replace(found, pairs=replace(found.pairs, auc=0.8, base_auc=base))
+    assert found.level == level
+    assert ("in 80% of cases, and without the instruction in 86%" in found.verdict) == (level == "ignored")
+
+
+@pytest.mark.parametrize(("value", "level"), [(20, "obeyed"), (19.9, "weakly"), (5, "weakly"), (4.9, "ignored")])
+def test_the_selectivity_decides_without_pairs(value, level):
+    assert replace(diagnose(Obeying(), TEXTS, ASKED), selectivity=value).level == level
 
 
 class Given:
