@@ -36,7 +36,8 @@ from retriever.evaluation.scores import difference, mean_score
 from retriever.services.embedding_cache import CachedEncoder
 from retriever.services.embedding_store import EmbeddingCache
 from retriever.services.encoding import count_tokens
-from retriever.services.searching import CANDIDATES, Ranking, fuse
+from retriever.services.rankings import Ranking, fuse
+from retriever.services.searching import CANDIDATES
 
 K = 10
 STRENGTHS = np.logspace(-3, 2, 11)  # of the ridge penalty; the one of least leave-one-out error is taken

@@ -1,25 +1,23 @@
 """Answering queries: dense, lexical or both, on a complete view, the base view, or lazily under a new instruction.
 
-A ranking is a list of content ids, best first. Documents enter at the very end: equal texts share a content, and a
-filter may allow only some of them.
+Each way ends in rankings of contents (`retriever.services.rankings`), which become documents at the very end.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retriever.core.errors import IndexDamagedError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.core.similarity import reciprocal_rank_fusion
-from retriever.core.types import Embeddings, Encoded, Ids
+from retriever.core.types import Encoded, Ids
 from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key, with_steps
 from retriever.services.query_steps import FIRST_HITS, EmbeddedQueries, Steps, embed_queries, own_steps
-from retriever.services.results import Hit, Mode, Path, SearchResult
+from retriever.services.rankings import Answer, Answers, Ranking, as_results, cosines, fuse, nearest
+from retriever.services.results import Mode, Path, SearchResult
 from retriever.services.view_search import ViewSearcher
 from retriever.store.database import Store
 from retriever.store.filters import Filter
@@ -77,34 +75,6 @@ class SearchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """Contents best first, with the number their order follows."""
-
-    ids: list[int]
-    scores: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """One query's ranking, the cosines of its contents where they are known, and the rankings it was made of."""
-
-    ranking: Ranking
-    cosines: Mapping[int, float]
-    dense: Sequence[int]
-    lexical: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """One answer per query with the steps spent on it, and the view that gave the cosines."""
-
-    view: View | None
-    path: Path
-    answers: list[_Answer]
-    steps: Sequence[int | None]
-
-
-@dataclass(frozen=True, slots=True)
 class _Question:
     """What a lazy search goes on with: the base view, and the queries (n, dim) under its instruction and the given."""
 
@@ -129,33 +99,6 @@ class _Candidates:
     dense: Ranking
     lexical: Ranking
     order: list[int]
-
-
-def nearest(searcher: ViewSearcher, queries: Embeddings, depth: int, allowed: Ids | None) -> list[Ranking]:
-    """Return the ``depth`` best contents of every query, and all others that tie with the last of them."""
-    depth = min(depth, max(1, searcher.size))
-    width = depth + 1
-    found = searcher.search(queries, width, allowed=allowed)
-    while np.any((found.ids[:, -1] >= 0) & (found.scores[:, -1] == found.scores[:, depth - 1])):
-        width *= 2
-        found = searcher.search(queries, width, allowed=allowed)
-    good = (found.ids >= 0) & (found.scores >= found.scores[:, depth - 1 : depth])
-    return [
-        Ranking(ids[keep].tolist(), scores[keep].tolist())
-        for ids, scores, keep in zip(found.ids, found.scores, good, strict=True)
-    ]
-
-
-def fuse(*rankings: Ranking) -> Ranking:
-    """Return the rank fusion of several rankings; empty ones have no say."""
-    fused = reciprocal_rank_fusion([ranking.ids for ranking in rankings])
-    ids = sorted(fused, key=lambda content_id: (-fused[content_id], content_id))
-    return Ranking(ids, [fused[content_id] for content_id in ids])
-
-
-def _places(ids: Sequence[int]) -> dict[int, int]:
-    """Return the place of every content in a ranking, from 1."""
-    return {content_id: place for place, content_id in enumerate(ids, start=1)}
 
 
 class Searcher:
@@ -215,10 +158,10 @@ class Searcher:
         if request.mode == "lexical" or by_words:
             rankings = [self._lexical(request, query, request.depth) for query in request.queries]
             if not by_words or all(len(one.ids) >= request.k for one in rankings):
-                answers = _Answers(
-                    None, "base", [_Answer(one, {}, [], one.ids) for one in rankings], [None] * len(rankings)
+                answers = Answers(
+                    None, "base", [Answer(one, {}, [], one.ids) for one in rankings], [None] * len(rankings)
                 )
-                return _AtOnce(self._results(replace(request, mode="lexical"), answers, started))
+                return _AtOnce(as_results(self._store, replace(request, mode="lexical"), answers, started))
         if request.mode == "auto":
             request = replace(request, mode="hybrid" if request.like is None else "dense")
         allowed = self._allowed(request)
@@ -236,7 +179,7 @@ class Searcher:
             return _AtOnce(nothing)
         plain, asked = self._both(request, base, allowed)
         answers = self._dense(request, base, plain, allowed, "base")
-        return _AtOnce(self._results(request, answers, started), _Question(request, base, plain, asked))
+        return _AtOnce(as_results(self._store, request, answers, started), _Question(request, base, plain, asked))
 
     def _allowed(self, request: SearchRequest) -> Ids | None:
         return None if request.where is None else self._store.documents.matching(request.where)
@@ -262,30 +205,29 @@ class Searcher:
             instruction,
             request.steps,
             lambda vectors: [one.ids for one in nearest(self._views(view), vectors, FIRST_HITS, allowed)],
-            partial(self._cosines, view),
+            partial(cosines, self._store, view),
         )
 
     def _complete(self, request: SearchRequest, view: View, allowed: Ids | None, started: float) -> list[SearchResult]:
         queries = self._embedded(request, view, view.key.instruction, allowed)
         path: Path = "complete" if view.key.instruction else "base"
-        return self._results(request, self._dense(request, view, queries, allowed, path), started)
+        return as_results(self._store, request, self._dense(request, view, queries, allowed, path), started)
 
     def _dense(
         self, request: SearchRequest, view: View, queries: EmbeddedQueries, allowed: Ids | None, path: Path
-    ) -> "_Answers":
+    ) -> Answers:
         """Search a view and, in hybrid mode, fuse with the lexical ranking."""
         depth = request.depth
         dense = nearest(self._views(view), queries.vectors, depth, allowed)
         if request.mode == "dense":
-            cosines = [dict(zip(one.ids, one.scores, strict=True)) for one in dense]
-            answers = [_Answer(one, found, one.ids, []) for one, found in zip(dense, cosines, strict=True)]
-            return _Answers(view, path, answers, queries.steps)
+            answers = [Answer(one, dict(zip(one.ids, one.scores, strict=True)), one.ids, []) for one in dense]
+            return Answers(view, path, answers, queries.steps)
         answers = []
         for query, vector, one in zip(request.queries, queries.vectors, dense, strict=True):
             lexical = self._lexical(request, query, depth)
             fused = fuse(one, lexical)
-            answers.append(_Answer(fused, self._cosines(view, vector, fused.ids[:depth]), one.ids, lexical.ids))
-        return _Answers(view, path, answers, queries.steps)
+            answers.append(Answer(fused, cosines(self._store, view, vector, fused.ids[:depth]), one.ids, lexical.ids))
+        return Answers(view, path, answers, queries.steps)
 
     def _lexical(self, request: SearchRequest, query: str, depth: int) -> Ranking:
         hits = self._store.documents.lexical(query, depth, request.where)
@@ -305,13 +247,13 @@ class Searcher:
     def _reordered(self, question: "_Question", view: View, started: float) -> list[SearchResult]:
         answers = []
         for vector, found in zip(question.asked.vectors, self._candidates(question), strict=True):
-            scores = self._cosines(view, vector, found.order)
+            scores = cosines(self._store, view, vector, found.order)
             instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
             unread = [content_id for content_id in found.dense.ids if content_id not in scores]
             dense = instructed + unread
-            answers.append(_Answer(fuse(Ranking(dense, []), found.lexical), scores, dense, found.lexical.ids))
-        return self._results(
-            self._capped(question.request), _Answers(view, "lazy", answers, question.asked.steps), started
+            answers.append(Answer(fuse(Ranking(dense, []), found.lexical), scores, dense, found.lexical.ids))
+        return as_results(
+            self._store, self._capped(question.request), Answers(view, "lazy", answers, question.asked.steps), started
         )
 
     def _candidates(self, question: "_Question") -> list["_Candidates"]:
@@ -343,50 +285,3 @@ class Searcher:
             return
         encoded = encode_views(self._encoder(), [texts[one] for one in wanted], [view.key.instruction])[0]
         self._keep(view, wanted, encoded)
-
-    def _cosines(self, view: View, vector: NDArray[np.float32], ids: Sequence[int]) -> dict[int, float]:
-        """Return the cosine of a query vector (dim,) with those of the contents that have a vector in the view."""
-        stored = self._store.vectors.get(view.view_id, list(ids))
-        scores = stored.embeddings @ vector
-        return dict(zip(stored.content_ids.tolist(), scores.tolist(), strict=True))
-
-    def _results(self, request: SearchRequest, found: "_Answers", started: float) -> list[SearchResult]:
-        """Turn contents into documents: every ranking's first k, ties by document id."""
-        contents = {content_id for one in found.answers for content_id in self._foremost(request, one.ranking)}
-        documents = self._store.documents.expand(sorted(contents), request.where)
-        words: Mapping[int, Sequence[str]] = {}
-        if found.view is not None:
-            words = self._store.vectors.words(found.view.view_id, sorted(contents))
-        took = (time.perf_counter() - started) * 1000
-        view_id = found.view.view_id if found.view else None
-        results = []
-        for query, answer, steps in zip(request.queries, found.answers, found.steps, strict=True):
-            dense, lexical = _places(answer.dense), _places(answer.lexical)
-            hits = [
-                Hit(
-                    document,
-                    answer.cosines.get(one),
-                    score,
-                    words.get(one, ()),
-                    dense_rank=dense.get(one),
-                    lexical_rank=lexical.get(one),
-                )
-                for one, score in zip(self._foremost(request, answer.ranking), answer.ranking.scores, strict=False)
-                for document in documents.get(one, ())
-                if document.id != request.like
-            ]
-            hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
-            results.append(
-                SearchResult(
-                    query, request.instruction, view_id, found.path, request.mode, hits[: request.k], took, steps
-                )
-            )
-        return results
-
-    @staticmethod
-    def _foremost(request: SearchRequest, ranking: Ranking) -> list[int]:
-        """Return the contents that can be among the first k documents: a little more, and what ties with the last."""
-        last = request.k + (request.like is not None)
-        while 0 < last < len(ranking.ids) and ranking.scores[last] == ranking.scores[last - 1]:
-            last += 1
-        return ranking.ids[:last]
