@@ -65,6 +65,11 @@ def text_box(
     return st.text_input(label, held, max_chars, key, placeholder=placeholder, on_change=on_change)
 
 
+def number_box(label: str, key: str, most: int) -> int:
+    """Draw a box for a number from 1 that the state holds, its default as in `text_box`, and return the number."""
+    return st.number_input(label, 1, most, st.session_state.get(key, 1), key=key, width=120)
+
+
 def instruction_box(
     key: str,
     suggestions: Sequence[str],

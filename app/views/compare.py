@@ -10,7 +10,7 @@ from retriever.services.searching import SearchRequest
 from retriever.services.workspace import Index
 from retriever.store.filters import parse_filter
 from retriever_app import filters, frame, resources, searches, state
-from retriever_app.components import instruction_box, no_index, show_problem, text_box, theme
+from retriever_app.components import instruction_box, no_index, number_box, show_problem, text_box, theme
 from retriever_app.jobs import Job
 from retriever_app.searches import Answer, Running
 from retriever_app.view_models import comparison, exports, search, text
@@ -48,7 +48,7 @@ def _ask(suggestions: Sequence[str]) -> None:
     """Draw the query above the two instructions."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         text_box("Search for", state.key(Pair, "q"), "it stopped working after a few days", max_chars=2000)
-        st.number_input("Hits", 1, MOST_HITS, key=state.key(Pair, "k"), width=120)
+        number_box("Hits", state.key(Pair, "k"), MOST_HITS)
     sides = (("first", "First instruction"), ("second", "Second instruction"))
     for column, (field, label) in zip(st.columns(2), sides, strict=True):
         with column:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from retriever.services.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
-from retriever_app.components import instruction_box, no_index, review_card, show_problem, text_box
+from retriever_app.components import instruction_box, no_index, number_box, review_card, show_problem, text_box
 from retriever_app.jobs import Job
 from retriever_app.searches import Answer, Running
 from retriever_app.view_models import cards, exports, search, text
@@ -54,7 +54,7 @@ def _ask(index: Index, question: Question, suggestions: list[str]) -> None:
     with right:
         instruction_box(state.key(Question, "instruction"), suggestions)
     with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
-        st.number_input("Hits", 1, search.MOST_HITS, key=state.key(Question, "k"), width=120)
+        number_box("Hits", state.key(Question, "k"), search.MOST_HITS)
         st.selectbox(
             "Search",
             list(search.MODES),

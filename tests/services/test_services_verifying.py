@@ -162,7 +162,7 @@ def test_a_damaged_clustering_is_named_and_taken_out(whole):
     with Index(whole, encoder=FakeEncoder()) as index:
         for name in ("first", "second"):
             index.save_clustering(name, index.cluster(k=2))
-    damage(whole, "UPDATE clusterings SET document = replace(document, 'kettle', 'toddle') WHERE name = 'first'")
+    damage(whole, "UPDATE clusterings SET document = document || ' ' WHERE name = 'first'")
     assert names(whole, deep=True) == ["clustering 'first'"]
     left = repair(whole, encoder=FakeEncoder).left
     assert left == ["clustering 'first' was removed: cluster again and save it anew."]
