@@ -132,14 +132,24 @@ def _status(_index: Index, path: str, revision: int) -> IndexStatus:
 
 def columns(index: Index) -> Columns:
     """Return which of the index's fields hold what."""
-    return read_columns(index)
+    return _columns(index, str(index.path), _last_command(index))
 
 
 def profile(index: Index) -> Profile:
     """Return the index's counts as they are now."""
-    return _profile(index, str(index.path), revision(index), columns(index))
+    return _profile(index, str(index.path), _last_command(index), columns(index))
+
+
+def _last_command(index: Index) -> str:
+    """Return what changes with every command and its progress, and with the columns chosen, but not with a search."""
+    return repr((index.store.runs.last(1), index.store.settings.get(profiling.COLUMNS)))
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _profile(_index: Index, path: str, revision: int, columns: Columns) -> Profile:
+def _columns(_index: Index, path: str, command: str) -> Columns:
+    return read_columns(_index)
+
+
+@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
+def _profile(_index: Index, path: str, command: str, columns: Columns) -> Profile:
     return profiling.profile(_index, columns)

@@ -7,6 +7,7 @@ from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder, SteppedEncoder, do
 
 import retriever
 from retriever.core.errors import EncoderError
+from retriever.services import profiling
 from retriever.services.workspace import Index
 
 
@@ -28,6 +29,22 @@ def test_hits_are_cards_with_stars_words_and_reasons(make, app):
     assert "badge[kettle]" in shown(session)
     assert "by meaning, 1st by its words" in shown(session)
     assert "all reviews were read under this instruction" in shown(session).replace("\\", "")
+
+
+def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make, app, monkeypatch):
+    counted = []
+    count = profiling.profile
+    monkeypatch.setattr(profiling, "profile", lambda *asked: counted.append(asked) or count(*asked))
+    path = make()
+    session = app("search", q="lamp", instruction=MOOD)
+    session.session_state["search: running"].job.wait(30)
+    whole(session.run())
+    assert "best candidates were read under this instruction" in shown(session)  # and kept: the index has changed
+    assert len(counted) == 1
+    with Index(path, encoder=KeywordEncoder()) as index:
+        index.delete([REVIEWS[0]["id"]])
+    whole(session.run())
+    assert len(counted) == 2
 
 
 def test_the_url_is_the_page(make, app):
