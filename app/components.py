@@ -67,7 +67,8 @@ def text_box(
 
 def number_box(label: str, key: str, most: int) -> int:
     """Draw a box for a number from 1 that the state holds, its default as in `text_box`, and return the number."""
-    return st.number_input(label, 1, most, st.session_state.get(key, 1), key=key, width=120)
+    held: int = st.session_state.get(key, 1)
+    return st.number_input(label, 1, most, held, key=key, width=120)
 
 
 def instruction_box(
