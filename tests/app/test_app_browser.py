@@ -24,7 +24,7 @@ def test_from_a_file_to_hits_and_back_by_the_link(serve, page, tmp_path):
     page.get_by_role("button", name=re.compile("^Index")).click()
     page.get_by_text("6 reviews added").wait_for()
     page.get_by_role("button", name="Show it").click()
-    page.get_by_role("heading", name="shop").wait_for()
+    page.get_by_role("heading", name="shop").first.wait_for()
     page.get_by_role("link", name="Search").click()
     page.get_by_label("Search for").fill("kettle")
     page.get_by_label("Search for").press("Enter")

@@ -36,7 +36,7 @@ def upload_and_index(page):
     press(page, "Index 6 reviews")
     page.get_by_text("6 reviews added").wait_for()
     press(page, "Show it")
-    page.get_by_role("heading", name="shop").wait_for()
+    page.get_by_role("heading", name="shop").first.wait_for()
 
 
 def search_under_two_instructions_and_filter(page):
