@@ -1,3 +1,4 @@
+import json
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -36,6 +37,15 @@ def steps(path):
         return [row[0] for row in database.execute("SELECT name FROM _sqlite_migrations ORDER BY id")]
 
 
+def saved(path):
+    """Return the assignments of every saved clustering, as they were saved: clusters found today can be others."""
+    with closing(sqlite3.connect(path / DATABASE)) as database:
+        return {
+            name: json.loads(document)["assignments"]
+            for name, document in database.execute("SELECT name, document FROM clusterings")
+        }
+
+
 def answers(path):
     with Index(path, encoder=FakeEncoder()) as index:
         asked = [
@@ -50,6 +60,8 @@ def test_an_index_of_any_schema_is_taken_over_whole(golden, tmp_path):
     version, path = golden
     assert steps(path) == step_names()[:version]
     before = (path / DATABASE).read_bytes()
+    kept = saved(path) if version >= CLUSTERINGS else {}
+    assert list(kept) == [SAVED] * (version >= CLUSTERINGS)
     if version < len(step_names()):
         with pytest.raises(SchemaError, match="older version"):
             Store.open(path / DATABASE, read_only=True)
@@ -57,10 +69,7 @@ def test_an_index_of_any_schema_is_taken_over_whole(golden, tmp_path):
     build(tmp_path / "today")
     assert answers(path) == answers(tmp_path / "today")
     assert steps(path) == step_names()
-    expected = state_of(tmp_path / "today")
-    if version < CLUSTERINGS:
-        expected = {**expected, "clusterings": {}}
-    assert state_of(path) == expected
+    assert state_of(path) == {**state_of(tmp_path / "today"), "clusterings": kept}
     assert verify(path, deep=True, encoder=FakeEncoder).findings == []
 
 
