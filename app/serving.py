@@ -15,6 +15,7 @@ _SETTINGS = {
     "server.showEmailPrompt": "false",
     "server.fileWatcherType": "none",
     "runner.magicEnabled": "false",
+    "runner.postScriptGC": "false",  # a look at every object of the model's libraries, after every redraw
     "client.toolbarMode": "viewer",
     "client.showErrorDetails": "none",
     "global.disableWidgetStateDuplicationWarning": "true",
