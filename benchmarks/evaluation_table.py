@@ -130,7 +130,8 @@ class Results:
         return cls(path, stored.get("machine", {}), stored.get("cells", {}))
 
     def put(self, row: str, suite: str, found: dict[str, Any]) -> None:
-        """Keep an evaluation."""
+        """Keep an evaluation, but for the command line of this script: it names folders of the machine."""
+        found = {**found, "versions": {name: one for name, one in found["versions"].items() if name != "command"}}
         self.cells.setdefault(row, {})[suite] = found
         self.machine = machine()
         write_json(self.path, {"benchmark": "evaluation", "machine": self.machine, "cells": self.cells})
