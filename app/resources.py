@@ -137,7 +137,8 @@ def columns(index: Index) -> Columns:
 
 def profile(index: Index) -> Profile:
     """Return the index's counts as they are now."""
-    return _profile(index, str(index.path), _last_command(index), columns(index))
+    path, command = str(index.path), _last_command(index)
+    return _profile(index, path, command, _columns(index, path, command))
 
 
 def _last_command(index: Index) -> str:

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from retriever.core.protocols import Encoder
-from retriever.services.evaluating import evaluate
-from retriever.services.evaluation_requests import EvaluationRequest
 
 PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-gpu", "faiss-cpu", "numpy")
 
@@ -61,6 +59,9 @@ def machine() -> dict[str, Any]:
 
 def headline_scores(encoder: Encoder, data: Path, suites: Sequence[str], *, limit: int) -> dict[str, Any]:
     """Return every suite's mean and its headline scores: value and both ends of the interval."""
+    from retriever.services.evaluating import evaluate
+    from retriever.services.evaluation_requests import EvaluationRequest
+
     found: dict[str, Any] = {}
     for suite in suites:
         run = evaluate(EvaluationRequest(suite, data, limit=limit), encoder).to_json()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from retriever.core.errors import IndexDamagedError, OutputError, UsageError
+from retriever.core.errors import IndexDamagedError, OutputError, RetrieverError, UsageError
 
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
@@ -92,17 +92,17 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
 
 
 @contextmanager
-def writing(path: Path, option: str) -> Iterator[None]:
+def writing(path: Path, option: str, kind: type[RetrieverError] = OutputError) -> Iterator[None]:
     """Tell in our words what keeps the block from writing a file that the user named.
 
     Raises:
-        OutputError: path, reason and the option to change are named.
+        OutputError: or another ``kind``; path, reason and the option to change are named.
     """
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OutputError(f"{path} cannot be written: {reason}.", hint=f"Choose another {option}.") from error
+        raise kind(f"{path} cannot be written: {reason}.", hint=f"Choose another {option}.") from error
 
 
 def write_asked_for(path: Path, text: str, option: str) -> None:
@@ -111,10 +111,8 @@ def write_asked_for(path: Path, text: str, option: str) -> None:
     Raises:
         UsageError: it cannot be written; the option is named.
     """
-    try:
+    with writing(path, option, UsageError):
         path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint=f"Choose another {option}.") from error
 
 
 def write_whole(path: Path, text: str) -> None:
