@@ -19,6 +19,7 @@ from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.catalog import make_objective
 from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
+from retriever.training.objectives.gircse import GircseSettings
 from retriever.training.objectives.similarity import BASE, SimilarityObjective
 from retriever.training.pacing import Pauses, Progress
 from retriever.training.pairs import HardNegatives
@@ -147,11 +148,14 @@ def _objective(assignment: Assignment, stage: str) -> Objective:
     steps = assignment.base.options.steps
     if stage == FUSION and config.fusion is not None:
         return _fusion(assignment, config.fusion, steps)
-    objective = make_objective(learner, rows, config.objective, config.batch, mined=assignment.mined)
+    device = str(learner.adapted.backbone.device)
+    named = config.objective.teacher if isinstance(config.objective, GircseSettings) else ""
+    asked = load_encoder(named, device=device) if named else None
+    objective = make_objective(learner, rows, config.objective, config.batch, mined=assignment.mined, teacher=asked)
     if config.similarity is None or not config.similarity.weight:
         return objective
     name = assignment.base.spec if config.similarity.teacher == BASE else config.similarity.teacher
-    teacher = load_encoder(name, device=str(learner.adapted.backbone.device))
+    teacher = load_encoder(name, device=device)
     held = config.batch.held_tokens
     return SimilarityObjective(objective, learner, rows, config.similarity, teacher, held_tokens=held, steps=steps)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
 from retriever.training.objectives.base import Learner, Objective
 from retriever.training.objectives.batching import BatchSettings
 from retriever.training.objectives.dicl import DiclObjective, DiclSettings
@@ -23,6 +24,7 @@ def make_objective(
     batch: BatchSettings,
     *,
     mined: Sequence[HardNegatives] | None = None,
+    teacher: Encoder | None = None,
 ) -> Objective:
     """Return the objective that the settings belong to.
 
@@ -32,13 +34,14 @@ def make_objective(
         settings: the method's.
         batch: how rows become batches.
         mined: hard negatives of every row, for GIRCSE and DICL.
+        teacher: the encoder that GIRCSE's settings name.
 
     Raises:
         UsageError: the method has no use for hard negatives, or for this model.
     """
     match settings:
         case GircseSettings():
-            return GircseObjective(learner, rows, settings, batch, mined=mined)
+            return GircseObjective(learner, rows, settings, batch, mined=mined, teacher=teacher)
         case DiclSettings():
             return DiclObjective(learner, rows, settings, batch, mined=mined)
     if mined is not None:

@@ -1,5 +1,10 @@
-"""GIRCSE's objective: contrast at every soft-token step, and steps that get no worse (section 3.3)."""
+"""GIRCSE's objective: contrast at every soft-token step, and steps that get no worse (section 3.3).
 
+Not in the paper: a trained encoder can teach its similarities beside. A batch's contrast says which of some dozens of
+prompts belong together; the teacher says of every two of them, whatever their instructions, how much.
+"""
+
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,6 +12,8 @@ import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
+from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.losses.gircse import TEMPERATURE, GircseLoss, gircse
 from retriever.training.losses.infonce import Negatives
 from retriever.training.objectives.base import Learner
@@ -29,12 +36,16 @@ class GircseSettings:
         weight: lambda, of the refinement beside the contrast. The contrast is the sum over the steps, as in the paper;
             the authors' code takes the mean, which with lambda / K in place of lambda has the same optimum.
         negatives: most hard negatives of a row.
+        teacher: an encoder whose similarities between a batch's prompts are learned at every step; empty for none.
+        teacher_weight: of these similarities beside the rest.
     """
 
     steps: int = 5
     temperature: float = TEMPERATURE
     weight: float = 1.0
     negatives: int = NEGATIVES
+    teacher: str = ""
+    teacher_weight: float = 100.0
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -45,6 +56,8 @@ class GircseSettings:
             raise UsageError(f"weight is {self.weight}; a weight cannot be negative.")
         if self.negatives < 0:
             raise UsageError(f"negatives is {self.negatives}; it cannot be negative.")
+        if not self.teacher_weight >= 0:
+            raise UsageError(f"teacher_weight is {self.teacher_weight}; a weight cannot be negative.")
 
 
 class GircseObjective:
@@ -59,6 +72,7 @@ class GircseObjective:
         settings: steps and weights.
         batch: how rows become batches.
         mined: hard negatives of every row.
+        teacher: the settings' teacher, never trained; None for none.
     """
 
     def __init__(
@@ -69,17 +83,22 @@ class GircseObjective:
         batch: BatchSettings,
         *,
         mined: Sequence[HardNegatives] | None = None,
+        teacher: Encoder | None = None,
     ) -> None:
         check_causal(learner)
         self._learner = learner
         self._settings = settings
+        self._teacher = teacher
         self._held_tokens = batch.held_tokens
         self._examples = gircse_examples(rows, seed=learner.seed, negatives=settings.negatives, mined=mined)
         keys = [Keys(row.file, row.text, example.same) for row, example in zip(rows, self._examples, strict=True)]
         self.batches = TextBatches(keys, batch.unpaired(), learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
-        """Add the gradients of a batch to the parameters; return ``loss``, ``contrast`` and ``refinement``."""
+        """Add the gradients of a batch to the parameters; return ``loss``, ``contrast`` and ``refinement``.
+
+        With a teacher, ``taught`` is its error, unweighted.
+        """
         examples = [self._examples[row] for row in batch]
         prompts = Prompts()
         queries = [prompts.place(one.text, one.instruction) for one in examples]
@@ -90,7 +109,9 @@ class GircseObjective:
         device = adapted.backbone.device
         sets = torch.tensor(positive_sets(examples), device=device)  # (B,)
         negatives = NegativePlaces.of(wrong, device=device)
+        taught = None if self._teacher is None else vectors(self._teacher, prompts, device)  # (N, e)
         found: list[GircseLoss] = []
+        errors: list[Tensor] = []
 
         def encode(piece: SeparatePiece) -> list[Tensor]:
             return [soft_token_states(adapted, piece.prompts, steps=steps)]  # (b, K, d)
@@ -106,11 +127,27 @@ class GircseObjective:
                 weight=self._settings.weight,
             )
             found.append(parts)
-            return parts.total
+            if taught is None:
+                return parts.total
+            errors.append(mean_similarity_error(states, taught))
+            return parts.total + self._settings.teacher_weight * errors[0]
 
         total = backward(encode, read, loss, held_tokens=self._held_tokens)
-        return {
+        losses = {
             "loss": float(total),
             "contrast": float(found[0].contrast.detach()),
             "refinement": float(found[0].refinement.detach()),
         }
+        return losses | {"taught": float(errors[0].detach())} if errors else losses
+
+
+def vectors(teacher: Encoder, prompts: Prompts, device: torch.device) -> Tensor:
+    """Return the teacher's vectors of the prompts (N, e), in their order."""
+    asked: dict[str, list[int]] = defaultdict(list)
+    for place, instruction in enumerate(prompts.instructions):
+        asked[instruction].append(place)
+    found = torch.empty(len(prompts), teacher.dim, device=device)
+    for instruction, places in asked.items():
+        read = teacher.encode([prompts.texts[one] for one in places], instruction=instruction)
+        found[places] = torch.as_tensor(read, device=device)
+    return found
