@@ -256,6 +256,23 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
     assert rows["fusion"][-1]["loss"] < rows["fusion"][0]["loss"]
 
 
+def test_gircse_learns_from_the_encoder_that_its_settings_name(asked, tmp_path, monkeypatch):
+    class Teacher(FakeEncoder):
+        def vectors(self, texts, instruction=""):
+            return np.eye(40, FakeEncoder.dim, k=len(instruction), dtype=np.float32)[: len(texts)]
+
+    loaded = []
+    monkeypatch.setattr(finetune_training, "load_encoder", lambda name, device: loaded.append(name) or Teacher())
+    settings = "[loop]\nmax_steps = 2\n[adapter]\nrank = 2\n[objective]\nteacher = 'other'\nteacher_weight = 2.0\n"
+    finetune(asked(method=Method.GIRCSE, settings=settings))
+    assert loaded == ["other"]
+    rows = [json.loads(line) for line in (tmp_path / "out/gircse-losses.jsonl").read_text().splitlines()]
+    assert [row["loss"] for row in rows] == pytest.approx(
+        [row["contrast"] + row["refinement"] + 2 * row["taught"] for row in rows], rel=1e-4
+    )
+    assert all(row["taught"] > 0 for row in rows)
+
+
 def test_fusion_is_resumed_too(asked, tmp_path):
     settings = SHORT.replace("max_steps = 3", "max_steps = 2") + "[fusion]\n"
     finetune(asked("unbroken", settings=settings))

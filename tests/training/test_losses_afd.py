@@ -6,7 +6,13 @@ import torch
 from loss_checks import check, check_finite, draw
 
 from retriever.core.errors import UsageError
-from retriever.training.losses.afd import fused_target, order_error, similarity_error, squared_error
+from retriever.training.losses.afd import (
+    fused_target,
+    mean_similarity_error,
+    order_error,
+    similarity_error,
+    squared_error,
+)
 
 
 def texts():
@@ -100,3 +106,17 @@ def test_one_text_makes_no_pair(error):
 def test_equal_texts_agree_whatever_the_scale():
     student = draw(1, 4).expand(3, 4)
     check_finite(similarity_error, {"student": student, "teacher": 9 * draw(1, 2).expand(3, 2)}, 0.0)
+
+
+def test_the_mean_error_of_several_students_equals_the_reference():
+    def reference(students, teacher):
+        return slow.mean(
+            slow.similarity_error(one, teacher) + 0.05 * slow.order_error(one, teacher) for one in students
+        )
+
+    check(
+        mean_similarity_error,
+        reference,
+        {"students": torch.stack([draw(3, 4), draw(3, 4, seed=2)]), "teacher": draw(3, 5, seed=1)},
+        frozen=["teacher"],
+    )

@@ -1,10 +1,12 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
 
 from retriever.core.errors import UsageError
+from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.losses.gircse import gircse
 from retriever.training.losses.infonce import Negatives
 from retriever.training.objectives import reading
@@ -63,6 +65,40 @@ def test_losses_and_gradients_are_those_of_prompts_read_alone_cached_or_not(tiny
         lambda: objective(one, ONE_BY_ONE).backward([*EVERY]),
     )
     assert losses["loss"] == pytest.approx(losses["contrast"] + 0.7 * losses["refinement"], rel=1e-5)
+
+
+class Letters:
+    """Counts of a few letters, which differ with the instruction: vectors that a person can check."""
+
+    dim = 5
+
+    def encode(self, texts, *, instruction=""):
+        asked = instruction.count("o")
+        return np.array([[text.count(letter) + asked + 0.1 for letter in "aeoty"] for text in texts], dtype=np.float32)
+
+
+def test_a_teacher_s_similarities_are_learned_at_every_step(tiny, monkeypatch):
+    monkeypatch.setattr(reading, "PIECE_TOKENS", 200)
+    one = learner(tiny("llama"))
+    settings = replace(SETTINGS, teacher="letters", teacher_weight=0.3)
+    asked = {}
+    for each in gircse_examples(ROWS, seed=one.seed, negatives=settings.negatives):
+        under = each.instruction if each.symmetric else ""
+        read = [(each.text, each.instruction), *((text, under) for text in (each.positive, *each.negatives))]
+        asked |= dict.fromkeys(read)
+    taught = torch.tensor(np.stack([Letters().encode([text], instruction=under)[0] for text, under in asked]))
+
+    def wanted():
+        students = torch.stack([states(one, text, under) for text, under in asked], dim=1)  # (K, N, d)
+        return reference(one, groups=GROUPS) + 0.3 * mean_similarity_error(students, taught)
+
+    def trained(batch):
+        return GircseObjective(one, ROWS, settings, batch, teacher=Letters()).backward([*EVERY])
+
+    losses = agree(one, wanted, lambda: trained(BATCH), lambda: trained(ONE_BY_ONE))
+    assert losses["loss"] == pytest.approx(
+        losses["contrast"] + 0.7 * losses["refinement"] + 0.3 * losses["taught"], rel=1e-5
+    )
 
 
 def test_the_rows_take_both_ways_of_reading_and_different_numbers_of_negatives():
@@ -126,6 +162,6 @@ def test_training_lowers_the_loss(tiny):
 def test_masked_models_and_settings_without_sense_are_refused(tiny):
     with pytest.raises(UsageError, match="needs a causal one"):
         objective(learner(tiny("bert")))
-    for wrong in ({"steps": 0}, {"temperature": 0.0}, {"weight": -1.0}, {"negatives": -1}):
+    for wrong in ({"steps": 0}, {"temperature": 0.0}, {"weight": -1.0}, {"negatives": -1}, {"teacher_weight": -1.0}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             GircseSettings(**wrong)
