@@ -57,14 +57,24 @@ def machine() -> dict[str, Any]:
     }
 
 
-def headline_scores(encoder: Encoder, data: Path, suites: Sequence[str], *, limit: int) -> dict[str, Any]:
-    """Return every suite's mean and its headline scores: value and both ends of the interval."""
+def headline_scores(
+    encoder: Encoder, data: Path, suites: Sequence[str], *, limit: int | None = None, tasks: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return every suite's mean and its headline scores: value and both ends of the interval.
+
+    Args:
+        encoder: what is measured.
+        data: the folder with the suites' files.
+        suites: their names.
+        limit: most items a task looks at; None for all.
+        tasks: of a single suite; empty for all of every suite.
+    """
     from retriever.services.evaluating import evaluate
     from retriever.services.evaluation_requests import EvaluationRequest
 
     found: dict[str, Any] = {}
     for suite in suites:
-        run = evaluate(EvaluationRequest(suite, data, limit=limit), encoder).to_json()
+        run = evaluate(EvaluationRequest(suite, data, tasks=tasks, limit=limit), encoder).to_json()
         headline = [score for score in run["scores"] if score["headline"]]
         parts = {f"{one['task']}: {one['metric']}": [one["value"], one["low"], one["high"]] for one in headline}
         found[suite] = {"mean": run["mean"], **parts}
