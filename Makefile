@@ -85,11 +85,13 @@ endef
 train: setup
 	test -d build/rows || $(BIN)/python recipes/mixture.py $(DATA) build/rows --texts $(TEXTS)
 	test -d build/rows-2 || $(BIN)/python recipes/mixture.py $(DATA) build/rows-2 --texts $$(( $(TEXTS) * 3 / 4 )) --seed 1
+	test -d build/rows-3 || $(BIN)/python recipes/mixture.py $(DATA) build/rows-3 --texts $$(( $(TEXTS) / 2 )) --seed 2
 	$(call piece,default,rows,default,instemb:smollm2-135m)
 	$(call piece,default-2,rows-2,further,build/default)
 	$(BIN)/python recipes/ship.py default build/default build/default-2
 	$(call piece,gircse,rows-2,gircse,pretrained:default)
-	$(BIN)/python recipes/ship.py gircse build/gircse
+	$(call piece,gircse-2,rows-3,gircse-further,build/gircse)
+	$(BIN)/python recipes/ship.py gircse build/gircse build/gircse-2
 
 clean:
 	rm -rf .venv build dist *.egg-info

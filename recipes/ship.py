@@ -28,7 +28,7 @@ KEPT = (
     "finetune.toml",
     "curves.svg",
 )
-TEACHER = "all-MiniLM-L6-v2 (Apache-2.0) taught similarities under the default instruction"
+NAMES = {"minilm": "all-MiniLM-L6-v2 (Apache-2.0)"}
 
 
 def main() -> None:
@@ -102,8 +102,8 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
         "",
         *data(pieces),
         "",
-        f"{TEACHER}. Texts of evaluation files, dev and test parts, some wordings and some kinds of label were left "
-        "out.",
+        f"{teachers(pieces)} Texts of evaluation files, dev and test parts, some wordings and some kinds of label were "
+        "left out.",
         "",
         "## Recipe",
         "",
@@ -131,6 +131,17 @@ def data(pieces: Sequence[Piece]) -> list[str]:
         if any(file in rows for rows in used)
     ]
     return table(["file", *(f"piece {number}" for number in range(1, len(pieces) + 1)), "licence"], rows)
+
+
+def teachers(pieces: Sequence[Piece]) -> str:
+    """Return sentences on the encoders that the pieces learned similarities from."""
+    found: dict[str, None] = {}
+    for config in (piece.report["config"] for piece in pieces):
+        for section, where in (("similarity", "the default instruction"), ("objective", "every question")):
+            teacher = config.get(section, {}).get("teacher")
+            if teacher:
+                found[f"{NAMES.get(teacher, f'`{teacher}`')} taught similarities under {where}."] = None
+    return " ".join(found)
 
 
 def recipe(pieces: Sequence[Piece]) -> list[str]:
