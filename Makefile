@@ -86,9 +86,12 @@ train: setup
 	test -d build/rows || $(BIN)/python recipes/mixture.py $(DATA) build/rows --texts $(TEXTS)
 	test -d build/rows-2 || $(BIN)/python recipes/mixture.py $(DATA) build/rows-2 --texts $$(( $(TEXTS) * 3 / 4 )) --seed 1
 	test -d build/rows-3 || $(BIN)/python recipes/mixture.py $(DATA) build/rows-3 --texts $$(( $(TEXTS) / 2 )) --seed 2
+	test -d build/rows-4 || { $(BIN)/python recipes/mixture.py $(DATA) build/rows-4 --texts $$(( $(TEXTS) / 7 )) --seed 3 && \
+		$(BIN)/python recipes/finding.py $(DATA) build/rows-4 --texts $$(( $(TEXTS) / 7 )) --seed 3; }
 	$(call piece,default,rows,default,instemb:smollm2-135m)
 	$(call piece,default-2,rows-2,further,build/default)
-	$(BIN)/python recipes/ship.py default build/default build/default-2
+	$(call piece,default-3,rows-4,finding,build/default-2)
+	$(BIN)/python recipes/ship.py default build/default build/default-2 build/default-3
 	$(call piece,gircse,rows-2,gircse,pretrained:default)
 	$(call piece,gircse-2,rows-3,gircse-further,build/gircse)
 	$(BIN)/python recipes/ship.py gircse build/gircse build/gircse-2

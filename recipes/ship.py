@@ -1,24 +1,30 @@
 """Put a model that `retriever finetune` made with a recipe into the package, with its card.
 
     python recipes/ship.py default build/default build/default-2
+    python recipes/ship.py default build/default-3 --onto
 
 The pieces of the training come in their order, and the last is what ships. What a user needs stays: weights, settings,
-the picture, and a card that names data, licences, recipe and scores.
+the picture, and a card that names data, licences, recipe and scores. ``--onto`` puts the pieces behind those of the
+model that the package holds, which they went on from.
 """
 
 import argparse
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from finding import FINDING
 from mixture import SOURCES
 
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.services.report import ranged, table
 
+TRAINING = "training.json"
+TOLD = ("base", "method", "config", "data", "steps", "scores", "versions")
 SHIPPED = Path(__file__).resolve().parents[1] / "retriever" / "pretrained"
 KEPT = (
     "retriever.json",
@@ -36,18 +42,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="What the model is called in the package.")
     parser.add_argument("pieces", type=Path, nargs="+", help="What retriever finetune wrote, piece by piece.")
+    parser.add_argument("--onto", action="store_true", help="They went on from what the package holds.")
     options = parser.parse_args()
     for piece in options.pieces:
         check_manifest(piece, hint="Train it again.")
     made = options.pieces[-1]
     target = SHIPPED / options.name
+    before = json.loads((target / TRAINING).read_text(encoding="utf-8")) if options.onto else []
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
     for name in KEPT:
         if (made / name).exists():
             shutil.copyfile(made / name, target / name)
-    pieces = [Piece.read(piece) for piece in options.pieces]
+    pieces = [Piece(**one) for one in before] + [Piece.read(piece) for piece in options.pieces]
+    told = json.dumps([asdict(piece) for piece in pieces], indent=1)
+    (target / TRAINING).write_text(told + "\n", encoding="utf-8")
     (target / "README.md").write_text(card(options.name, pieces), encoding="utf-8")
     write_manifest(target)
     for one in target.iterdir():
@@ -57,7 +67,12 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One run of the training: its report, and its settings as TOML."""
+    """One run of the training.
+
+    Attributes:
+        report: what its report says of base, method, data, steps, scores and versions.
+        settings: its settings as TOML.
+    """
 
     report: Mapping[str, Any]
     settings: str
@@ -66,7 +81,8 @@ class Piece:
     def read(cls, folder: Path) -> "Piece":
         """Return what a folder tells of its run."""
         report = json.loads((folder / "finetune.json").read_text(encoding="utf-8"))
-        return cls(report, (folder / "finetune.toml").read_text(encoding="utf-8").rstrip())
+        report["data"] = {"files": [{**one, "name": Path(one["name"]).name} for one in report["data"]["files"]]}
+        return cls({key: report[key] for key in TOLD}, (folder / "finetune.toml").read_text(encoding="utf-8").rstrip())
 
 
 def card(name: str, pieces: Sequence[Piece]) -> str:
@@ -123,12 +139,14 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
 
 def data(pieces: Sequence[Piece]) -> list[str]:
     """Return the table of files, the rows that each piece was given of them, and their licences."""
-    sources = {f"{source.name}.jsonl": source for source in SOURCES}
-    used = [{Path(one["name"]).name: one["rows"] for one in piece.report["data"]["files"]} for piece in pieces]
+    used: list[Counter[str]] = [Counter() for _ in pieces]
+    for counts, piece in zip(used, pieces, strict=True):
+        for one in piece.report["data"]["files"]:
+            counts[Path(one["name"]).stem.removeprefix(FINDING)] += one["rows"]
     rows = [
-        [source.file, *(str(rows.get(file, 0)) for rows in used), source.licence]
-        for file, source in sources.items()
-        if any(file in rows for rows in used)
+        [source.file, *(str(counts[source.name]) for counts in used), source.licence]
+        for source in SOURCES
+        if any(source.name in counts for counts in used)
     ]
     return table(["file", *(f"piece {number}" for number in range(1, len(pieces) + 1)), "licence"], rows)
 

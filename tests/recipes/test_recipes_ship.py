@@ -57,7 +57,7 @@ def run(monkeypatch, tmp_path, *made, name="default"):
 
 def test_what_a_user_needs_is_kept_under_a_manifest_of_its_own(monkeypatch, tmp_path, made):
     target = run(monkeypatch, tmp_path, made)
-    assert {one.name for one in target.iterdir()} == {*ship.KEPT, "README.md", "manifest.json"}
+    assert {one.name for one in target.iterdir()} == {*ship.KEPT, "README.md", "training.json", "manifest.json"}
     assert (target / "adapter_model.safetensors").read_text() == "content of adapter_model.safetensors\n"
     check_manifest(target, hint="")
     (target / "finetune.toml").write_text("x")
@@ -91,6 +91,32 @@ def test_the_card_tells_of_every_piece_and_the_last_ships(monkeypatch, tmp_path,
     assert card.index("Piece 1, instemb: 5 steps in 1 minutes.") < card.index("settings of the first piece")
     assert card.index("settings of the first piece") < card.index("Piece 2, instemb: 12 steps in 2 minutes.")
     assert (target / "adapter_model.safetensors").read_text() == "content of adapter_model.safetensors\n"
+
+
+def test_pieces_can_go_on_from_what_is_shipped(monkeypatch, tmp_path, made, earlier):
+    at_once = run(monkeypatch, tmp_path, earlier, made)
+    wanted = {one.name: one.read_bytes() for one in at_once.iterdir()}
+    run(monkeypatch, tmp_path, earlier)
+    target = run(monkeypatch, tmp_path, made, "--onto")
+    assert {one.name: one.read_bytes() for one in target.iterdir()} == wanted
+
+
+def test_rows_that_look_for_something_count_with_their_source(monkeypatch, tmp_path, made):
+    files = [{"name": "build/rows/reviews.jsonl", "rows": 31}, {"name": "finding-reviews.jsonl", "rows": 9}]
+    (made / "finetune.json").write_text(json.dumps({**REPORT, "data": {"files": files}}))
+    write_manifest(made)
+    card = (run(monkeypatch, tmp_path, made) / "README.md").read_text()
+    assert "| reviews_dmaste.jsonl | 40 | MIT (NJUNLP/DMASTE) |" in card
+
+
+def test_the_card_names_who_taught(monkeypatch, tmp_path, made, earlier):
+    assert "taught" not in (run(monkeypatch, tmp_path, made) / "README.md").read_text()
+    config = {**REPORT["config"], "similarity": {"teacher": "minilm"}, "objective": {"teacher": "pretrained:other"}}
+    (made / "finetune.json").write_text(json.dumps({**REPORT, "config": config}))
+    write_manifest(made)
+    card = (run(monkeypatch, tmp_path, earlier, made) / "README.md").read_text()
+    assert "all-MiniLM-L6-v2 (Apache-2.0) taught similarities under the default instruction." in card
+    assert "`pretrained:other` taught similarities under every question." in card
 
 
 def test_an_earlier_version_is_replaced_whole(monkeypatch, tmp_path, made):
