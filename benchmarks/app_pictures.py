@@ -2,8 +2,9 @@
 
     python benchmarks/app_pictures.py --index indexes
 
-The folder holds the index `reviews`, made of the example reviews under the instructions that the pictures ask.
-Needs Chromium and playwright; starts the app by itself, unless --address names one that runs.
+What the folder lacks is made first: the index `reviews` of the example reviews, under the instructions that the
+pictures ask, and two trainings on the example's rows, one only written down, one trained (some minutes). Needs Chromium
+and playwright; starts the app by itself, unless --address names one that runs.
 """
 
 import argparse
@@ -23,11 +24,17 @@ from PIL import Image
 from playwright import sync_api as playwright
 from playwright.sync_api import Browser, Page
 
+from retriever.encoders import catalog
+from retriever_app.training_rows import example
+from retriever_app.trainings import FOLDER, Trainings
+
 OUT = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTHS = {"wide": (1280, 900), "narrow": (400, 860)}
 THEMES = ("light", "dark")
 COLOURS = 128
 PATIENCE = 240_000  # milliseconds: the first page loads the model
+PROGRAM = [sys.executable, "-c", "from retriever.cli.main import run; run()"]
+EXAMPLES = Path(__file__).parents[1] / "examples"
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
@@ -42,12 +49,19 @@ class Shot:
     shows: str
 
 
+PRODUCT, FEELING, BROKE = (
+    "What kind of product is this review about?",
+    "How does the customer feel about it?",
+    "What broke?",
+)
+WRITTEN, TRAINED = "my-questions", "example"
+"""Names of the trainings."""
 SHOTS = (
     Shot("corpus", "", {"index": "reviews"}, "Stars"),
     Shot(
         "search",
         "search",
-        {"index": "reviews", "q": "it stopped working after a few days", "instruction": "What broke?"},
+        {"index": "reviews", "q": "it stopped working after a few days", "instruction": BROKE},
         "read under this instruction.",
     ),
     Shot(
@@ -56,15 +70,15 @@ SHOTS = (
         {
             "index": "reviews",
             "q": "it stopped working after a few days",
-            "first": "What kind of product is this review about?",
-            "second": "How does the customer feel about it?",
+            "first": PRODUCT,
+            "second": FEELING,
         },
         "on both sides",
     ),
     Shot(
         "clusters",
         "clusters",
-        {"index": "reviews", "instruction": "What kind of product is this review about?", "groups": "8"},
+        {"index": "reviews", "instruction": PRODUCT, "groups": "8"},
         "8 clusters",
     ),
     Shot(
@@ -74,13 +88,31 @@ SHOTS = (
             "index": "reviews",
             "show": "flow",
             "groups": "8",
-            "instruction": "What kind of product is this review about?",
-            "beside": "How does the customer feel about it?",
+            "instruction": PRODUCT,
+            "beside": FEELING,
         },
         "under the second instruction",
     ),
+    Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
+    Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches it never saw"),
     Shot("model", "model", {"index": "reviews"}, "Views"),
 )
+
+
+def prepare(folder: Path) -> None:
+    """Make the index and the trainings that are not there."""
+    if not (folder / "reviews").exists():
+        asked = [part for one in (PRODUCT, FEELING, BROKE) for part in ("--instruction", one)]
+        corpus = str(EXAMPLES / "reviews.jsonl")
+        subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *asked], check=True)
+    trainings = Trainings(folder / FOLDER)
+    for name in {WRITTEN, TRAINED} - set(trainings.names()):
+        trainings.create(name, example())
+    trained = trainings.find(TRAINED)
+    if trainings.status(trained) != "finished":
+        trainings.start(trained, catalog.resolve_name(catalog.DEFAULT))
+        while trainings.status(trained) == "running":
+            time.sleep(1)
 
 
 @contextlib.contextmanager
@@ -89,8 +121,7 @@ def served(index: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    start = "from retriever.cli.main import run; run()"
-    command = [sys.executable, "-c", start, "app", "--index", str(index), "--no-browser", "--port", port]
+    command = [*PROGRAM, "app", "--index", str(index), "--no-browser", "--port", port]
     server = subprocess.Popen(command)
     try:
         yield wait_for(f"http://127.0.0.1:{port}")
@@ -145,6 +176,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of views")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    if not options.address:
+        prepare(options.index)
     app = contextlib.nullcontext(options.address) if options.address else served(options.index)
     with app as address, playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
