@@ -154,11 +154,11 @@ class Searcher:
                 right = number % 2 == 0
                 own = self._draw.choice(held)
                 wanted = self._loose(own) if right else self._wrong(own, held)
-                answer = f"yes, {wanted}" if right else f"no, {self._nearest(wanted, held)}"
+                answer = f"yes {wanted}" if right else f"no {self._nearest(wanted, held)}"
                 yield self._row(text, wanted, answer)
                 if right and self._draw.random() < QUERIES:
                     query = self._draw.choice(self._wordings["queries"]).format(thing=wanted.thing)
-                    yield self._row(query, wanted, f"yes, {wanted}")
+                    yield self._row(query, wanted, f"yes {wanted}")
 
     def _row(self, text: str, wanted: Held, answer: str) -> dict[str, Any]:
         question = self._draw.choice(self._wordings[wanted.quality]).format(thing=wanted.thing)

@@ -35,24 +35,24 @@ def wanted(row):
 def test_a_text_is_found_when_it_holds_what_is_looked_for():
     for row in (one for one in many() if one["text"] in TEXTS):
         fits = any(held.fits(wanted(row)) for held in TEXTS[row["text"]])
-        assert row["answer"].startswith("yes, " if fits else "no, ")
+        assert row["answer"].startswith("yes " if fits else "no ")
 
 
 def test_half_of_a_text_s_instructions_look_for_something_else():
-    answers = Counter(row["answer"].partition(",")[0] for row in many() if row["text"] in TEXTS)
+    answers = Counter(row["answer"].partition(" ")[0] for row in many() if row["text"] in TEXTS)
     assert answers["yes"] == answers["no"]
 
 
 def test_the_same_thing_judged_otherwise_is_looked_for_often_and_the_answer_says_what_is_held():
     turned = [row for row in many() if row["text"] == "cold soup" and row["group"] == "finding good food"]
     assert len(turned) > 20
-    assert {row["answer"] for row in turned} == {"no, bad food"}
+    assert {row["answer"] for row in turned} == {"no bad food"}
 
 
 def test_queries_are_answered_as_what_is_looked_for():
     queries = [row for row in many() if row["text"] not in TEXTS]
     assert len(queries) > 60
-    assert all(row["answer"] == f"yes, {wanted(row)}" for row in queries)
+    assert all(row["answer"] == f"yes {wanted(row)}" for row in queries)
 
 
 def test_what_is_neither_good_nor_bad_is_looked_for_without_a_judgement():
