@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.core.beginnings import without_beginnings
 from retriever.core.stopwords import STOPWORDS
 
 KEYWORDS = 8
@@ -38,7 +39,8 @@ def keywords(
 
     The weight of word t in cluster c is tf(t, c) log(1 + A / tf(t)): tf(t, c) the share of the cluster's documents with
     the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst,
-    "BERTopic", 2022, equation 2, with every document counted once a word and clusters of any size alike).
+    "BERTopic", 2022, equation 2, with every document counted once a word and clusters of any size alike). A word that
+    begins a weightier one is left out.
 
     Args:
         words: the different words of every document.
@@ -62,7 +64,7 @@ def keywords(
     named = []
     for one in shares:
         weights = {word: share * np.log1p(average / totals[word]) for word, share in one.items()}
-        named.append(sorted(weights, key=lambda word: (-weights[word], word))[:count])
+        named.append(without_beginnings(sorted(weights, key=lambda word: (-weights[word], word)), count))
     return named
 
 

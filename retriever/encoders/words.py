@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from retriever.core.beginnings import without_beginnings
 from retriever.core.stopwords import STOPWORDS
 
 CANDIDATES = 64  # tokens looked at per text; enough for a handful of words after merging
@@ -28,10 +29,11 @@ class WordReader:
         self.usable = torch.tensor([word is not None for word in self.vocabulary], device=device)
 
     def read(self, answers: Tensor, top: int, *, prior: Tensor) -> list[list[str]]:
-        """Return up to ``top`` distinct words per text: those its answer owes to the text, not to the instruction.
+        """Return up to ``top`` words per text: those its answer owes to the text, not to the instruction.
 
         A word weighs p log(p / prior), its part of the divergence between the answer and what the model says to the
-        instruction alone, so that words any text would get ("answer", "please") drop out.
+        instruction alone, so that words any text would get ("answer", "please") drop out. So does a word
+        that begins a weightier one.
 
         Args:
             answers: probabilities (B, V).
@@ -43,7 +45,7 @@ class WordReader:
         weights = answers * (answers.clamp(min=_TINY) / prior.clamp(min=_TINY)).log()
         found = (weights * self.usable[:width]).topk(min(CANDIDATES, width), dim=1)
         rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
-        return [self._merge(ids, values)[:top] for ids, values in rows]
+        return [without_beginnings(self._merge(ids, values), top) for ids, values in rows]
 
     def _merge(self, ids: list[int], values: list[float]) -> list[str]:
         weights: dict[str, float] = {}

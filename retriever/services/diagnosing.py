@@ -1,13 +1,14 @@
 """Whether an encoder obeys an instruction on a user's own texts: how its view moves, its answers, what pairs say."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from retriever.core.beginnings import without_beginnings
 from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON, BadRow
@@ -208,11 +209,17 @@ def diagnose(encoder: Encoder, texts: Sequence[str], instruction: str, pairs: Se
         unrelated=unrelated,
         negated=shift(view, negated),
         selectivity=selectivity(paraphrase, unrelated),
-        words=Counter(word for words in encoded.words for word in dict.fromkeys(words)).most_common(_WORDS),
+        words=_most_answered(encoded.words),
         view=shape(view),
         base_view=shape(base),
         pairs=pair_accuracy(encoder, pairs, asked) if pairs else None,
     )
+
+
+def _most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
+    """Return the words most texts were answered with, and of how many texts."""
+    counts = Counter(word for words in answers for word in dict.fromkeys(words))
+    return [(word, counts[word]) for word in without_beginnings((word for word, _ in counts.most_common()), _WORDS)]
 
 
 def selectivity(paraphrase: Shift, unrelated: Shift) -> float:

@@ -37,6 +37,13 @@ def test_a_word_of_all_clusters_counts_less_than_one_of_its_own():
     assert named == [["kettle", "good"], ["toy", "good"]]
 
 
+def test_words_that_begin_a_better_one_make_room_for_the_next():
+    words = [{"charging", "charg", "plug"}, {"charging", "plug"}, {"charging", "charg"}, {"toy"}]
+    # Shares of cluster 0: charging 1, charg and plug 2/3; all are its own.
+    assert keywords(words, np.array([0, 0, 0, 1]), 2, count=2) == [["charging", "plug"], ["toy"]]
+    assert keywords([{"charg"}, *words[:3:2]], np.array([0, 0, 0]), 1) == [["charg", "charging"]]
+
+
 def test_a_cluster_of_one_document_has_its_words():
     assert keywords([{"toy"}, {"lamp"}, {"lamp"}], np.array([0, 1, 1]), 2) == [["toy"], ["lamp"]]
 

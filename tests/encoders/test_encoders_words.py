@@ -7,7 +7,8 @@ from slow_reference import Recorder
 from retriever.encoders.words import WordReader
 
 PIECES = [
-    "<s>", "Ġtoy", "ĠToy", "Toy", "toy", "Ġthe", "Ġkettle", "Ġt", "Ġ12", "Ċ", "Ġknife", "ĠcafÃ©", "Ġisn't", "Ġlong-life"
+    "<s>", "Ġtoy", "ĠToy", "Toy", "toy", "Ġthe", "Ġkettle", "Ġt", "Ġ12", "Ċ", "Ġknife", "ĠcafÃ©", "Ġisn't",
+    "Ġlong-life", "Ġkett",
 ]  # fmt: skip
 FLAT = [1 / len(PIECES)] * len(PIECES)
 
@@ -42,7 +43,7 @@ def test_tokens_that_begin_a_word_are_words_and_nothing_else_is():
     assert known == {
         "<s>": None, "Ġtoy": "toy", "ĠToy": "toy", "Toy": "toy", "toy": None, "Ġthe": None, "Ġkettle": "kettle",
         "Ġt": None, "Ġ12": None, "Ċ": None, "Ġknife": "knife", "ĠcafÃ©": None, "Ġisn't": None,
-        "Ġlong-life": "long-life",
+        "Ġlong-life": "long-life", "Ġkett": "kett",
     }  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def test_other_ways_to_write_a_vocabulary(pieces, words):
 
 def test_case_variants_are_one_word_and_weigh_together():
     # Apart, each of toy's three forms weighs less than kettle; together they weigh more.
-    assert 0.2 * math.log(0.2 * 14) < 0.3 * math.log(0.3 * 14) < 0.6 * math.log(0.2 * 14)
+    assert 0.2 * math.log(0.2 * 15) < 0.3 * math.log(0.3 * 15) < 0.6 * math.log(0.2 * 15)
     assert read([answer(t1=0.2, t2=0.2, t3=0.2, t6=0.3, t4=0.1)]) == [["toy", "kettle"]]
     assert read([answer(t1=0.2, t6=0.3, t4=0.5)]) == [["kettle", "toy"]]
 
@@ -83,6 +84,11 @@ def test_no_more_than_top_words_and_fewer_where_there_are_fewer():
 
 def test_equal_weights_are_ordered_by_the_alphabet():
     assert read([answer(t10=0.4, t6=0.4, t1=0.2)]) == [["kettle", "knife", "toy"]]
+
+
+def test_a_word_that_begins_a_weightier_one_makes_room_for_the_next():
+    assert read([answer(t6=0.4, t14=0.3, t1=0.2, t10=0.1)], top=2) == [["kettle", "toy"]]
+    assert read([answer(t6=0.3, t14=0.4, t1=0.3)]) == [["kett", "kettle", "toy"]]
 
 
 def test_probabilities_beyond_the_tokenizer_are_ignored():

@@ -89,6 +89,15 @@ def test_an_encoder_that_obeys_is_told_so():
     assert found.view.silhouette > 0.7
 
 
+def test_a_word_that_begins_one_of_more_texts_is_not_told():
+    class Fragments(Obeying):
+        def encode_with_words(self, texts, *, instruction="", top=5):
+            answers = [["toy" if place % 3 else "kett", "kettle"] for place, _ in enumerate(texts)]
+            return Encoded(self.encode(texts, instruction=instruction), answers)
+
+    assert diagnose(Fragments(), TEXTS, ASKED).words == [("kettle", 24), ("toy", 16)]
+
+
 def test_an_encoder_that_does_not_read_the_instruction_ignores_it():
     found = diagnose(Blind(), TEXTS, ASKED)
     assert (found.level, found.selectivity, found.words) == ("ignored", 1, [])
