@@ -8,7 +8,8 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
-from retriever.core.errors import InputError
+from retriever.core.errors import InputError, OutputError
+from retriever.core.paths import writing
 
 
 def embed(
@@ -29,22 +30,18 @@ def embed(
 
     from retriever import load_encoder
 
-    if not output_file.parent.is_dir():
-        raise InputError(
-            f"{output_file} cannot be written: No such file or directory.", hint="Choose another --output."
-        )
+    with writing(output_file, "--output"):
+        next(output_file.parent.iterdir(), None)  # before any work is spent on it
     texts = _texts(file)
     loaded = load_encoder(encoder, device=device)
     embeddings = loaded.encode(texts, instruction=instruction, show_progress=True)
     try:
-        with output_file.open("wb") as target:
+        with writing(output_file, "--output"), output_file.open("wb") as target:
             np.save(target, embeddings)
-    except OSError as error:
+    except OutputError:
         if output_file.is_file():
             output_file.unlink()  # half a file is worse than none
-        raise InputError(
-            f"{output_file} cannot be written: {error.strerror}.", hint="Choose another --output."
-        ) from error
+        raise
     summary = {"texts": len(texts), "dim": loaded.dim, "output": str(output_file), "fingerprint": loaded.fingerprint}
     if json:
         output.document({"schema_version": 1, **summary})

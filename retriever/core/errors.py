@@ -35,7 +35,7 @@ class InputError(RetrieverError):
 
 
 class OutputError(RetrieverError):
-    """A file that was asked for cannot be written."""
+    """A file that was asked for cannot be written; one that has a name it cannot have is wrong usage instead."""
 
 
 class EncoderError(RetrieverError):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from retriever.core.errors import IndexDamagedError, OutputError, RetrieverError, UsageError
+from retriever.core.errors import IndexDamagedError, OutputError, UsageError
 
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
@@ -92,26 +92,26 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
 
 
 @contextmanager
-def writing(path: Path, option: str, kind: type[RetrieverError] = OutputError) -> Iterator[None]:
+def writing(path: Path, option: str) -> Iterator[None]:
     """Tell in our words what keeps the block from writing a file that the user named.
 
     Raises:
-        OutputError: or another ``kind``; path, reason and the option to change are named.
+        OutputError: path, reason and the option to change are named.
     """
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise kind(f"{path} cannot be written: {reason}.", hint=f"Choose another {option}.") from error
+        raise OutputError(f"{path} cannot be written: {reason}.", hint=f"Choose another {option}.") from error
 
 
 def write_asked_for(path: Path, text: str, option: str) -> None:
     """Write a file that an option of the command line names, as it is.
 
     Raises:
-        UsageError: it cannot be written; the option is named.
+        OutputError: it cannot be written; the option is named.
     """
-    with writing(path, option, UsageError):
+    with writing(path, option):
         path.write_text(text, encoding="utf-8", newline="")
 
 

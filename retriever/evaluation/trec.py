@@ -1,15 +1,13 @@
 """Rankings and judgements in TREC's text formats, for any other tool to read."""
 
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from retriever.core.errors import UsageError
-from retriever.core.paths import sync_directory
+from retriever.core.paths import new_file, writing
 from retriever.evaluation.suites import Ranking
 
 DEFAULT_TAG = "retriever"
@@ -28,6 +26,7 @@ def write_run(path: Path, rankings: Mapping[str, Ranking], *, tag: str = DEFAULT
 
     Raises:
         UsageError: an id or the tag is empty or holds white space, or a score rises with the rank.
+        OutputError: the file cannot be written.
     """
     _write(path, _run_lines(rankings, tag))
 
@@ -41,6 +40,7 @@ def write_qrels(path: Path, relevant: Mapping[str, Mapping[str, int]]) -> None:
 
     Raises:
         UsageError: an id is empty or holds white space.
+        OutputError: the file cannot be written.
     """
     _write(path, _qrels_lines(relevant))
 
@@ -58,6 +58,7 @@ def export(
 
     Raises:
         UsageError: two query ids become one, or what `write_run` and `write_qrels` refuse.
+        OutputError: a file cannot be written.
     """
     if folder is None:
         return
@@ -113,15 +114,5 @@ def _check_field(field: str, what: str) -> None:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    """Write a text file by way of a draft beside it, on the disk before it takes its name."""
-    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    with writing(path, "--trec"), new_file(path) as file:
+        file.writelines(line.encode() for line in lines)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from retriever.core.archive import ArchiveReader, write_archive
-from retriever.core.errors import IndexDamagedError, InputError, RetrieverError, UsageError
+from retriever.core.errors import IndexDamagedError, InputError, OutputError, RetrieverError, UsageError
 from retriever.core.paths import make_folder, new_file, new_folder
 from retriever.core.types import JSON
 from retriever.services.generations import IndexType, build_generation
@@ -69,6 +69,7 @@ def export_index(path: Path, archive: Path) -> Archived:
         IndexDamagedError: the index is damaged; `retriever verify` says where.
         CheckpointError: the checkpoint it was made with has changed.
         IndexLockedError: another process writes to the index.
+        OutputError: the archive cannot be written.
     """
     if archive.exists():
         raise UsageError(f"{archive} exists already.", hint="Choose another name.")
@@ -85,7 +86,7 @@ def export_index(path: Path, archive: Path) -> Archived:
             with new_file(archive) as file:
                 manifest = write_archive(file, facts, files)
     except OSError as error:
-        raise RetrieverError(
+        raise OutputError(
             f"{archive} cannot be written: {error.strerror or error}.",
             hint="Free space or check permissions, then run it again.",
         ) from error

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from retriever.clustering.projection import project
 from retriever.core.errors import UsageError
-from retriever.core.paths import write_asked_for
+from retriever.core.paths import write_asked_for, writing
 from retriever.services.clustering import Clustering
 
 # Tol's "muted" qualitative scheme and its greys: told apart with every common kind of colour blindness.
@@ -42,7 +42,7 @@ def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> Non
         places: from `map_places`.
 
     Raises:
-        UsageError: the file cannot be written.
+        OutputError: the file cannot be written.
     """
     write_asked_for(path, map_page(found, places), "--html")
 
@@ -76,7 +76,8 @@ def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None
         places: from `map_places`.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the file's name is that of no picture.
+        OutputError: the file cannot be written.
     """
     from matplotlib.figure import Figure
 
@@ -92,8 +93,9 @@ def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None
     axes.set_axis_off()
     axes.set_title(found.request.instruction.replace("$", r"\$"))
     try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
+        with writing(path, "--png"):
+            figure.savefig(path, dpi=150)
+    except ValueError as error:
         raise UsageError(f"{path} cannot be written: {error}.", hint="Name a .png file.") from error
 
 

@@ -22,7 +22,7 @@ def write_page(path: Path, document: Mapping[str, Any]) -> None:
     """Write a comparison's JSON object as a page.
 
     Raises:
-        UsageError: the file cannot be written.
+        OutputError: the file cannot be written.
     """
     body = _ranks(document) if "query" in document else _flows(document)
     page = (

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retriever.core.errors import InputError, OutputError
+from retriever.core.errors import InputError, OutputError, UsageError
 from retriever.core.paths import sync_directory, writing
 from retriever.core.types import BadRow
 from retriever.training.curate import Curated, CurationOptions, curate
@@ -91,11 +91,12 @@ def check_output(source: str | Path, output: Path) -> None:
     """Refuse an output that could not be written, before anything is read.
 
     Raises:
-        OutputError: it is no .jsonl file, a folder, or in a folder that is not there.
+        UsageError: it is no .jsonl file.
+        OutputError: it is a folder, or in a folder that is not there.
         InputError: it is the source.
     """
     if output.suffix not in SUFFIXES:
-        raise OutputError(f"{output} cannot be written: rows go to JSON Lines.", hint="Name a .jsonl file.")
+        raise UsageError(f"{output} cannot be written: rows go to JSON Lines.", hint="Name a .jsonl file.")
     if output.is_dir():
         raise OutputError(f"{output} is a folder.", hint="Name a .jsonl file.")
     if not output.parent.is_dir():

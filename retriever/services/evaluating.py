@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from retriever.core.errors import InputError, UsageError
+from retriever.core.errors import UsageError
 from retriever.core.fingerprint import file_hash, json_hash
-from retriever.core.paths import cache_dir
+from retriever.core.paths import cache_dir, writing
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON, Embeddings, Encoded
 from retriever.evaluation.scores import Score
@@ -84,6 +84,7 @@ def evaluate(
     Raises:
         UsageError: a task needs an encoder and there is none.
         InputError: a data file is missing or bad; file and row are named.
+        OutputError: a file for --trec cannot be written.
     """
     if encoder is None and request.needs_encoder:
         raise UsageError(f"The suite {request.suite} needs an encoder.", hint="Name one with --encoder.")
@@ -206,10 +207,8 @@ def _trec_folder(request: EvaluationRequest) -> Path | None:
     if request.trec is None:
         return None
     folder = request.trec / request.suite
-    try:
+    with writing(folder, "--trec"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}.", hint="Choose another --trec.") from error
     return folder
 
 

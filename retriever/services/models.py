@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from retriever.core.errors import EncoderError, UsageError
-from retriever.core.paths import new_folder
+from retriever.core.paths import new_folder, writing
 from retriever.encoders import catalog
 from retriever.encoders import promoted as pointer
 from retriever.encoders.base import EncoderOptions, PromptEncoder
@@ -120,6 +120,7 @@ def export(name: str, folder: Path, *, to: str = "sentence-transformers", device
     Raises:
         UsageError: the format is unknown, or the folder exists.
         EncoderError: the encoder cannot be exported, or the exported one gives other vectors.
+        OutputError: the folder cannot be written.
     """
     if to not in get_args(Format):
         raise UsageError(f"There is no export to {to!r}.", hint=f"Known: {', '.join(get_args(Format))}.")
@@ -128,7 +129,7 @@ def export(name: str, folder: Path, *, to: str = "sentence-transformers", device
     loaded = catalog.load(name, EncoderOptions(), device=device, dtype="float32")
     if not isinstance(loaded, PromptEncoder):
         raise EncoderError(f"{loaded.spec} is a sentence-transformers model already.")
-    with new_folder(folder) as draft:
+    with writing(folder, "OUT"), new_folder(folder) as draft:
         loader = _write(loaded, draft, folder.name)
     return Export(loaded.spec, folder, loader)
 

@@ -70,8 +70,7 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
         (["--over", "category"], 2, "is no date"),
         (["--saved", "x"], 1, "no saved clustering 'x'"),
         (["--saved", "x", "-k", "2"], 2, "as it was saved"),
-        (["-k", "2", "--html", "gone/map.html"], 2, "cannot be written"),
-        (["-k", "2", "--csv", "gone/map.csv"], 2, "cannot be written"),
+        (["-k", "2", "--png", "map.nonsense"], 2, "cannot be written"),
     ],
 )
 def test_what_cannot_be_done_says_why(indexed, argv, code, says):

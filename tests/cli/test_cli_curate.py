@@ -95,7 +95,7 @@ def test_limits_are_options(curate):
     ("argv", "code", "parts"),
     [
         (["none.jsonl", "out.jsonl"], 1, ["There is no file none.jsonl"]),
-        (["qa.jsonl", "out.csv"], 1, ["out.csv cannot be written", "JSON Lines"]),
+        (["qa.jsonl", "out.csv"], 2, ["out.csv cannot be written", "JSON Lines"]),
         (["qa.jsonl", "qa.jsonl"], 1, ["qa.jsonl is the input"]),
         (["qa.jsonl", "none/out.jsonl"], 1, ["there is no folder none"]),
         (["qa.jsonl", "folder.jsonl"], 1, ["folder.jsonl is a folder"]),
@@ -121,7 +121,7 @@ def test_no_expert_is_loaded_for_rows_that_cannot_be_read(run, write, monkeypatc
     write([{"a": 1}], "other.jsonl")
     for source, part in (("other.jsonl", "the fields are not known"), ("none.jsonl", "There is no file none.jsonl")):
         assert run("curate", source, "out.jsonl", "--expert", "minilm").failed_with(1, part)
-    assert run("curate", "other.jsonl", "out.csv", "--expert", "minilm").failed_with(1, "out.csv cannot be written")
+    assert run("curate", "other.jsonl", "out.csv", "--expert", "minilm").failed_with(2, "out.csv cannot be written")
 
 
 def test_the_progress_line_is_ended_before_an_error_is_told(curate, monkeypatch):

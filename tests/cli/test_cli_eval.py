@@ -159,4 +159,4 @@ def test_runs_and_judgements_in_trec_format(measure, two, tmp_path):
     assert [line.split()[:4] for line in run] == [["0", "Q0", "0", "1"], ["1", "Q0", "1", "1"]]
     assert (tmp_path / "out/toys/first-hit.qrels").read_text() == "0 0 0 1\n1 0 1 1\n"
     (tmp_path / "file").write_text("")
-    assert measure(*asked, "--trec", "file").failed_with(1, "file/toys cannot be made", "--trec")
+    assert measure(*asked, "--trec", "file").failed_with(1, "file/toys cannot be written", "--trec")

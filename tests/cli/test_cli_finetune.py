@@ -172,6 +172,11 @@ def test_an_output_is_asked_for_and_never_overwritten(finetune, run, tmp_path):
     assert finetune().failed_with(2, "out exists already")
 
 
+def test_an_output_that_cannot_be_written_is_an_error(finetune, write):
+    write(b"precious", "file")
+    assert finetune("--output", "file/out").failed_with(1, "file/out cannot be written: Not a directory")
+
+
 @pytest.mark.model
 def test_the_example_rows_teach_the_real_model(run, tmp_path, monkeypatch):
     if not is_installed("smollm2-135m"):

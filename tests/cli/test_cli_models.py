@@ -225,6 +225,7 @@ def test_a_checkpoint_is_exported_and_the_folder_loads_without_us(run, checkpoin
         (["checkpoint", "checkpoint"], 2, "checkpoint exists already."),
         (["checkpoint", "out", "--to", "onnx"], 2, "There is no export to 'onnx'."),
         (["nothing", "out"], 1, "Unknown encoder 'nothing'."),
+        (["checkpoint", "checkpoint/README.md/out"], 1, "checkpoint/README.md/out cannot be written: Not a directory"),
     ],
 )
 def test_mistakes_in_exporting_write_nothing(run, checkpoint, tmp_path, argv, code, part):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from services_fakes import PRODUCT
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import OutputError, UsageError
 from retriever.core.types import Document
 from retriever.services.cluster_map import COLOURS, draw_map, map_places, write_map
 from retriever.services.clustering import Group
@@ -80,7 +80,7 @@ def test_the_picture_is_one(clustered, tmp_path):
 
 def test_a_file_that_cannot_be_written_says_so(clustered, tmp_path):
     for write in (write_map, draw_map):
-        with pytest.raises(UsageError, match="cannot be written"):
+        with pytest.raises(OutputError, match="cannot be written"):
             write(tmp_path / "gone" / "map.png", clustered, map_places(clustered))
     with pytest.raises(UsageError, match="cannot be written"):
         draw_map(tmp_path / "map.nonsense", clustered, map_places(clustered))

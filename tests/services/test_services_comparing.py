@@ -3,7 +3,7 @@ import re
 import pytest
 from services_fakes import MOOD, PRODUCT, documents
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import OutputError, UsageError
 from retriever.services.comparing import compare_clusters, compare_ranks
 from retriever.services.comparison_page import write_page
 
@@ -76,5 +76,5 @@ def test_pages_show_what_is_hostile_and_run_nothing(index, tmp_path):
         assert PRODUCT in page
     assert "&lt;b&gt;toy" in (tmp_path / "ranks").read_text()
     assert re.findall(r'"width: ([\d.]+)rem', (tmp_path / "flows").read_text()) == ["9.00", "9.00"]
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         write_page(tmp_path / "gone" / "page.html", flows)
