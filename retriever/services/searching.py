@@ -154,6 +154,7 @@ class Searcher:
         Mode ``auto`` is what benchmarks/search_modes.py measured to serve best: words alone lead while they find
         enough and there is no instruction, which words cannot follow.
         """
+        self._store.inspection.require_documents_listed()
         by_words = request.mode == "auto" and request.like is None and not request.instruction
         if request.mode == "lexical" or by_words:
             rankings = [self._lexical(request, query, request.depth) for query in request.queries]

@@ -101,6 +101,8 @@ class ViewSearcher:
         tail = self._tail(generation.watermark if generation else 0)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in (index, tail) if part is not None)])
         live = self._store.documents.live_contents()
+        if self._loaded is None:  # damage comes while the file lies there, not while it is open
+            self._store.inspection.require_vectors_listed(self.view.view_id, ids, live)
         held = np.isin(live, ids, assume_unique=True)
         return _Loaded(
             version=version,

@@ -286,8 +286,15 @@ class Documents:
 
 
 def as_ids(rows: Rows) -> Ids:
-    """Return the first column as an array of ids."""
-    return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+    """Return the first column as an array of ids.
+
+    Raises:
+        IndexDamagedError: one is no number, which a damaged index of SQLite's can give.
+    """
+    try:
+        return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+    except (TypeError, ValueError) as error:
+        raise IndexDamagedError("The database is damaged: an id is no number.", hint=REPAIR) from error
 
 
 def content_batches(content_ids: Sequence[int] | Ids) -> Iterator[str]:

@@ -4,10 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
-from retriever.store.checksums import BrokenSeal, Seals, document_checksum, vector_checksum
+from retriever.core.types import Ids
+from retriever.store.checksums import REPAIR, BrokenSeal, Seals, document_checksum, vector_checksum
 from retriever.store.connection import Connections
+from retriever.store.documents import as_ids
 
 _BATCH = 2000
 _JSON = {
@@ -52,6 +56,49 @@ class Inspection:
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
+        self._documents_listed = False
+
+    def require_documents_listed(self) -> None:
+        """Refuse a database whose index of documents by text lists others than the table, which would hide hits.
+
+        Looked at once: damage comes while a file lies there. The index and the table are read once, 0.2 s a million.
+
+        Raises:
+            IndexDamagedError: the numbers of documents, or the sums of their texts' ids, differ.
+        """
+        if self._documents_listed:
+            return
+        with self._db.snapshot():
+            table, index = (
+                self._db.row(f"SELECT COUNT(*), SUM(content_id) FROM documents {source}")
+                for source in ("NOT INDEXED", "INDEXED BY documents_by_content WHERE content_id >= 0")
+            )
+        if table != index:
+            raise self._hidden("documents")
+        self._documents_listed = True
+
+    def require_vectors_listed(self, view_id: int, content_ids: Ids, live: Ids) -> None:
+        """Refuse a database whose indexes disagree about the vectors of a view, which would hide hits.
+
+        Args:
+            view_id: the view.
+            content_ids: (n,) contents of its generation and of the tail, which another index lists.
+            live: the contents that have a document; `compact` may have removed others since the generation was made.
+
+        Raises:
+            IndexDamagedError: a vector is in one index alone.
+        """
+        source = "FROM vectors INDEXED BY sqlite_autoindex_vectors_1 WHERE view_id = ?"
+        known = (len(content_ids), int(content_ids.sum()) if len(content_ids) else None)
+        if self._db.row(f"SELECT COUNT(*), SUM(content_id) {source}", (view_id,)) == known:
+            return
+        listed = as_ids(self._db.rows(f"SELECT content_id {source}", (view_id,)))
+        lacking = np.intersect1d(np.setdiff1d(content_ids, listed), live)
+        if len(lacking) or len(np.setdiff1d(listed, content_ids)):
+            raise self._hidden("vectors")
+
+    def _hidden(self, what: str) -> IndexDamagedError:
+        return IndexDamagedError(f"{self._db.path} is damaged: an index of SQLite's hides {what}.", hint=REPAIR)
 
     def structure(self, *, quick: bool = False) -> list[str]:
         """Return what is wrong with pages, tables and references; ``quick`` does not compare indexes with tables."""
