@@ -63,10 +63,13 @@ bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
 	$(BIN)/python benchmarks/vector_search.py --output benchmarks/results/vector_search.json
 
-# Loses data on purpose, in every way there is; about an hour. The table in docs/storage.md is made of what it finds.
+# Loses data on purpose, in every way there is, for hours; the table in docs/storage.md is made of what it finds. In pieces:
+# `make torture ONLY=tests:` runs the parts whose names begin so, and `make torture PIECE=--missing` those not run before.
+ONLY :=
+PIECE :=
 torture: setup
-	PYTHONPATH=tests/durability:tests:tests/services OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture.py \
-		--output benchmarks/results/torture.json
+	HYPOTHESIS_PROFILE=nightly PYTHONPATH=tests/durability:tests:tests/services OMP_NUM_THREADS=1 $(BIN)/python \
+		benchmarks/torture.py --output benchmarks/results/torture.json --only "$(ONLY)" $(PIECE)
 
 # With jemalloc (Debian: libjemalloc2) memory is kept from step to step, in huge pages: 10 to 12 s a step where there were 13
 # to 17. Memory that is never given back grows to 22 GB in ten minutes; given back after 90 s it stays below 8.

@@ -2,7 +2,8 @@
 
     PYTHONPATH=tests/durability:tests:tests/services OMP_NUM_THREADS=1 python benchmarks/torture.py --quick
 
-Crashes and failing writes at every change of a file, real SIGKILLs at random times, flipped bits and cut ends. The
+Crashes and failing writes at every change of a file, real SIGKILLs at random times, flipped bits and cut ends; then
+the tests that draw examples: a state machine, readers beside a writer, growth, fuzzed files. The
 same kills are dealt to SQLite beside a FAISS file kept the usual way. `--quick` takes a small share of everything,
 `make torture` the whole; `--only` runs some parts, and the table is made of what the output holds. One thread, since
 children are forked.
@@ -35,6 +36,7 @@ from operations import OPERATIONS, small_shards
 from replay import read_tree
 from sigkill import COMMANDS, DOCUMENTS, SlowEncoder, document_of, killed_in_child, walk
 from torture_table import put_into, table
+from torture_tests import FILES, run_tests
 from usual_pair import UsualPair
 
 ROOT = Path(__file__).parents[1]
@@ -44,13 +46,17 @@ PAGE = ROOT / "docs" / "storage.md"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is tried: kills a walk, changes of an operation and of a fine-tuning, flips a region, damages a kind."""
+    """How much is tried.
+
+    Kills a walk, changes of an operation and of a fine-tuning, flips a region, damages a kind; the tests' profile.
+    """
 
     kills: int
     points: int | None
     training_points: int | None
     flips: int
     damages: int | None
+    profile: str
 
 
 Part = Callable[[str, Path, Sizes], dict[str, Any]]
@@ -182,6 +188,12 @@ def kill_pair(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     return {**counts, "what_was_damaged": dict(problems), "lost": []}
 
 
+def test(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
+    """Run a file of tests."""
+    folder.mkdir()
+    return run_tests(ROOT / "tests" / FILES[name], folder, sizes.profile)
+
+
 def unflushed_part(run: Part) -> Part:
     """Return a part that waits for no disk: what a loss of power leaves is reckoned."""
 
@@ -199,6 +211,7 @@ KINDS = {
     "training": unflushed_part(interrupt_training),
     "damage": unflushed_part(damage_index),
     "files": unflushed_part(damage_files),
+    "tests": test,
 }
 WALKS = [f"walk {seed}" for seed in range(4)]
 NAMES = {
@@ -208,6 +221,7 @@ NAMES = {
     "training": ["training state", "promote", FINETUNE],
     "damage": ["database", "log (-wal)", "FAISS files, lock"],
     "files": ["model folder", "training state", "archive", "default model"],
+    "tests": list(FILES),
 }
 PARTS = {f"{kind}: {name}": partial(KINDS[kind], name) for kind, names in NAMES.items() for name in names}
 
@@ -233,14 +247,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--training-points", type=int, default=30, help="the same for fine-tuning; 0 for all")
     parser.add_argument("--flips", type=int, default=4, help="flipped bits in each region of a file")
     parser.add_argument("--damages", type=int, help="damage no kind of file of an index more often than this")
+    asked = os.environ.get("HYPOTHESIS_PROFILE", "default")
+    parser.add_argument("--profile", default=asked, help="Hypothesis's: HYPOTHESIS_PROFILE unless given")
     parser.add_argument("--quick", action="store_true", help="a small share of everything")
     parser.add_argument("--output", type=Path, help="JSON; parts that are in it and not run again stay")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the table is put")
     options = parser.parse_args(argv)
     most = options.training_points or None
-    sizes = Sizes(options.kills, options.points, most, options.flips, options.damages)
+    sizes = Sizes(options.kills, options.points, most, options.flips, options.damages, options.profile)
     if options.quick:
-        sizes = Sizes(kills=3, points=3, training_points=3, flips=1, damages=10)
+        sizes = Sizes(kills=3, points=3, training_points=3, flips=1, damages=10, profile="default")
     small_shards()
     faiss.omp_set_num_threads(1)
     known = json.loads(options.output.read_text()) if options.output and options.output.exists() else {}

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torture_tests import rows
+
 BEGIN, END = "<!-- torture: begin -->", "<!-- torture: end -->"
 VERDICTS = ("tried", "found", "harmless", "earlier", "hidden", "wrong", "crashed")
 Parts = Mapping[str, Mapping[str, Any]]
@@ -45,6 +47,10 @@ def table(parts: Parts, names: Mapping[str, Sequence[str]], about: Mapping[str, 
         f"| an index | {_sum(ours, 'killed')} | {lost} | {lost} |",
         f"| SQLite beside a FAISS file, the usual way | {_sum(usual, 'killed')} | {_sum(usual, 'after_kill')} "
         f"| {_sum(usual, 'left')} |",
+        "",
+        "| tests that draw examples | tests | examples | damaged files | failed | seconds | measured |",
+        "|---|---|---|---|---|---|---|",
+        *rows(by_kind["tests"]),
     ]
     return "\n".join(lines)
 

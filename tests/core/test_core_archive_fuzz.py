@@ -59,9 +59,11 @@ def whole(tmp_path_factory):
     return packed(tmp_path_factory.mktemp("whole"))
 
 
-def test_damaged_archives(whole, folder):
+def test_damaged_archives(whole, folder, record_property):
+    copies = 2 * settings.default.max_examples
+    record_property("files", copies)
     assert taken(whole, folder("whole"))
-    kept = sum(taken(damaged(whole, seed), folder("damaged")) for seed in range(2 * settings.default.max_examples))
+    kept = sum(taken(damaged(whole, seed), folder("damaged")) for seed in range(copies))
     assert kept < settings.default.max_examples
 
 

@@ -145,8 +145,9 @@ def read_damaged_parquet(path, copies):
     return read_in_part
 
 
-def test_damaged_parquet(tmp_path):
+def test_damaged_parquet(tmp_path, record_property):
     copies = 3 * settings.default.max_examples
+    record_property("files", copies)
     assert (
         limited(read_damaged_parquet, tmp_path / "a.parquet", copies, memory=1024 * MIB, seconds=20 + copies // 5) > 0
     )

@@ -37,6 +37,8 @@ def score(query, text, instruction):
 class IndexMachine(RuleBasedStateMachine):
     """`documents` holds text and stars by id; `read` the texts with a vector by instruction, deleted ones included."""
 
+    runs = 0  # of all machines
+
     def __init__(self):
         super().__init__()
         self.root = tempfile.TemporaryDirectory()
@@ -175,6 +177,7 @@ class IndexMachine(RuleBasedStateMachine):
         assert views == {instruction: len(texts) for instruction, texts in self.read.items()}
 
     def teardown(self):
+        IndexMachine.runs += 1
         self.close()
         found = verify(self.path, deep=True, encoder=FakeEncoder)
         assert found.whole, found.findings
@@ -192,7 +195,7 @@ class IndexMachine(RuleBasedStateMachine):
             assert (hit.document.text, hit.document.metadata["stars"]) == self.documents[hit.document.id]
 
 
-def test_an_index_is_what_a_dictionary_would_be():
+def test_an_index_is_what_a_dictionary_would_be(record_property):
     bounded = settings(
         max_examples=max(1, settings.default.max_examples // 5),
         stateful_step_count=25,
@@ -200,3 +203,4 @@ def test_an_index_is_what_a_dictionary_would_be():
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     run_state_machine_as_test(IndexMachine, settings=bounded)
+    record_property("examples", IndexMachine.runs)
