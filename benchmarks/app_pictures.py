@@ -115,16 +115,24 @@ def prepare(folder: Path) -> None:
             time.sleep(1)
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The app as it runs: its address, and the number of its process where it was started here."""
+
+    address: str
+    pid: int | None = None
+
+
 @contextlib.contextmanager
-def served(index: Path) -> Iterator[str]:
-    """Run the app on an index or a folder of them, and yield its address."""
+def served(index: Path) -> Iterator[Server]:
+    """Run the app on an index or a folder of them, and yield where it is."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     command = [*PROGRAM, "app", "--index", str(index), "--no-browser", "--port", port]
     server = subprocess.Popen(command)
     try:
-        yield wait_for(f"http://127.0.0.1:{port}")
+        yield Server(wait_for(f"http://127.0.0.1:{port}"), server.pid)
     finally:
         server.terminate()
         server.wait()
@@ -178,12 +186,12 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.address:
         prepare(options.index)
-    app = contextlib.nullcontext(options.address) if options.address else served(options.index)
-    with app as address, playwright.sync_playwright() as driver:
+    app = contextlib.nullcontext(Server(options.address)) if options.address else served(options.index)
+    with app as server, playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for shot in SHOTS:
             if not options.only or shot.name in options.only:
-                take(browser, address, shot, options.out)
+                take(browser, server.address, shot, options.out)
         browser.close()
 
 
