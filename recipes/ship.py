@@ -81,6 +81,7 @@ class Piece:
     def read(cls, folder: Path) -> "Piece":
         """Return what a folder tells of its run."""
         report = json.loads((folder / "finetune.json").read_text(encoding="utf-8"))
+        report["base"] = {"name": report["base"]["name"]}  # where it lay is nobody's business
         report["data"] = {"files": [{**one, "name": Path(one["name"]).name} for one in report["data"]["files"]]}
         return cls({key: report[key] for key in TOLD}, (folder / "finetune.toml").read_text(encoding="utf-8").rstrip())
 

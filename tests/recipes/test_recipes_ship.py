@@ -9,7 +9,7 @@ from retriever.encoders.sources import check_manifest, write_manifest
 SCORE = {"value": 61.25, "low": 55.5, "high": 0.5}
 REPORT = {
     "method": "instemb",
-    "base": {"name": "instemb:smollm2-135m"},
+    "base": {"name": "instemb:smollm2-135m", "spec": "/home/somebody/instemb"},
     "config": {"adapter": {"rank": 7}},
     "data": {"files": [{"name": "build/rows/reviews.jsonl", "rows": 31}, {"name": "sentences.jsonl", "rows": 5}]},
     "scores": [{"task": "general", "metric": "mean", "items": 9, "before": SCORE, "after": {**SCORE, "value": 70.5}}],
@@ -99,6 +99,11 @@ def test_pieces_can_go_on_from_what_is_shipped(monkeypatch, tmp_path, made, earl
     run(monkeypatch, tmp_path, earlier)
     target = run(monkeypatch, tmp_path, made, "--onto")
     assert {one.name: one.read_bytes() for one in target.iterdir()} == wanted
+
+
+def test_nothing_that_ships_tells_where_it_was_made(monkeypatch, tmp_path, made):
+    target = run(monkeypatch, tmp_path, made)
+    assert not any(b"/home/" in one.read_bytes() or b"build/rows" in one.read_bytes() for one in target.iterdir())
 
 
 def test_rows_that_look_for_something_count_with_their_source(monkeypatch, tmp_path, made):
