@@ -5,7 +5,9 @@
 
 The pieces of the training come in their order, and the last is what ships. What a user needs stays: weights, settings,
 the picture, and a card that names data, licences, recipe and scores. ``--onto`` puts the pieces behind those of the
-model that the package holds, which they went on from.
+model that the package holds, which they went on from. ``--keep 0.4`` ships the mean of the weights before and after the
+last piece, two fifths of it those before: a piece that teaches one thing forgets some of the others, and the mean keeps
+most of both (Wortsman et al., "Model soups", 2022).
 """
 
 import argparse
@@ -13,12 +15,15 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from finding import FINDING
 from mixture import SOURCES
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.services.report import ranged, table
@@ -43,19 +48,24 @@ def main() -> None:
     parser.add_argument("name", help="What the model is called in the package.")
     parser.add_argument("pieces", type=Path, nargs="+", help="What retriever finetune wrote, piece by piece.")
     parser.add_argument("--onto", action="store_true", help="They went on from what the package holds.")
+    parser.add_argument("--keep", type=float, default=0.0, help="Share of the weights before the last piece, 0 to 1.")
     options = parser.parse_args()
     for piece in options.pieces:
         check_manifest(piece, hint="Train it again.")
     made = options.pieces[-1]
     target = SHIPPED / options.name
     before = json.loads((target / TRAINING).read_text(encoding="utf-8")) if options.onto else []
+    kept = weights([target, *options.pieces][-2]) if options.keep else {}
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
     for name in KEPT:
         if (made / name).exists():
             shutil.copyfile(made / name, target / name)
+    for name, tensors in kept.items():
+        save_file(mean(tensors, load_file(made / name), options.keep), target / name)
     pieces = [Piece(**one) for one in before] + [Piece.read(piece) for piece in options.pieces]
+    pieces[-1] = replace(pieces[-1], keep=options.keep)
     told = json.dumps([asdict(piece) for piece in pieces], indent=1)
     (target / TRAINING).write_text(told + "\n", encoding="utf-8")
     (target / "README.md").write_text(card(options.name, pieces), encoding="utf-8")
@@ -65,6 +75,16 @@ def main() -> None:
     print(f"{target.name}: {sum(one.stat().st_size for one in target.iterdir()) / 2**20:.2f} MiB")
 
 
+def weights(folder: Path) -> dict[str, dict[str, Tensor]]:
+    """Return the tensors of a model's files by name."""
+    return {one.name: load_file(one) for one in sorted(folder.glob("*.safetensors"))}
+
+
+def mean(before: Mapping[str, Tensor], after: Mapping[str, Tensor], keep: float) -> dict[str, Tensor]:
+    """Return the weighted means of the tensors of two models of one make, ``keep`` being the share of the first."""
+    return {name: torch.lerp(one.float(), before[name].float(), keep).to(one.dtype) for name, one in after.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One run of the training.
@@ -72,10 +92,12 @@ class Piece:
     Attributes:
         report: what its report says of base, method, data, steps, scores and versions.
         settings: its settings as TOML.
+        keep: share of the weights before it in the mean that was taken after it; 0 for none.
     """
 
     report: Mapping[str, Any]
     settings: str
+    keep: float = 0.0
 
     @classmethod
     def read(cls, folder: Path) -> "Piece":
@@ -104,7 +126,8 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
         "",
         "## Scores",
         "",
-        "On texts held out of the training files, and on the package's general set; docs/models.md has the suites.",
+        "On texts held out of the training files, and on the package's general set, without a mean of weights; "
+        "docs/models.md has the suites.",
         "",
         f"Before piece 1 stands `{pieces[0].report['base']['name']}`.",
         "",
@@ -170,6 +193,8 @@ def recipe(pieces: Sequence[Piece]) -> list[str]:
         done, minutes = piece.report["steps"]["done"], piece.report["steps"]["seconds"] / 60
         lines += [f"Piece {number}, {piece.report['method']}: {done} steps in {minutes:.0f} minutes.", ""]
         lines += ["```toml", piece.settings, "```", ""]
+        if piece.keep:
+            lines += [f"Then the mean of the weights was taken: {piece.keep:.2g} of those before piece {number}.", ""]
     return lines
 
 

@@ -2,6 +2,8 @@ import json
 
 import pytest
 import ship
+import torch
+from safetensors.torch import load_file, save_file
 
 from retriever.core.errors import CheckpointError
 from retriever.encoders.sources import check_manifest, write_manifest
@@ -104,6 +106,30 @@ def test_pieces_can_go_on_from_what_is_shipped(monkeypatch, tmp_path, made, earl
 def test_nothing_that_ships_tells_where_it_was_made(monkeypatch, tmp_path, made):
     target = run(monkeypatch, tmp_path, made)
     assert not any(b"/home/" in one.read_bytes() or b"build/rows" in one.read_bytes() for one in target.iterdir())
+
+
+@pytest.fixture
+def weighted(made, earlier):
+    """Give both pieces real weights: 1 before and 2 after."""
+    for value, folder in ((1.0, earlier), (2.0, made)):
+        for name in ("adapter_model.safetensors", "look_ahead.safetensors"):
+            save_file({"a": torch.full((3,), value, dtype=torch.bfloat16)}, folder / name)
+        write_manifest(folder)
+    return earlier, made
+
+
+@pytest.mark.parametrize("onto", [False, True])
+def test_the_mean_of_the_weights_before_and_after_the_last_piece_can_ship(monkeypatch, tmp_path, weighted, onto):
+    if onto:
+        run(monkeypatch, tmp_path, weighted[0])
+        target = run(monkeypatch, tmp_path, weighted[1], "--onto", "--keep", "0.25")
+    else:
+        target = run(monkeypatch, tmp_path, *weighted, "--keep", "0.25")
+    for name in ("adapter_model.safetensors", "look_ahead.safetensors"):
+        found = load_file(target / name)["a"]
+        assert (found.dtype, found.tolist()) == (torch.bfloat16, [1.75] * 3)
+    assert "the mean of the weights was taken: 0.25 of those before piece 2." in (target / "README.md").read_text()
+    check_manifest(target, hint="")
 
 
 def test_rows_that_look_for_something_count_with_their_source(monkeypatch, tmp_path, made):
