@@ -14,6 +14,8 @@ from retriever.store.connection import Connections
 from retriever.store.documents import as_ids
 
 _BATCH = 2000
+_COUNTED = "SELECT COUNT(*), SUM(content_id)"
+_LISTED = "FROM vectors INDEXED BY sqlite_autoindex_vectors_1 WHERE view_id = ?"
 _JSON = {
     ("documents", "metadata"): "object",
     ("vectors", "words"): "array",
@@ -69,10 +71,8 @@ class Inspection:
         if self._documents_listed:
             return
         with self._db.snapshot():
-            table, index = (
-                self._db.row(f"SELECT COUNT(*), SUM(content_id) FROM documents {source}")
-                for source in ("NOT INDEXED", "INDEXED BY documents_by_content WHERE content_id >= 0")
-            )
+            table = self._db.row(f"{_COUNTED} FROM documents NOT INDEXED")
+            index = self._db.row(f"{_COUNTED} FROM documents INDEXED BY documents_by_content WHERE content_id >= 0")
         if table != index:
             raise self._hidden("documents")
         self._documents_listed = True
@@ -88,11 +88,10 @@ class Inspection:
         Raises:
             IndexDamagedError: a vector is in one index alone.
         """
-        source = "FROM vectors INDEXED BY sqlite_autoindex_vectors_1 WHERE view_id = ?"
         known = (len(content_ids), int(content_ids.sum()) if len(content_ids) else None)
-        if self._db.row(f"SELECT COUNT(*), SUM(content_id) {source}", (view_id,)) == known:
+        if self._db.row(f"{_COUNTED} {_LISTED}", (view_id,)) == known:
             return
-        listed = as_ids(self._db.rows(f"SELECT content_id {source}", (view_id,)))
+        listed = as_ids(self._db.rows(f"SELECT content_id {_LISTED}", (view_id,)))
         lacking = np.intersect1d(np.setdiff1d(content_ids, listed), live)
         if len(lacking) or len(np.setdiff1d(listed, content_ids)):
             raise self._hidden("vectors")

@@ -191,7 +191,7 @@ def test_a_model_with_steps_has_a_slider_for_them_that_changes_the_search(indexe
 @pytest.mark.parametrize("page", ["search", "compare", "clusters", "corpus", "train"])
 def test_an_index_deleted_while_a_page_is_open(make, app, page):
     folder = make()
-    session = app(page, index="reviews", q="kettle", begin="reviews")
+    session = whole(app(page, index="reviews", q="kettle", begin="reviews"))  # a search writes no more
     shutil.rmtree(folder)
     whole(session.run())
     assert "no index 'reviews' here any more" in shown(session)
