@@ -8,10 +8,8 @@ of a text's instructions look for what it holds, half for something else, often 
 wordings were written for this project (`finding_wordings.json`).
 """
 
-import argparse
 import json
 import random
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from label_types import LabelType, load_label_types
-from mixture import SOURCES, Row, Source, evaluation_texts, in_turn, named_aspects, permitted
+from mixture import SOURCES, Row, Source, evaluation_texts, in_turn, named_aspects, parse, permitted, write_rows
 
 QUESTIONS = 4
 """Instructions of a text, every other one of which it is no answer to."""
@@ -101,13 +99,7 @@ FINDINGS = (
 
 def main() -> None:
     """Parse the options and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--texts", type=int, default=900, help="How many texts, over all sources.")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = parse(__doc__, texts=900)
     wordings = json.loads(Path(__file__).with_name("finding_wordings.json").read_text(encoding="utf-8"))
     sources = {source.name: source for source in SOURCES}
     kinds, forbidden = load_label_types(), evaluation_texts(options.data)
@@ -116,9 +108,7 @@ def main() -> None:
         texts = holding(sources[one.source], permitted(sources[one.source], options.data, forbidden), one, kinds, draw)
         chosen = dict(list(texts.items())[: round(options.texts * one.share)])
         rows = list(Searcher(wordings[one.family], texts, draw).rows(chosen))
-        target = options.output / f"{FINDING}{one.source}.jsonl"
-        target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-        print(f"{target}: {len(rows)} rows on {len(chosen)} of {len(texts)} texts", file=sys.stderr)
+        write_rows(options.output / f"{FINDING}{one.source}.jsonl", rows, len(chosen), len(texts))
 
 
 def holding(

@@ -176,23 +176,38 @@ SOURCES = (
 
 def main() -> None:
     """Parse the options and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--texts", type=int, default=24000, help="How many texts, over all sources.")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = parse(__doc__, texts=24000)
     kinds = load_label_types()
     forbidden = evaluation_texts(options.data)
     for source in SOURCES:
         rows = permitted(source, options.data, forbidden)
         draw = random.Random(f"{options.seed}:{source.name}")
         made = list(questions(source, rows, Questioner(kinds, draw), round(options.texts * source.share), draw))
-        target = options.output / f"{source.name}.jsonl"
-        target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made), encoding="utf-8")
         texts = len({row["text"] for row in made})
-        print(f"{target}: {len(made)} rows on {texts} of {len({row['text'] for row in rows})} texts", file=sys.stderr)
+        write_rows(options.output / f"{source.name}.jsonl", made, texts, len({row["text"] for row in rows}))
+
+
+def parse(description: str | None, *, texts: int) -> argparse.Namespace:
+    """Return the options of a script that makes rows, the output folder made.
+
+    Args:
+        description: of the script.
+        texts: how many it takes by default.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--texts", type=int, default=texts, help="How many texts, over all sources.")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def write_rows(target: Path, rows: Sequence[Mapping[str, str]], texts: int, every: int) -> None:
+    """Write rows as JSON Lines, and say on how many of how many texts they are."""
+    target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    print(f"{target}: {len(rows)} rows on {texts} of {every} texts", file=sys.stderr)
 
 
 def evaluation_texts(folder: Path) -> set[str]:

@@ -4,7 +4,6 @@ Not in the paper: a trained encoder can teach its similarities beside. A batch's
 prompts belong together; the teacher says of every two of them, whatever their instructions, how much.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from retriever.training.objectives.reading import Prompts, SeparatePiece, backwa
 from retriever.training.objectives.vectors import check_causal
 from retriever.training.pairs import NEGATIVES, HardNegatives, gircse_examples
 from retriever.training.passes import soft_token_states
+from retriever.training.row_negatives import embed_queries
 from retriever.training.rows import TrainingRow
 
 
@@ -109,7 +109,7 @@ class GircseObjective:
         device = adapted.backbone.device
         sets = torch.tensor(positive_sets(examples), device=device)  # (B,)
         negatives = NegativePlaces.of(wrong, device=device)
-        taught = None if self._teacher is None else vectors(self._teacher, prompts, device)  # (N, e)
+        taught = None if self._teacher is None else self._taught(self._teacher, prompts)  # (N, e)
         found: list[GircseLoss] = []
         errors: list[Tensor] = []
 
@@ -140,14 +140,7 @@ class GircseObjective:
         }
         return losses | {"taught": float(errors[0].detach())} if errors else losses
 
-
-def vectors(teacher: Encoder, prompts: Prompts, device: torch.device) -> Tensor:
-    """Return the teacher's vectors of the prompts (N, e), in their order."""
-    asked: dict[str, list[int]] = defaultdict(list)
-    for place, instruction in enumerate(prompts.instructions):
-        asked[instruction].append(place)
-    found = torch.empty(len(prompts), teacher.dim, device=device)
-    for instruction, places in asked.items():
-        read = teacher.encode([prompts.texts[one] for one in places], instruction=instruction)
-        found[places] = torch.as_tensor(read, device=device)
-    return found
+    def _taught(self, teacher: Encoder, prompts: Prompts) -> Tensor:
+        """Return the teacher's vectors of the prompts (N, e), in their order."""
+        rows = [TrainingRow(text, asked, "") for text, asked in zip(prompts.texts, prompts.instructions, strict=True)]
+        return torch.as_tensor(embed_queries(rows, teacher), device=self._learner.adapted.backbone.device)
