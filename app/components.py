@@ -80,14 +80,21 @@ def instruction_box(
 ) -> str:
     """Draw the box for an instruction, with suggestions below, and return the instruction."""
     asked = text_box(label, key, "What should the model look at?", max_chars=1000, on_change=on_change)
-    pills = f"{key} suggested"
+    seed = f"{key} seed"
+    shown, number = st.session_state.get(seed, (None, 0))
+    if shown != (asked, suggestions):
+        # A browser may still send back what was marked before: other pills than those are asked now.
+        number += 1
+        st.session_state[seed] = ((asked, suggestions), number)
+    pills = f"{key} suggested {number}"
     marked = asked if asked in suggestions else None
     st.session_state[pills] = marked
 
     def take() -> None:
-        # Where the suggestions have changed the browser sends the old choice back, maybe with a text typed meanwhile.
         if st.session_state[pills] != marked and st.session_state[key] == asked:
-            st.session_state[key] = st.session_state[pills] or ""
+            chosen = st.session_state[pills] or ""
+            st.session_state[key] = chosen
+            st.session_state[seed] = ((chosen, suggestions), number)  # the same pills, which keep the focus
             on_change()
 
     st.pills(

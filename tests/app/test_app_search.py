@@ -47,6 +47,21 @@ def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make,
     assert len(counted) == 2
 
 
+def test_what_the_browser_had_marked_before_is_not_taken_for_a_choice(make, app):
+    make(instructions=[PRODUCT])
+    session = app("search", q="kettle", instruction=PRODUCT)
+    before = [one for one in session._tree.get_widget_states().widgets if "suggested" in one.id]
+    assert before
+    session.text_input(key="Question.instruction").set_value(MOOD).run()
+    states = session._tree.get_widget_states()
+    late = {one.id for one in before}
+    kept = [one for one in states.widgets if one.id not in late]
+    del states.widgets[:]
+    states.widgets.extend([*kept, *before])
+    whole(session._run(states))
+    assert session.text_input(key="Question.instruction").value == MOOD
+
+
 def test_the_url_is_the_page(make, app):
     make()
     session = app("search")
