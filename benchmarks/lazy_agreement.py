@@ -107,7 +107,8 @@ def reviews(data: Path, limit: int, queries: int) -> Corpus:
 
 def passages(data: Path, limit: int, queries: int) -> Corpus:
     """Return MS MARCO passages, those relevant to the queries among them; every query has its own instruction."""
-    asked = sample(read_rows(data, "retrieval_msmarco_queries.jsonl"), queries, seed=0)
+    instructed = [row for row in read_rows(data, "retrieval_msmarco_queries.jsonl") if row.get("instructions", list)]
+    asked = sample(instructed, queries, seed=0)
     questions = [
         Question(row.get("text", str), row.get("instructions", list)[0], dict.fromkeys(row.get("relevant", list), 1))
         for row in asked
