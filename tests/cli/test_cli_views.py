@@ -1,5 +1,7 @@
 import pytest
 
+from retriever.services.searching import PROMPT_TOKENS, TOKEN_BUDGET
+
 PRODUCT = "Which product is it?"
 KEYS = (
     "view instruction pooling steps look_ahead dtype dim vectors coverage generation factory recall tail last_used "
@@ -69,12 +71,13 @@ def test_what_cannot_be_done_says_why(indexed, argv, code, says):
 
 def test_status_says_what_a_search_under_a_new_instruction_reads(run, fake, write, monkeypatch):
     run("index", write([{"id": f"r{row}", "text": f"A toy {row:03}."} for row in range(400)]))
-    reads = int(9000 / (10 / 4 + 25))
+    reads = int(TOKEN_BUDGET / (10 / 4 + PROMPT_TOKENS))
     start = f"A search under a new instruction reads about {reads} candidates"
     assert f"{start}; how near that comes" in run("status").out
     fingerprint = run("status", "--json").document["encoder"]["fingerprint"]
     curve = [{"candidates": 100, "agreement": 0.5}, {"candidates": 500, "agreement": 0.9}]
     table = [{"fingerprint": fingerprint, "corpora": [{"name": "reviews"}], "curve": curve}]
     monkeypatch.setattr("retriever.services.index_status.measured", lambda: table)
-    said = f"{start}: 0.73 of a complete view's first ten; 0.95 takes more than were measured (measured on reviews)."
+    reached = f"{0.5 + 0.4 * (reads - 100) / 400:.2f} of a complete view's first ten"
+    said = f"{start}: {reached}; 0.95 takes more than were measured (measured on reviews)."
     assert said in run("status").out
