@@ -158,12 +158,12 @@ def _asked(wordings: Sequence[str], held_out_wordings: Sequence[str], kept_out: 
 
 
 def _usable(kind: Kind, limit: int, seed: int) -> Iterator[Kind]:
-    """Yield the kind with as many texts as wanted, its labels in turn, if there are enough."""
+    """Yield the kind with as many texts as wanted, two of every label in turn, if there are enough."""
     by_label: dict[str, list[str]] = defaultdict(list)
     for text in sample(list(kind.labels), None, seed=seed):
         by_label[kind.labels[text]].append(text)
     many = [texts for texts in by_label.values() if len(texts) > 1]
-    places = {text: place for texts in many for place, text in enumerate(texts)}
+    places = {text: place // 2 for texts in many for place, text in enumerate(texts)}
     chosen = sorted(places, key=places.__getitem__)[:limit]
     if len(chosen) >= LEAST_TEXTS and len(many) > 1:
         yield Kind(kind.name, kind.kept_out, kind.asked, {text: kind.labels[text] for text in chosen})
