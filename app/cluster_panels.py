@@ -20,7 +20,7 @@ from retriever_app.view_models import cards, cluster_charts, clusters, exports, 
 from retriever_app.view_models.clusters import ClusterCard
 from retriever_app.view_models.grouping import BOX, DEEPEST, Grouping, Part
 
-MOST_CARDS = 12
+MOST_CARDS = 8
 MOST_REVIEWS = 10
 _SEED, _SHOWN, _ALL = "clusters: seed", "clusters: shown", "clusters: all cards"
 _KEPT = 8

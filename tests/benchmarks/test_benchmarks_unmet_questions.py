@@ -1,8 +1,6 @@
 import numpy as np
 from unmet_questions import TRAINED, UNMET, Kind, _usable, drawn, means, measured
 
-from retriever.core.types import Encoded  # noqa: F401 - the type that encoders give
-
 
 class SeesWhatIsAsked:
     """Puts a text at its own first letter where it is asked for one, and everything at one place otherwise."""
