@@ -95,7 +95,7 @@ train: setup
 	$(call piece,default-2,rows-2,further,build/default)
 	$(call piece,default-3,rows-4,finding,build/default-2)
 	$(BIN)/python recipes/ship.py default build/default build/default-2 build/default-3 --keep 0.4
-	$(call piece,gircse,rows-2,gircse,pretrained:default)
+	$(call piece,gircse,rows-2,gircse,build/default-2)
 	$(call piece,gircse-2,rows-3,gircse-further,build/gircse)
 	$(BIN)/python recipes/ship.py gircse build/gircse build/gircse-2
 

@@ -19,7 +19,7 @@ from typing import Any
 from derived import DERIVED
 from label_types import LabelType, load_label_types
 
-from retriever.evaluation.rows import read_rows
+from retriever.evaluation.rows import LabelledRow, read_rows
 from retriever.evaluation.splits import split_of
 from retriever.training.rows import normalise_text
 
@@ -211,26 +211,38 @@ def write_rows(target: Path, rows: Sequence[Mapping[str, str]], texts: int, ever
 
 
 def evaluation_texts(folder: Path) -> set[str]:
-    """Return all texts of the files that are for evaluation only, normalised."""
+    """Return all texts that no model may learn from, normalised.
+
+    Those of the files that are for evaluation only, and the dev and test parts of the others: a review that one file
+    has in its test part is in the training part of another.
+    """
     found = set()
     for file in EVALUATION:
         for row in read_rows(folder, file):
             found |= {normalise_text(row.values[key]) for key in TEXT_KEYS if isinstance(row.values.get(key), str)}
+    for source in SOURCES:
+        found |= {
+            normalise_text(row.get("text", str)) for row in read_rows(folder, source.file) if not _for_training(row)
+        }
     return found
 
 
 def permitted(source: Source, folder: Path, forbidden: set[str]) -> list[Row]:
-    """Return a file's training rows: its own split where it has one, else by hash, and no evaluation text.
+    """Return a file's training rows whose texts are not forbidden (`evaluation_texts`)."""
+    return [
+        row.values
+        for row in read_rows(folder, source.file)
+        if _for_training(row) and normalise_text(row.get("text", str)) not in forbidden
+    ]
+
+
+def _for_training(row: LabelledRow) -> bool:
+    """Return whether a row is of the training part: its own split where it has one, else by hash.
 
     Sections of FairytaleQA go by their story too, so that no section of a test story is seen.
     """
-    rows = []
-    for row in read_rows(folder, source.file):
-        story = row.values.get("meta", {}).get("story")
-        splits = {row.split, split_of(story) if story else "train"}
-        if splits == {"train"} and normalise_text(row.get("text", str)) not in forbidden:
-            rows.append(row.values)
-    return rows
+    story = row.values.get("meta", {}).get("story")
+    return {row.split, split_of(story) if story else "train"} == {"train"}
 
 
 def questions(

@@ -126,8 +126,8 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
         "",
         "## Scores",
         "",
-        "On texts held out of the training files, and on the package's general set, without a mean of weights; "
-        "docs/models.md has the suites.",
+        "On rows that the piece did not learn from, though an earlier one may have, and on the package's general set, "
+        "without a mean of weights. docs/models.md has the suites, on test rows.",
         "",
         f"Before piece 1 stands `{pieces[0].report['base']['name']}`.",
         "",
@@ -143,7 +143,7 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
         *data(pieces),
         "",
         f"{teachers(pieces)} Texts of evaluation files, dev and test parts, some wordings and some kinds of label were "
-        "left out.",
+        "left out; docs/models.md says what slipped through.",
         "",
         "## Recipe",
         "",

@@ -55,11 +55,18 @@ def made(data, name, texts=30, seed=0):
 @pytest.mark.parametrize("name", BY_NAME)
 def test_only_training_texts_are_asked_about(data, name):
     seen = {row["text"] for row in made(data, name)}
-    expected = {f"The flimsy lid {number}" for number in range(1, 30)}
-    if name == "stories":
-        assert seen == {one for one in expected if split_of(f"story {int(one.split()[-1]) // 3}") == "train"}
-    else:
-        assert seen == {one for one in expected if split_of(one) == "train"}
+    texts = {number: f"The flimsy lid {number}" for number in range(1, 30)}
+    trained = {one for n, one in texts.items() if {split_of(one), split_of(f"story {n // 3}")} == {"train"}}
+    assert trained and seen == trained
+
+
+def test_what_one_file_tests_with_no_other_teaches(data):
+    text = next(one for n in range(1000) if split_of(one := f"A lid {n}") == "train")
+    for file in ("reviews_dmaste.jsonl", "banking77.jsonl"):
+        write(data, file, [{"text": text, **LABELLED[file]}])
+    assert made(data, "reviews") and made(data, "intents")
+    write(data, "banking77.jsonl", [{"text": text.upper(), "split": "test", **LABELLED["banking77.jsonl"]}])
+    assert not made(data, "reviews")
 
 
 def test_a_files_own_split_decides(data):
