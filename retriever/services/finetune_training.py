@@ -10,6 +10,7 @@ import torch
 
 from retriever import load_encoder
 from retriever.core.fingerprint import json_hash
+from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.services.finetune_base import Base
 from retriever.services.finetune_data import FinetuneData
@@ -165,8 +166,15 @@ def _fusion(assignment: Assignment, settings: FusionSettings, steps: int | None)
     learner = assignment.base.learner
     prompts = _prompts(assignment.data.train)
     texts, instructions = [text for text, _ in prompts], [instruction for _, instruction in prompts]
-    targets = fused_targets(learner, texts, instructions, settings, steps=steps)
+    before = _as_loaded(assignment.base) if assignment.base.continued else None
+    targets = fused_targets(learner, texts, instructions, settings, steps=steps, base=before)
     return FusionObjective(learner, targets, assignment.config.batch, steps=steps)
+
+
+def _as_loaded(base: Base) -> Encoder:
+    """Return the encoder that a checkpoint was before it was trained further."""
+    backbone = base.adapted.backbone
+    return load_encoder(base.spec, device=str(backbone.device), dtype=str(backbone.dtype).removeprefix("torch."))
 
 
 def _prompts(rows: Sequence[TrainingRow]) -> list[tuple[str, str]]:

@@ -256,6 +256,27 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
     assert rows["fusion"][-1]["loss"] < rows["fusion"][0]["loss"]
 
 
+def test_the_targets_of_fusion_come_from_the_checkpoint_that_is_trained_further(learned, asked, monkeypatch):
+    folder, _ = learned
+    seen = []
+    made = finetune_training.fused_targets
+
+    def spy(learner, texts, instructions, settings, **options):
+        targets = made(learner, texts, instructions, settings, **options)
+        bare = made(learner, texts, instructions, settings)
+        seen.append((texts, instructions, targets.vectors.numpy(), bare.vectors.numpy()))
+        return targets
+
+    monkeypatch.setattr(finetune_training, "fused_targets", spy)
+    off = "[similarity]\nweight = 0.0\n"
+    finetune(asked(base=str(folder), settings=f"{SHORT}{off}[fusion]\nnew_weight = 0.0\n"))
+    ((texts, instructions, targets, bare),) = seen
+    base = load_encoder(str(folder), device="cpu", dtype="float32")
+    for text, instruction, target in list(zip(texts, instructions, targets, strict=True))[::9]:
+        assert np.abs(target - base.encode([text], instruction=instruction)[0]).max() < 1e-5
+    assert np.abs(targets - bare).max() > 0.05
+
+
 def test_gircse_learns_from_the_encoder_that_its_settings_name(asked, tmp_path, monkeypatch):
     class Teacher(FakeEncoder):
         def vectors(self, texts, instruction=""):
