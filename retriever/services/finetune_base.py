@@ -1,10 +1,11 @@
 """What a fine-tuning starts from: a bare model under a method, or a checkpoint to go on from."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import file_hash, json_hash
@@ -39,6 +40,7 @@ class Base:
         method: of the encoder that comes out.
         options: of that encoder.
         continued: whether it was trained before.
+        start: `Adapted.values` from before this training.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Base:
     method: str
     options: EncoderOptions
     continued: bool
+    start: Mapping[str, Tensor] = field(repr=False)
 
     @property
     def adapted(self) -> Adapted:
@@ -113,6 +116,7 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
         method=made,
         options=_options(loaded, made, config),
         continued=folder is not None,
+        start=adapted.values,
     )
 
 

@@ -26,7 +26,7 @@ class Judgement:
         general: its general score, before and after.
         parts: what the general score is the mean of.
         verdict: whether it may become the default, and why.
-        proof: how far its saved vectors are from the trained and the untrained ones.
+        proof: how far its saved vectors are from the trained ones and from those that training began from.
         promoted: whether it was made the default.
         examples: searches of held-out rows with what they found before and after, as JSON.
     """

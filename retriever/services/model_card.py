@@ -57,7 +57,7 @@ def model_card(report: FinetuneReport, judgement: Judgement) -> str:
         ", ".join(f"{name} {version}" for name, version in report.versions.items()),
         "",
         f"The saved vectors are at most {judgement.proof.to_trained:.2g} from the trained and "
-        f"{judgement.proof.to_base:.2g} from the untrained model's.",
+        f"{judgement.proof.to_base:.2g} from those of the model that training began from.",
         "",
         "## Limits",
         "",

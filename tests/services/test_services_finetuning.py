@@ -345,6 +345,14 @@ def test_an_adapter_that_does_nothing_is_not_passed_off_as_a_model(asked, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("method", [Method.INSTEMB, Method.GIRCSE])
+def test_a_trained_model_that_learned_nothing_more_is_refused_too(learned, asked, tmp_path, method):
+    settings = "[loop]\nmax_steps = 1\nlearning_rate = 1e-12\n[batch]\ntexts = 4\n[similarity]\nweight = 0.0\n"
+    with pytest.raises(CheckpointError, match="does nothing"):
+        finetune(asked(base=str(learned[0]), method=method, settings=settings))
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("method", [Method.GIRCSE, Method.DICL])
 def test_every_method_makes_an_encoder_that_loads(asked, tmp_path, method):
     settings = "[loop]\nmax_steps = 2\nlearning_rate = 0.01\n[adapter]\nrank = 2\n[batch]\ntexts = 4\n"
@@ -376,6 +384,16 @@ def test_a_masked_model_learns_by_inbedder_alone(asked, tiny):
 def test_what_makes_no_sense_is_refused(asked, changes, message):
     with pytest.raises(UsageError, match=message):
         finetune(asked(**changes))
+
+
+def test_dicl_takes_an_index_for_rows_with_positives_only(asked, monkeypatch):
+    monkeypatch.setattr(finetuning, "load_base", lambda *args, **options: pytest.fail("the model is loaded"))
+    with pytest.raises(UsageError, match="for rows with positives only") as caught:
+        finetune(asked(method=Method.DICL, settings="", index="indexes/none"))
+    assert "rows of query and positives" in caught.value.hint
+    found = [{"query": f"kettle {place}", "positives": [f"it boils {place}"]} for place in range(24)]
+    with pytest.raises(pytest.fail.Exception, match="the model is loaded"):
+        finetune(asked(method=Method.DICL, settings="", index="indexes/none", rows=found))
 
 
 def test_a_folder_that_is_there_is_never_written_to(asked, tmp_path):

@@ -114,6 +114,14 @@ def test_rows_with_positives_are_served_by_the_base_view(indexed):
     assert set(mined.rows[0].answers) == set(DOCUMENTS.values()) - {"love the kettle"}
 
 
+def test_rows_without_positives_are_left_out_where_only_passages_are_compared(indexed):
+    rows = [row("love one", "love"), row("love two", "love"), TrainingRow("x", "", "a", ("love the kettle",))]
+    path = indexed(MOOD)
+    assert mine_index(path, rows, MiningOptions()).served == 3
+    mined = mine_index(path, rows, MiningOptions(), passages=True)
+    assert ([bool(one.answers) for one in mined.rows], mined.served) == ([False, False, True], 1)
+
+
 def test_a_view_that_lacks_documents_gives_no_negatives(indexed):
     rows = [row("love one", "love"), row("love two", "love")]
     path = indexed(MOOD)
