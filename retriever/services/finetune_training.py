@@ -26,7 +26,7 @@ from retriever.training.pacing import Pauses, Progress
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
 
-FUSION = "fusion"
+FUSION, OBJECTIVE, SIMILARITY = "fusion", "objective", "similarity"
 
 OnProgress: TypeAlias = Callable[[str, Progress], None]
 """Called after every step with the stage's name and how it goes."""
@@ -48,8 +48,8 @@ class Assignment:
     data: FinetuneData
     mined: Sequence[HardNegatives] | None = None
 
-    def identity(self, stage: str) -> dict[str, JSON]:
-        """Return what a run must repeat to go on, the loop's own settings aside."""
+    def identity(self, stage: str, teachers: Mapping[str, Encoder]) -> dict[str, JSON]:
+        """Return what a run must repeat to go on, the loop's own settings aside: the machine's part of it too."""
         config = {name: value for name, value in self.config.to_json().items() if name != "loop"}
         found = [[*one.texts, "", *one.answers] for one in self.mined or ()]
         return {
@@ -59,6 +59,9 @@ class Assignment:
             "data": self.data.digest,
             "base": self.base.digest,
             "dtype": str(self.base.adapted.backbone.dtype),
+            "device": self.base.adapted.backbone.device.type,
+            "torch": torch.__version__,
+            "teachers": {section: one.fingerprint for section, one in teachers.items()},
             "config": config,
             "negatives": json_hash({"rows": found}) if found else None,
         }
@@ -99,8 +102,9 @@ def train(
     stages: dict[str, Stage] = {}
     for name, loop in _stages(config).items():
         left = None if minutes is None else max(0.0, minutes - (time.monotonic() - began) / 60)
-        objective = _objective(assignment, name)
-        identity = assignment.identity(name)
+        teachers = _teachers(assignment, name)
+        objective = _objective(assignment, name, teachers)
+        identity = assignment.identity(name, teachers)
         trainer = Trainer(
             assignment.base.adapted.parameters,
             _through_merged_weights(assignment, objective),
@@ -144,37 +148,45 @@ def _named(report: OnProgress, stage: str) -> Callable[[Progress], None]:
     return lambda progress: report(stage, progress)
 
 
-def _objective(assignment: Assignment, stage: str) -> Objective:
+def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
+    """Return the encoders that a stage learns from beside the rows, by the section of the settings that asks for them.
+
+    For the fusion that is the checkpoint as it was before it was trained further; a bare model needs none.
+    """
+    config, base = assignment.config, assignment.base
+    backbone = base.adapted.backbone
+    device = str(backbone.device)
+    if stage == FUSION:
+        dtype = str(backbone.dtype).removeprefix("torch.")
+        return {FUSION: load_encoder(base.spec, device=device, dtype=dtype)} if base.continued else {}
+    names = {}
+    if isinstance(config.objective, GircseSettings) and config.objective.teacher and config.objective.teacher_weight:
+        names[OBJECTIVE] = config.objective.teacher
+    if config.similarity is not None and config.similarity.weight:
+        names[SIMILARITY] = base.spec if config.similarity.teacher == BASE else config.similarity.teacher
+    return {section: load_encoder(name, device=device) for section, name in names.items()}
+
+
+def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encoder]) -> Objective:
     config, learner, rows = assignment.config, assignment.base.learner, assignment.data.train
     steps = assignment.base.options.steps
     if stage == FUSION and config.fusion is not None:
-        return _fusion(assignment, config.fusion, steps)
-    device = str(learner.adapted.backbone.device)
-    named = config.objective.teacher if isinstance(config.objective, GircseSettings) else ""
-    asked = load_encoder(named, device=device) if named else None
+        return _fusion(assignment, config.fusion, teachers.get(FUSION))
+    asked = teachers.get(OBJECTIVE)
     objective = make_objective(learner, rows, config.objective, config.batch, mined=assignment.mined, teacher=asked)
-    if config.similarity is None or not config.similarity.weight:
+    if config.similarity is None or SIMILARITY not in teachers:
         return objective
-    name = assignment.base.spec if config.similarity.teacher == BASE else config.similarity.teacher
-    teacher = load_encoder(name, device=device)
-    held = config.batch.held_tokens
+    teacher, held = teachers[SIMILARITY], config.batch.held_tokens
     return SimilarityObjective(objective, learner, rows, config.similarity, teacher, held_tokens=held, steps=steps)
 
 
-def _fusion(assignment: Assignment, settings: FusionSettings, steps: int | None) -> FusionObjective:
+def _fusion(assignment: Assignment, settings: FusionSettings, before: Encoder | None) -> FusionObjective:
     """Return the second stage: every text under its questions and, as plain search reads it, under none."""
-    learner = assignment.base.learner
+    learner, steps = assignment.base.learner, assignment.base.options.steps
     prompts = _prompts(assignment.data.train)
     texts, instructions = [text for text, _ in prompts], [instruction for _, instruction in prompts]
-    before = _as_loaded(assignment.base) if assignment.base.continued else None
     targets = fused_targets(learner, texts, instructions, settings, steps=steps, base=before)
     return FusionObjective(learner, targets, assignment.config.batch, steps=steps)
-
-
-def _as_loaded(base: Base) -> Encoder:
-    """Return the encoder that a checkpoint was before it was trained further."""
-    backbone = base.adapted.backbone
-    return load_encoder(base.spec, device=str(backbone.device), dtype=str(backbone.dtype).removeprefix("torch."))
 
 
 def _prompts(rows: Sequence[TrainingRow]) -> list[tuple[str, str]]:

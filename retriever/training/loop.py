@@ -122,7 +122,8 @@ class Trainer:
         batches: the batches of each epoch.
         settings: how to optimise.
         folder: where states and the record go.
-        identity: what the run is besides ``settings``: data hash, seed, method, versions; stored with every state.
+        identity: what the run is besides ``settings``: data hash, seed, method, teachers, device; stored with every
+            state, and another one's states are refused.
     """
 
     def __init__(

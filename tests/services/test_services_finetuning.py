@@ -176,6 +176,37 @@ def test_another_seed_or_other_rows_do_not_go_on_with_a_run(asked):
         finetune(asked(resume=True, rows=fakes.rows(25)))
 
 
+def test_another_teacher_of_the_same_name_does_not_go_on_with_a_run(asked, monkeypatch):
+    def lend(name):
+        monkeypatch.setattr(finetune_training, "load_encoder", lambda asked, device: FakeEncoder(name))
+
+    settings = SHORT + "[similarity]\nteacher = 'default'\n"
+    lend("first")
+    finetune(asked(settings=settings, minutes=1e-9))
+    lend("second")
+    with pytest.raises(UsageError, match="belongs to another run: teachers changed") as caught:
+        finetune(asked(settings=settings, resume=True))
+    assert "Repeat the options" in caught.value.hint
+    lend("first")
+    assert finetune(asked(settings=settings, resume=True)).status == "finished"
+
+
+def test_a_run_is_bound_to_device_and_torch(asked, tmp_path):
+    finetune(asked(minutes=1e-9))
+    (state,) = finetune_training.saved_states(tmp_path / "out.training")
+    identity = json.loads((state / "position.json").read_text())["identity"]
+    assert (identity["device"], identity["torch"], identity["teachers"]) == ("cpu", torch.__version__, {})
+
+
+def test_a_run_that_keeps_the_base_s_similarities_is_resumed(learned, asked, tmp_path):
+    settings = "[loop]\nmax_steps = 3\nlearning_rate = 0.01\n[batch]\ntexts = 4\n[similarity]\nteacher = 'base'\n"
+    base = str(learned[0])
+    assert finetune(asked("unbroken", settings=settings, base=base)).config.similarity.teacher == "base"
+    assert finetune(asked("pieces", settings=settings, base=base, minutes=1e-9)).status == "paused"
+    assert finetune(asked("pieces", settings=settings, base=base, resume=True)).status == "finished"
+    assert_equal(tmp_path / "pieces", tmp_path / "unbroken")
+
+
 def test_an_interrupt_before_the_first_step_is_told(asked, monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
