@@ -325,6 +325,13 @@ def test_gircse_learns_from_the_encoder_that_its_settings_name(asked, tmp_path, 
     assert all(row["taught"] > 0 for row in rows)
 
 
+def test_a_teacher_without_weight_is_not_loaded(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(finetune_training, "load_encoder", lambda name, device: pytest.fail(f"{name} is loaded"))
+    settings = "[loop]\nmax_steps = 2\n[objective]\nteacher = 'other'\nteacher_weight = 0.0\n"
+    assert finetune(asked(method=Method.GIRCSE, settings=settings, minutes=1e-9)).step == 1
+    assert "taught" not in json.loads((tmp_path / "out.training/gircse/losses.jsonl").read_text())
+
+
 def test_fusion_is_resumed_too(asked, tmp_path):
     settings = SHORT.replace("max_steps = 3", "max_steps = 2") + "[fusion]\n"
     finetune(asked("unbroken", settings=settings))
