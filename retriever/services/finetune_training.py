@@ -31,6 +31,9 @@ FUSION, OBJECTIVE, SIMILARITY = "fusion", "objective", "similarity"
 OnProgress: TypeAlias = Callable[[str, Progress], None]
 """Called after every step with the stage's name and how it goes."""
 
+Announce: TypeAlias = Callable[[str], None]
+"""Told what is being done, in a few words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -82,6 +85,7 @@ def train(
     resume: bool = False,
     minutes: float | None = None,
     on_progress: OnProgress | None = None,
+    announce: Announce | None = None,
 ) -> dict[str, Stage]:
     """Train every stage to its end, or until the time is up; return the stages begun by name.
 
@@ -91,6 +95,7 @@ def train(
         resume: go on from the newest states.
         minutes: stop after so many; None to run to the end.
         on_progress: called after every step.
+        announce: told what is being read before the first step.
 
     Raises:
         UsageError: the folder holds another run's states.
@@ -103,6 +108,8 @@ def train(
     for name, loop in _stages(config).items():
         left = None if minutes is None else max(0.0, minutes - (time.monotonic() - began) / 60)
         teachers = _teachers(assignment, name)
+        if announce is not None and (reads := _reads(name, teachers)):
+            announce(reads)
         objective = _objective(assignment, name, teachers)
         identity = assignment.identity(name, teachers)
         trainer = Trainer(
@@ -165,6 +172,13 @@ def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
     if config.similarity is not None and config.similarity.weight:
         names[SIMILARITY] = base.spec if config.similarity.teacher == BASE else config.similarity.teacher
     return {section: load_encoder(name, device=device) for section, name in names.items()}
+
+
+def _reads(stage: str, teachers: Mapping[str, Encoder]) -> str:
+    """Return what is read before a stage's first step, in words; empty for nothing."""
+    if stage == FUSION:
+        return "reading every text for the fusion, before its first step"
+    return "reading texts whose similarities are kept, before the first step" if SIMILARITY in teachers else ""
 
 
 def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encoder]) -> Objective:

@@ -6,11 +6,10 @@ proven active and measured.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from safetensors import SafetensorError
 
@@ -28,7 +27,7 @@ from retriever.services.finetune_examples import example_searches, examples_json
 from retriever.services.finetune_negatives import mine_index
 from retriever.services.finetune_report import FinetuneReport, Judgement, named
 from retriever.services.finetune_scores import Change, HeldOutTask, held_out_task, judge
-from retriever.services.finetune_training import Assignment, OnProgress, Stage, saved_states, train
+from retriever.services.finetune_training import Announce, Assignment, OnProgress, Stage, saved_states, train
 from retriever.services.model_card import CONFIG, CURVES, model_card
 from retriever.training.adapter_files import ActiveProof, prove_active, save_trained
 from retriever.training.config import FinetuneConfig, read_config
@@ -43,9 +42,6 @@ REPORT = "finetune.json"
 CARD = "README.md"
 DRAFT = "checkpoint"
 _PROVEN_TEXTS = 8
-
-Announce: TypeAlias = Callable[[str], None]
-"""Told what is being done, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,12 @@ def finetune(
         task = held_out_task(assignment.data.held_out, seed=assignment.config.data.seed)
         with _writing(request):
             stages = train(
-                assignment, request.folder, resume=request.resume, minutes=request.minutes, on_progress=on_progress
+                assignment,
+                request.folder,
+                resume=request.resume,
+                minutes=request.minutes,
+                on_progress=on_progress,
+                announce=say,
             )
         report = _report(request, assignment, stages, notes)
         if not all(stage.result.finished for stage in stages.values()):
