@@ -119,6 +119,7 @@ def train(
             loop,
             folder / name,
             identity,
+            row_name=_row_name(assignment.data.train, name),
         )
         torch.manual_seed(config.data.seed)
         report = None if on_progress is None else _named(on_progress, name)
@@ -197,12 +198,23 @@ def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encode
 def _fusion(assignment: Assignment, settings: FusionSettings, before: Encoder | None) -> FusionObjective:
     """Return the second stage: every text under its questions and, as plain search reads it, under none."""
     learner, steps = assignment.base.learner, assignment.base.options.steps
-    prompts = _prompts(assignment.data.train)
+    prompts = list(_prompts(assignment.data.train))
     texts, instructions = [text for text, _ in prompts], [instruction for _, instruction in prompts]
     targets = fused_targets(learner, texts, instructions, settings, steps=steps, base=before)
     return FusionObjective(learner, targets, assignment.config.batch, steps=steps)
 
 
-def _prompts(rows: Sequence[TrainingRow]) -> list[tuple[str, str]]:
-    asked = {(row.text, row.instruction): None for row in rows}
-    return list(asked | {(row.text, ""): None for row in rows})
+def _prompts(rows: Sequence[TrainingRow]) -> dict[tuple[str, str], TrainingRow]:
+    """Return every text with every question it is asked, and with none, each with the first row that it is of."""
+    asked: dict[tuple[str, str], TrainingRow] = {}
+    for row in rows:
+        asked.setdefault((row.text, row.instruction), row)
+    for row in rows:
+        asked.setdefault((row.text, ""), row)
+    return asked
+
+
+def _row_name(rows: Sequence[TrainingRow], stage: str) -> Callable[[int], str]:
+    """Return what gives the file and the line behind a stage's row number."""
+    found = list(_prompts(rows).values()) if stage == FUSION else rows
+    return lambda number: f"{found[number].file}:{found[number].line}"

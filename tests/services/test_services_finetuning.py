@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 import warnings
+from pathlib import Path
 
 import finetune_fakes as fakes
 import numpy as np
@@ -352,21 +353,46 @@ def test_fusion_is_resumed_too(asked, tmp_path):
     assert_equal(tmp_path / "pieces", tmp_path / "unbroken")
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_earlier_states_stay(asked, tmp_path, monkeypatch):
-    finetune(asked(minutes=1e-9))
-    made = finetune_training.make_objective
+def spoil(patch, name):
+    """Make the losses of an objective no numbers; return the batches that it was given."""
+    made, batches = getattr(finetune_training, name), []
 
     def broken(*args, **options):
         objective = made(*args, **options)
-        objective.backward = lambda batch: {"loss": float("nan")}
+        objective.backward = lambda batch: batches.append(batch) or {"loss": float("nan")}
         return objective
 
+    patch.setattr(finetune_training, name, broken)
+    return batches
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_earlier_states_stay(asked, tmp_path, monkeypatch):
+    train = finetune(asked(minutes=1e-9)).data.train
     with monkeypatch.context() as patch:
-        patch.setattr(finetune_training, "make_objective", broken)
-        with pytest.raises(TrainingError, match="Step 2: the loss is nan"):
+        batches = spoil(patch, "make_objective")
+        with pytest.raises(TrainingError, match="Step 2: the loss is nan") as caught:
             finetune(asked(resume=True))
+    rows = [train[number] for number in batches[0]]
+    assert f"over rows {', '.join(f'{row.file}:{row.line}' for row in rows[:8])}" in caught.value.message
+    written = (tmp_path / "qa.jsonl").read_text().splitlines()
+    assert json.loads(written[rows[0].line - 1])["text"] == rows[0].text
     assert [path.name for path in finetune_training.saved_states(tmp_path / "out.training")] == ["step-00000001"]
     assert finetune(asked(resume=True)).status == "finished"
+
+
+def test_a_loss_of_the_fusion_that_is_no_number_names_rows_too(asked, monkeypatch):
+    seen = []
+    made = finetune_training.fused_targets
+    monkeypatch.setattr(
+        finetune_training, "fused_targets", lambda *args, **options: seen.append(args) or made(*args, **options)
+    )
+    batches = spoil(monkeypatch, "FusionObjective")
+    with pytest.raises(TrainingError, match="Step 1: the loss is nan") as caught:
+        finetune(asked(settings=SHORT.replace("max_steps = 3", "max_steps = 1") + "[fusion]\n"))
+    ((_, texts, *_),) = seen
+    first = texts[batches[0][0]]
+    file, line = caught.value.message.partition("over rows ")[2].split(",")[0].split(":")
+    assert json.loads(Path(file).read_text().splitlines()[int(line) - 1])["text"] == first
 
 
 def test_no_room_for_a_state_or_the_model_is_told_with_the_way_on(asked, tmp_path, monkeypatch):
