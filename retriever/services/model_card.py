@@ -41,7 +41,7 @@ def model_card(report: FinetuneReport, judgement: Judgement) -> str:
         *table(["file", "rows", "SHA-256", "fields"], files),
         "",
         f"{len(data.train)} rows to learn from and {len(data.held_out)} held out, with no text on both sides; "
-        f"{data.skipped} skipped, {data.truncated} texts cut.",
+        f"{data.skipped} skipped; cut to what is read of them: {data.cut}.",
         "",
         "## Recipe",
         "",

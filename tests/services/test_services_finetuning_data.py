@@ -42,12 +42,25 @@ def test_files_are_told_with_their_hash_and_rows(prepared, tmp_path):
     assert "48 rows are few" in data.notes[0]
 
 
+def test_long_strings_are_counted_by_what_they_are(prepared):
+    long, wrong = "one two three four five six seven", [f"{place} two three four five six seven" for place in range(2)]
+    answers = [{"text": "x", "question": "y?", "answer": one, "negatives": wrong} for one in (long, long.upper())]
+    data = prepared([*fakes.rows(24), *answers])
+    assert data.truncated == {"answers": 2, "negatives": 2}
+    assert (
+        data.notes[-1] == "2 answers, 2 negatives are longer than what is read of them; the rest of each is left out."
+    )
+    searches = [{"query": f"{place} {long}", "positives": [f"short {place}", long, *wrong]} for place in range(24)]
+    assert prepared(searches).truncated == {"queries": 24, "positives": 3}
+    assert (prepared(fakes.rows(24)).truncated, prepared(fakes.rows(24)).cut) == ({}, "none")
+
+
 def test_long_texts_are_counted_and_too_long_questions_skipped(prepared):
     long = {"text": "one two three four five six seven", "question": "long?", "answer": "yes"}
     data = prepared(
         [*fakes.rows(24), long, {**long, "question": "w " * 257}, {**long, "question": " ".join("w" * 256)}]
     )
-    assert (data.truncated, data.skipped) == (1, 1)
+    assert (data.truncated, data.skipped) == ({"texts": 1}, 1)
     assert data.bad[0].reason == "the question has 257 tokens, more than 256"
     assert data.notes[-1].startswith("1 texts are longer than what is read")
 
