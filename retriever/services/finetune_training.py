@@ -131,8 +131,13 @@ def train(
 
 
 def saved_states(folder: Path) -> list[Path]:
-    """Return the training states in a run's folder."""
-    return sorted(folder.glob("*/states/step-*"))
+    """Return the training states in a run's folder, the newest last: those of the fusion come after its method's."""
+    return sorted(folder.glob("*/states/step-*"), key=lambda state: (stage_of(state) == FUSION, state.name))
+
+
+def stage_of(state: Path) -> str:
+    """Return the name of the stage that a training state is of."""
+    return state.parents[1].name
 
 
 def _through_merged_weights(assignment: Assignment, objective: Objective) -> Backward:

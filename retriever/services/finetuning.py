@@ -27,7 +27,16 @@ from retriever.services.finetune_examples import example_searches, examples_json
 from retriever.services.finetune_negatives import mine_index
 from retriever.services.finetune_report import FinetuneReport, Judgement, named
 from retriever.services.finetune_scores import Change, HeldOutTask, held_out_task, judge
-from retriever.services.finetune_training import Announce, Assignment, OnProgress, Stage, saved_states, train
+from retriever.services.finetune_training import (
+    FUSION,
+    Announce,
+    Assignment,
+    OnProgress,
+    Stage,
+    saved_states,
+    stage_of,
+    train,
+)
 from retriever.services.model_card import CONFIG, CURVES, model_card
 from retriever.training.adapter_files import ActiveProof, prove_active, save_trained
 from retriever.training.config import FinetuneConfig, read_config
@@ -305,7 +314,9 @@ def _interrupted(request: FinetuneRequest) -> TrainingInterrupted:
     if not states:
         return TrainingInterrupted("Interrupted before the first step; nothing was saved.")
     step = int(states[-1].name.rpartition("-")[2])
-    return TrainingInterrupted(f"Interrupted; the state after step {step} is saved.", hint=f"Go on: {request.again}")
+    stage = f" of the {FUSION}" if stage_of(states[-1]) == FUSION else ""
+    told = f"Interrupted; the state after step {step}{stage} is saved."
+    return TrainingInterrupted(told, hint=f"Go on: {request.again}")
 
 
 @contextmanager

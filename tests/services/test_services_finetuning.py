@@ -169,6 +169,16 @@ def test_a_run_in_pieces_ends_with_the_weights_of_an_unbroken_one(asked, tmp_pat
     assert last.judgement.held_out.after.value == unbroken.judgement.held_out.after.value
 
 
+def test_an_interrupt_in_the_fusion_names_its_own_step(asked):
+    def interrupt(stage, progress):
+        if (stage, progress.step) == ("fusion", 1):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    settings = SHORT.replace("max_steps = 3", "max_steps = 2") + "[fusion]\n"
+    with pytest.raises(TrainingInterrupted, match="the state after step 1 of the fusion is saved"):
+        finetune(asked(settings=settings), on_progress=interrupt)
+
+
 def test_another_seed_or_other_rows_do_not_go_on_with_a_run(asked):
     finetune(asked(minutes=1e-9))
     with pytest.raises(UsageError, match=r"belongs to another run: .*seed"):
