@@ -104,8 +104,8 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
         loaded = _checkpoint(folder, config, device=device, dtype=dtype)
         digest = file_hash(folder / MANIFEST)
     adapted = loaded.adapted
-    if adapted.backbone.masked and config.method is not Method.INBEDDER:
-        raise UsageError(f"{asked} is a masked model; {config.method} needs a causal one.", hint="--method inbedder")
+    if adapted.backbone.masked:
+        _check_masked(asked, config)
     _fit_look_ahead(adapted, config)
     made = _encoder_method(config.method, loaded)
     return Base(
@@ -135,6 +135,17 @@ def _checkpoint(folder: Path, config: FinetuneConfig, *, device: str, dtype: str
     adapted = load_trained(folder, device=device, dtype=dtype, dropout=config.adapter.dropout)
     stored = read_checkpoint_config(folder)
     return _Trained(adapted, stored.method, stored.options)
+
+
+def _check_masked(asked: str, config: FinetuneConfig) -> None:
+    """Refuse what a masked model cannot learn."""
+    if config.method is not Method.INBEDDER:
+        raise UsageError(f"{asked} is a masked model; {config.method} needs a causal one.", hint="--method inbedder")
+    beside = {"similarity": config.similarity, "fusion": config.fusion}
+    if found := [section for section, settings in beside.items() if settings is not None]:
+        raise UsageError(
+            f"{asked} is a masked model; [{found[0]}] needs a causal one.", hint=f"Leave [{found[0]}] out of --config."
+        )
 
 
 def _fit_look_ahead(adapted: Adapted, config: FinetuneConfig) -> None:

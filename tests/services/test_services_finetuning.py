@@ -456,6 +456,15 @@ def test_a_masked_model_learns_by_inbedder_alone(asked, tiny):
         finetune(asked("other", base=base))
 
 
+@pytest.mark.parametrize("section", ["fusion", "similarity"])
+def test_what_a_masked_model_cannot_learn_beside_is_refused_before_training(asked, tiny, tmp_path, section):
+    settings = f"[loop]\nmax_steps = 1\n[adapter]\nrank = 2\n[{section}]\n"
+    with pytest.raises(UsageError, match=rf"masked model; \[{section}\] needs a causal one") as caught:
+        finetune(asked(base=f"inbedder:{tiny('roberta')}", method=Method.INBEDDER, settings=settings))
+    assert f"[{section}]" in caught.value.hint
+    assert not (tmp_path / "out.training").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
