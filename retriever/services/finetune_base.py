@@ -141,8 +141,9 @@ def _check_masked(asked: str, config: FinetuneConfig) -> None:
     """Refuse what a masked model cannot learn."""
     if config.method is not Method.INBEDDER:
         raise UsageError(f"{asked} is a masked model; {config.method} needs a causal one.", hint="--method inbedder")
-    beside = {"similarity": config.similarity, "fusion": config.fusion}
-    if found := [section for section, settings in beside.items() if settings is not None]:
+    similar = config.similarity is not None and config.similarity.weight > 0
+    beside = {"similarity": similar, "fusion": config.fusion is not None}
+    if found := [section for section, asked_for in beside.items() if asked_for]:
         raise UsageError(
             f"{asked} is a masked model; [{found[0]}] needs a causal one.", hint=f"Leave [{found[0]}] out of --config."
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.types import BadRow
 from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS, PieceTokenizer
-from retriever.services.finetune_checks import check_rows, few_rows
+from retriever.services.finetune_checks import check_rows, check_training_side, few_rows
 from retriever.training.config import DataSettings
 from retriever.training.rows import KEPT_BAD_ROWS, TrainingRow, TrainingRows
 from retriever.training.splits import hold_out
@@ -79,12 +79,14 @@ def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettin
         settings: how much is held out, and the seed.
 
     Raises:
-        InputError: there are too few rows, all answers are equal, or there is only one text.
+        InputError: there are too few rows, all answers are equal, be it only of those to learn from, or there is only
+            one text.
     """
     rows, bad = _short_questions(found.rows, tokenizer)
     kept = _counted(found, rows)
     check_rows(rows, ", ".join(kept))
     sides = hold_out(rows, share=settings.share(len({row.text for row in rows})), seed=settings.seed)
+    check_training_side(sides.train, ", ".join(kept))
     return FinetuneData(
         train=sides.train,
         held_out=sides.held_out,

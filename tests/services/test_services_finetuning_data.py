@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import finetune_fakes as fakes
 import pytest
 from services_fakes import FAULT, MOOD, FakeEncoder
@@ -6,12 +8,14 @@ import retriever
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.types import Document
+from retriever.services.finetune_checks import look_at
 from retriever.services.finetune_data import prepare
 from retriever.services.finetune_negatives import mine_index
 from retriever.services.workspace import Index
 from retriever.training.config import DataSettings
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, normalise_text, read_training_rows
+from retriever.training.splits import hold_out
 
 
 class Words:
@@ -79,6 +83,18 @@ def test_too_few_rows_and_equal_answers_are_refused(prepared):
     assert len(prepared(fakes.rows(10)).held_out) == 4  # a quarter of ten texts, as even numbers go, with two rows each
     with pytest.raises(InputError, match=r"all 48 answers are 'A toy\.'; nothing can be told apart"):
         prepared([{**row, "answer": "A toy." if place else "a toy"} for place, row in enumerate(fakes.rows(24))][::-1])
+
+
+def test_answers_that_are_all_equal_on_the_training_side_are_refused(prepared, tmp_path):
+    found = [{"text": f"text {place}", "question": "kind?", "answer": "toy"} for place in range(24)]
+    held = hold_out(read_training_rows([fakes.write(tmp_path / "all.jsonl", found)]).rows).held_out[0].text
+    found = [{**row, "answer": "lamp" if row["text"] == held else "toy"} for row in found]
+    with pytest.raises(InputError, match=r"qa\.jsonl: with some texts held out .* answers to learn from are 'toy'"):
+        prepared(found, held_out=0.1)
+    problem = look_at(Path(fakes.write(tmp_path / "qa.jsonl", found))).problem
+    assert "answers to learn from are 'toy'" in problem.message
+    other = next(row for row in found if row["text"] != held)
+    assert prepared([*found, {**other, "text": "one more"}, {**other, "answer": "knife"}], held_out=0.1).train
 
 
 DOCUMENTS = {"a": "love the kettle", "b": "love a toy", "c": "hate it", "d": "hate toy love", "e": "sad and happy love"}
