@@ -87,14 +87,15 @@ def test_too_few_rows_and_equal_answers_are_refused(prepared):
 
 def test_answers_that_are_all_equal_on_the_training_side_are_refused(prepared, tmp_path):
     found = [{"text": f"text {place}", "question": "kind?", "answer": "toy"} for place in range(24)]
-    held = hold_out(read_training_rows([fakes.write(tmp_path / "all.jsonl", found)]).rows).held_out[0].text
-    found = [{**row, "answer": "lamp" if row["text"] == held else "toy"} for row in found]
+    sides = hold_out(read_training_rows([fakes.write(tmp_path / "all.jsonl", found)]).rows)
+    held = {row.text for row in sides.held_out}
+    found = [{**row, "answer": "lamp" if row["text"] in held else "toy"} for row in found]
     with pytest.raises(InputError, match=r"qa\.jsonl: with some texts held out .* answers to learn from are 'toy'"):
         prepared(found, held_out=0.1)
     problem = look_at(Path(fakes.write(tmp_path / "qa.jsonl", found))).problem
     assert "answers to learn from are 'toy'" in problem.message
-    other = next(row for row in found if row["text"] != held)
-    assert prepared([*found, {**other, "text": "one more"}, {**other, "answer": "knife"}], held_out=0.1).train
+    more = {**found[0], "text": sides.train[0].text, "answer": "knife"}
+    assert {row.answer for row in prepared([*found, more], held_out=0.1).train} == {"toy", "knife"}
 
 
 DOCUMENTS = {"a": "love the kettle", "b": "love a toy", "c": "hate it", "d": "hate toy love", "e": "sad and happy love"}
