@@ -1,11 +1,15 @@
 """The model card: what a fine-tuned encoder is made from, how, how good it is, and what it is not good for."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from retriever.evaluation.scores import LEVEL, RESAMPLES
 from retriever.services.finetune_report import FinetuneReport, Judgement
 from retriever.services.report import ranged, table
 
 CURVES = "curves.svg"
 CONFIG = "finetune.toml"
+_SHOWN = 80  # characters of a text
 
 _LIMITS = """\
 - Measured on texts of the same files as it learned from, and on a small general set; elsewhere it may do worse.
@@ -36,6 +40,7 @@ def model_card(report: FinetuneReport, judgement: Judgement) -> str:
         "",
         f"![Loss by step, and the scores before and after]({CURVES})",
         "",
+        *_examples(judgement),
         "## Data",
         "",
         *table(["file", "rows", "SHA-256", "fields"], files),
@@ -64,6 +69,30 @@ def model_card(report: FinetuneReport, judgement: Judgement) -> str:
         _LIMITS,
     ]
     return "\n".join(lines)
+
+
+def _examples(judgement: Judgement) -> list[str]:
+    """Return what searches of held-out rows find first, before and after; nothing where there are none."""
+    rows = []
+    for one in judgement.examples:
+        asked = f" under {_code(one['instruction'])}" if one["instruction"] else ""
+        found = [f"{'right' if first['right'] else 'wrong'}: {_code(first['text'])}" for first in _firsts(one)]
+        rows.append([f"{_code(one['query'])}{asked}", _code(one["answer"]), *found])
+    if not rows:
+        return []
+    held_out = "Searches of held-out rows, and what each finds first:"
+    return ["## Examples", "", held_out, "", *table(["search", "answer", "before", "after"], rows), ""]
+
+
+def _firsts(example: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [example[when][0] for when in ("before", "after")]
+
+
+def _code(text: str) -> str:
+    """Return a user's text as one line of code, which Markdown shows as it is; control characters become spaces."""
+    plain = "".join(sign if sign.isprintable() else " " for sign in text.replace("`", "'"))
+    line = " ".join(plain.split())
+    return f"`{line if len(line) <= _SHOWN else line[: _SHOWN - 3] + '...'}`"
 
 
 def _base(report: FinetuneReport) -> str:

@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import finetune_fakes as fakes
@@ -19,6 +20,7 @@ from retriever.evaluation.general import GeneralScore
 from retriever.evaluation.scores import mean_score
 from retriever.services import finetune_training, finetuning
 from retriever.services.finetuning import FinetuneRequest, finetune
+from retriever.services.model_card import model_card
 from retriever.training import checkpoints
 from retriever.training.config import read_config
 from retriever.training.methods import Method
@@ -138,6 +140,31 @@ def test_what_it_was_made_from_lies_beside_it(learned):
     ):  # fmt: skip
         assert part in card, part
     assert sorted(path.name for path in folder.parent.iterdir()) == ["out", "qa.jsonl", "tune.toml", "user"]
+
+
+def test_the_card_shows_what_searches_find_before_and_after(learned):
+    folder, report = learned
+    card = (folder / "README.md").read_text()
+    shown = card.partition("## Examples\n")[2].partition("## Data")[0].strip().splitlines()
+    assert len(shown) == 4 + len(report.judgement.examples)
+    first = report.judgement.examples[0]
+    marks = ["right" if first[when][0]["right"] else "wrong" for when in ("before", "after")]
+    assert marks[1] == "right"
+    assert shown[4] == (
+        f"| `{first['query']}` under `{first['instruction']}` | `{first['answer']}` "
+        f"| {marks[0]}: `{first['before'][0]['text']}` | right: `{first['after'][0]['text']}` |"
+    )
+
+
+def test_a_hostile_text_does_nothing_in_the_card(learned):
+    _, report = learned
+    bad = "a`<b>|\x1b[31m\n# x" + "y" * 100
+    found = [{"text": bad, "answer": "", "right": False}]
+    example = {"query": bad, "instruction": "", "answer": bad, "before": found, "after": found}
+    card = model_card(report, replace(report.judgement, examples=[example]))
+    row = next(line for line in card.splitlines() if line.startswith("| `a'<b>"))
+    shown = "`a'<b>\\| [31m # x" + "y" * 62 + "...`"
+    assert row == f"| {shown} | {shown} | wrong: {shown} | wrong: {shown} |"
 
 
 def test_the_rows_held_out_are_not_learned_from(learned):

@@ -145,7 +145,7 @@ def test_rows_with_positives_are_served_by_the_base_view(indexed):
 
 
 def test_rows_without_positives_are_left_out_where_only_passages_are_compared(indexed):
-    rows = [row("love one", "love"), row("love two", "love"), TrainingRow("x", "", "a", ("love the kettle",))]
+    rows = [row("love one", "love"), row("love two", "love"), TrainingRow("kettle", "", "a", ("love the kettle",))]
     path = indexed(MOOD)
     assert mine_index(path, rows, MiningOptions()).served == 3
     mined = mine_index(path, rows, MiningOptions(), passages=True)
