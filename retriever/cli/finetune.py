@@ -1,7 +1,7 @@
 """`retriever finetune`: questions and answers in, a model that is better at them out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,10 +10,13 @@ from retriever.cli.options import DeviceOption, JsonOption
 from retriever.training.methods import Method
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from retriever.services.finetune_report import FinetuneReport, Judgement
     from retriever.training.pacing import Progress
 
 SKIPPED = 3
+_SHOWN = 80  # characters of a text
 
 
 def finetune(  # noqa: PLR0913 - one parameter per option
@@ -107,7 +110,24 @@ def _render(report: "FinetuneReport", again: str) -> None:
         return
     for change in report.judgement.changes:
         output.result(str(change))
+    for example in report.judgement.examples[:1]:
+        _render_example(example)
     output.result(f"{report.judgement.verdict.sentence} {_outcome(report.judgement, report.output)}")
+
+
+def _render_example(example: "Mapping[str, Any]") -> None:
+    """Print what a search of a held-out row finds first, before and after."""
+    asked = f" under {_short(example['instruction'])}" if example["instruction"] else ""
+    output.result(f"An example: {_short(example['query'])}{asked} (answer: {_short(example['answer'])}) finds")
+    for when in ("before", "after"):
+        first = example[when][0]
+        answer = f" (answer: {_short(first['answer'])})" if first["answer"] else ""
+        output.result(f"  {when + ':':7} {'right' if first['right'] else 'wrong'}: {_short(first['text'])}{answer}")
+
+
+def _short(text: str) -> str:
+    line = output.printable(" ".join(text.split()))
+    return f'"{line}"' if len(line) <= _SHOWN else f'"{line[: _SHOWN - 3]}..."'
 
 
 def _outcome(judgement: "Judgement", folder: Path) -> str:

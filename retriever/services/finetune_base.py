@@ -1,10 +1,11 @@
 """What a fine-tuning starts from: a bare model under a method, or a checkpoint to go on from."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import file_hash, json_hash
@@ -39,6 +40,7 @@ class Base:
         method: of the encoder that comes out.
         options: of that encoder.
         continued: whether it was trained before.
+        start: `Adapted.values` from before this training.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Base:
     method: str
     options: EncoderOptions
     continued: bool
+    start: Mapping[str, Tensor] = field(repr=False)
 
     @property
     def adapted(self) -> Adapted:
@@ -101,8 +104,8 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
         loaded = _checkpoint(folder, config, device=device, dtype=dtype)
         digest = file_hash(folder / MANIFEST)
     adapted = loaded.adapted
-    if adapted.backbone.masked and config.method is not Method.INBEDDER:
-        raise UsageError(f"{asked} is a masked model; {config.method} needs a causal one.", hint="--method inbedder")
+    if adapted.backbone.masked:
+        _check_masked(asked, config)
     _fit_look_ahead(adapted, config)
     made = _encoder_method(config.method, loaded)
     return Base(
@@ -113,6 +116,7 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
         method=made,
         options=_options(loaded, made, config),
         continued=folder is not None,
+        start=adapted.values,
     )
 
 
@@ -131,6 +135,18 @@ def _checkpoint(folder: Path, config: FinetuneConfig, *, device: str, dtype: str
     adapted = load_trained(folder, device=device, dtype=dtype, dropout=config.adapter.dropout)
     stored = read_checkpoint_config(folder)
     return _Trained(adapted, stored.method, stored.options)
+
+
+def _check_masked(asked: str, config: FinetuneConfig) -> None:
+    """Refuse what a masked model cannot learn."""
+    if config.method is not Method.INBEDDER:
+        raise UsageError(f"{asked} is a masked model; {config.method} needs a causal one.", hint="--method inbedder")
+    similar = config.similarity is not None and config.similarity.weight > 0
+    beside = {"similarity": similar, "fusion": config.fusion is not None}
+    if found := [section for section, asked_for in beside.items() if asked_for]:
+        raise UsageError(
+            f"{asked} is a masked model; [{found[0]}] needs a causal one.", hint=f"Leave [{found[0]}] out of --config."
+        )
 
 
 def _fit_look_ahead(adapted: Adapted, config: FinetuneConfig) -> None:

@@ -35,6 +35,24 @@ def check_rows(rows: Sequence[TrainingRow], names: str) -> None:
         )
 
 
+def check_training_side(rows: Sequence[TrainingRow], names: str) -> None:
+    """Raise unless what is left to learn from, when some texts are held out, still has something to tell apart.
+
+    Args:
+        rows: those to learn from.
+        names: where they are from, for the message.
+
+    Raises:
+        InputError: all answers are equal.
+    """
+    if len({row.answer_key for row in rows}) < 2:
+        raise InputError(
+            f"{names}: with some texts held out to measure with, all {len(rows)} answers to learn from are "
+            f"{rows[0].answer!r}; nothing can be told apart by them.",
+            hint="Give more rows with other answers.",
+        )
+
+
 def few_rows(rows: int) -> list[str]:
     """Return what the user should know of so many rows."""
     return [f"{rows} rows are few: {ENOUGH_ROWS} or more give narrower intervals."] if rows < ENOUGH_ROWS else []
@@ -65,7 +83,7 @@ def look_at(file: Path) -> Findings:
         return Findings(problem=error)
     try:
         check_rows(found.rows, str(file))
-        hold_out(found.rows)
+        check_training_side(hold_out(found.rows).train, str(file))
     except InputError as error:
         return Findings(found.rows, found.bad, found.skipped, error)
     return Findings(found.rows, found.bad, found.skipped)

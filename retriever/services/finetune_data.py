@@ -8,7 +8,7 @@ from pathlib import Path
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.types import BadRow
 from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS, PieceTokenizer
-from retriever.services.finetune_checks import check_rows, few_rows
+from retriever.services.finetune_checks import check_rows, check_training_side, few_rows
 from retriever.training.config import DataSettings
 from retriever.training.rows import KEPT_BAD_ROWS, TrainingRow, TrainingRows
 from retriever.training.splits import hold_out
@@ -42,7 +42,8 @@ class FinetuneData:
         digest: SHA-256 of all good rows.
         bad: the first thousand rows that were skipped.
         skipped: how many were.
-        truncated: texts that are cut to the limit of tokens.
+        truncated: different strings that are cut to the limit of tokens, by what they are: texts, queries, answers,
+            positives, negatives; what is never cut is left out.
     """
 
     train: list[TrainingRow]
@@ -51,14 +52,20 @@ class FinetuneData:
     digest: str
     bad: list[BadRow]
     skipped: int
-    truncated: int
+    truncated: Mapping[str, int]
 
     @property
     def notes(self) -> list[str]:
         """What the user should know about the rows."""
         few = few_rows(len(self.train) + len(self.held_out))
-        cut = [f"{self.truncated} texts are longer than what is read of them; the rest of each is left out."]
-        return few + (cut if self.truncated else [])
+        if not self.truncated:
+            return few
+        return [*few, f"{self.cut} are longer than what is read of them; the rest of each is left out."]
+
+    @property
+    def cut(self) -> str:
+        """How many strings of which kind are cut, in words."""
+        return ", ".join(f"{count} {kind}" for kind, count in self.truncated.items()) or "none"
 
 
 def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettings) -> FinetuneData:
@@ -72,13 +79,14 @@ def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettin
         settings: how much is held out, and the seed.
 
     Raises:
-        InputError: there are too few rows, all answers are equal, or there is only one text.
+        InputError: there are too few rows, all answers are equal, be it only of those to learn from, or there is only
+            one text.
     """
     rows, bad = _short_questions(found.rows, tokenizer)
     kept = _counted(found, rows)
     check_rows(rows, ", ".join(kept))
-    texts = list(dict.fromkeys(row.text for row in rows))
-    sides = hold_out(rows, share=settings.share(len(texts)), seed=settings.seed)
+    sides = hold_out(rows, share=settings.share(len({row.text for row in rows})), seed=settings.seed)
+    check_training_side(sides.train, ", ".join(kept))
     return FinetuneData(
         train=sides.train,
         held_out=sides.held_out,
@@ -86,7 +94,7 @@ def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettin
         digest=json_hash({"rows": [{**row.to_json(), "file": row.file} for row in rows]}),
         bad=[*found.bad, *bad][:KEPT_BAD_ROWS],
         skipped=found.skipped + len(bad),
-        truncated=sum(count > tokenizer.max_text_tokens for count in tokenizer.count(texts)),
+        truncated=_truncated(rows, tokenizer),
     )
 
 
@@ -102,6 +110,18 @@ def _short_questions(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> 
         reason = f"the question has {lengths[row.instruction]} tokens, more than {MAX_INSTRUCTION_TOKENS}"
         bad.append(BadRow(row.file, row.line, None, reason, row.instruction[:200]))
     return short, bad
+
+
+def _truncated(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> dict[str, int]:
+    """Return how many different strings of each kind are longer than what is read of them."""
+    found: dict[str, dict[str, None]] = {kind: {} for kind in ("texts", "queries", "answers", "positives", "negatives")}
+    for row in rows:
+        found["queries" if row.positives else "texts"][row.text] = None
+        found["positives" if row.positives else "answers"] |= dict.fromkeys(row.positives or (row.answer,))
+        found["negatives"] |= dict.fromkeys(row.negatives)
+    limit = tokenizer.max_text_tokens
+    counts = {kind: sum(count > limit for count in tokenizer.count([*one])) for kind, one in found.items()}
+    return {kind: count for kind, count in counts.items() if count}
 
 
 def _counted(found: TrainingRows, rows: Sequence[TrainingRow]) -> Mapping[str, int]:

@@ -34,6 +34,7 @@ def mine_index(
     options: MiningOptions,
     *,
     held_out: Sequence[TrainingRow] = (),
+    passages: bool = False,
     device: str = "auto",
 ) -> MinedNegatives:
     """Return documents of an index that its encoder puts near the rows' texts though they do not belong there.
@@ -45,6 +46,7 @@ def mine_index(
         rows: to mine for.
         options: how many, and the margin.
         held_out: rows whose texts must not be learned from in any part.
+        passages: serve rows with positives only, for a method that compares no texts.
         device: where the index's encoder runs.
 
     Raises:
@@ -55,7 +57,8 @@ def mine_index(
     found = [HardNegatives()] * len(rows)
     skipped = 0
     with Index(path, device=device) as index:
-        asked = list(dict.fromkeys("" if row.positives else row.instruction for row in rows))
+        served = [row for row in rows if row.positives or not passages]
+        asked = list(dict.fromkeys("" if row.positives else row.instruction for row in served))
         for instruction in asked:
             documents = _documents(index, instruction)
             if documents is None:
@@ -65,13 +68,13 @@ def mine_index(
             for place, one in enumerate(mined.rows):
                 if one.texts or one.answers:
                     found[place] = _without(one, forbidden)
-    served = sum(bool(one.texts or one.answers) for one in found)
-    if not served:
+    count = sum(bool(one.texts or one.answers) for one in found)
+    if not count:
         raise UsageError(
             f"{path} has no negatives for these rows: no view holds all documents under one of their questions.",
             hint=f"Fill one with `retriever index CORPUS --index {path} --instruction QUESTION`, or leave --index out.",
         )
-    return MinedNegatives(found, served, skipped)
+    return MinedNegatives(found, count, skipped)
 
 
 def _documents(index: Index, instruction: str) -> IndexedDocuments | None:

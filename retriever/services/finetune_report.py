@@ -26,7 +26,7 @@ class Judgement:
         general: its general score, before and after.
         parts: what the general score is the mean of.
         verdict: whether it may become the default, and why.
-        proof: how far its saved vectors are from the trained and the untrained ones.
+        proof: how far its saved vectors are from the trained ones and from those that training began from.
         promoted: whether it was made the default.
         examples: searches of held-out rows with what they found before and after, as JSON.
     """
@@ -86,7 +86,7 @@ class FinetuneReport:
         ``scores`` holds the held-out rows' score, the general one, and what that is the mean of; ``examples`` a few
         searches of held-out rows, each with the three nearest texts (or answers) before and after, those with the
         right answer marked. ``scores``, ``examples``, ``verdict``, ``active`` and ``promoted`` are null while the run
-        is paused.
+        is paused. ``truncated`` counts the strings that are cut, by what they are.
         """
         data, found = self.data, self.judgement
         return {
@@ -103,7 +103,7 @@ class FinetuneReport:
                 "train": len(data.train),
                 "held_out": len(data.held_out),
                 "skipped": data.skipped,
-                "truncated": data.truncated,
+                "truncated": dict(data.truncated),
                 "quarantined": [asdict(one) for one in data.bad],
             },
             "steps": {"done": self.step, "all": self.steps, "seconds": round(self.seconds, 1)},

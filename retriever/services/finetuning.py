@@ -6,11 +6,10 @@ proven active and measured.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from safetensors import SafetensorError
 
@@ -28,7 +27,16 @@ from retriever.services.finetune_examples import example_searches, examples_json
 from retriever.services.finetune_negatives import mine_index
 from retriever.services.finetune_report import FinetuneReport, Judgement, named
 from retriever.services.finetune_scores import Change, HeldOutTask, held_out_task, judge
-from retriever.services.finetune_training import Assignment, OnProgress, Stage, saved_states, train
+from retriever.services.finetune_training import (
+    FUSION,
+    Announce,
+    Assignment,
+    OnProgress,
+    Stage,
+    saved_states,
+    stage_of,
+    train,
+)
 from retriever.services.model_card import CONFIG, CURVES, model_card
 from retriever.training.adapter_files import ActiveProof, prove_active, save_trained
 from retriever.training.config import FinetuneConfig, read_config
@@ -36,16 +44,13 @@ from retriever.training.methods import Method
 from retriever.training.negatives import MiningOptions
 from retriever.training.objectives.dicl import DiclSettings
 from retriever.training.objectives.gircse import GircseSettings
-from retriever.training.rows import read_training_rows
+from retriever.training.rows import TrainingRow, read_training_rows
 from retriever.training.run_record import LOSSES_FILE, versions
 
 REPORT = "finetune.json"
 CARD = "README.md"
 DRAFT = "checkpoint"
 _PROVEN_TEXTS = 8
-
-Announce: TypeAlias = Callable[[str], None]
-"""Told what is being done, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,12 @@ def finetune(
         task = held_out_task(assignment.data.held_out, seed=assignment.config.data.seed)
         with _writing(request):
             stages = train(
-                assignment, request.folder, resume=request.resume, minutes=request.minutes, on_progress=on_progress
+                assignment,
+                request.folder,
+                resume=request.resume,
+                minutes=request.minutes,
+                on_progress=on_progress,
+                announce=say,
             )
         report = _report(request, assignment, stages, notes)
         if not all(stage.result.finished for stage in stages.values()):
@@ -172,7 +182,7 @@ def _check_output(request: FinetuneRequest) -> None:
 def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[str]]:
     """Return what is to be trained on what, and what the user should know of it."""
     found = read_training_rows(request.files)
-    config = _settings(request, rows=len(found.rows))
+    config = _settings(request, found.rows)
     say("loading the model")
     base = load_base(request.base, config, device=request.device, dtype=request.dtype)
     data = prepare(found, base.learner.tokeniser.tokenizer, config.data)
@@ -181,7 +191,14 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
     if request.index is not None:
         say(f"taking hard negatives from {request.index}")
         options = MiningOptions(_negatives(config), config.data.margin)
-        negatives = mine_index(request.index, data.train, options, held_out=data.held_out, device=request.device)
+        negatives = mine_index(
+            request.index,
+            data.train,
+            options,
+            held_out=data.held_out,
+            passages=config.method is Method.DICL,
+            device=request.device,
+        )
         mined = negatives.rows
         notes.append(
             f"{request.index} gave {negatives.served} of {len(data.train)} rows hard negatives; "
@@ -190,9 +207,9 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
     return Assignment(config, base, data, mined), notes
 
 
-def _settings(request: FinetuneRequest, *, rows: int) -> FinetuneConfig:
+def _settings(request: FinetuneRequest, rows: Sequence[TrainingRow]) -> FinetuneConfig:
     config = read_config(
-        request.config, request.method, rows=rows, continued=lambda method: is_trained(request.base, method)
+        request.config, request.method, rows=len(rows), continued=lambda method: is_trained(request.base, method)
     )
     if request.epochs is not None:
         config = replace(config, loop=replace(config.loop, epochs=request.epochs))
@@ -200,6 +217,7 @@ def _settings(request: FinetuneRequest, *, rows: int) -> FinetuneConfig:
         config = replace(config, data=replace(config.data, seed=request.seed))
     if request.index is not None:
         _negatives(config)
+        _check_minable(config.method, rows)
     return config
 
 
@@ -208,6 +226,16 @@ def _negatives(config: FinetuneConfig) -> int:
     if isinstance(config.objective, GircseSettings | DiclSettings):
         return config.objective.negatives
     raise UsageError(f"{config.method} learns from no hard negatives.", hint="--index is for gircse and dicl.")
+
+
+def _check_minable(method: Method, rows: Sequence[TrainingRow]) -> None:
+    """Refuse an index whose documents the method could compare with nothing."""
+    if method is Method.DICL and not any(row.positives for row in rows):
+        raise UsageError(
+            "dicl takes hard negatives from an index for rows with positives only: the others learn from answers, and "
+            "an index holds texts.",
+            hint="Give rows of query and positives, leave --index out, or use --method gircse.",
+        )
 
 
 def _continued(base: Base) -> list[str]:
@@ -245,7 +273,7 @@ def _save_draft(request: FinetuneRequest, assignment: Assignment) -> tuple[Path,
             shutil.rmtree(draft)
         save_trained(base.adapted, draft, method=base.method, options=base.options, card="")
     texts = list(dict.fromkeys(row.text for row in rows))[:_PROVEN_TEXTS]
-    return draft, prove_active(draft, base.adapted, texts, instruction=rows[0].instruction)
+    return draft, prove_active(draft, base.adapted, texts, start=base.start, instruction=rows[0].instruction)
 
 
 def _judge(
@@ -286,7 +314,9 @@ def _interrupted(request: FinetuneRequest) -> TrainingInterrupted:
     if not states:
         return TrainingInterrupted("Interrupted before the first step; nothing was saved.")
     step = int(states[-1].name.rpartition("-")[2])
-    return TrainingInterrupted(f"Interrupted; the state after step {step} is saved.", hint=f"Go on: {request.again}")
+    stage = f" of the {FUSION}" if stage_of(states[-1]) == FUSION else ""
+    told = f"Interrupted; the state after step {step}{stage} is saved."
+    return TrainingInterrupted(told, hint=f"Go on: {request.again}")
 
 
 @contextmanager

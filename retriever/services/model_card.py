@@ -1,11 +1,15 @@
 """The model card: what a fine-tuned encoder is made from, how, how good it is, and what it is not good for."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from retriever.evaluation.scores import LEVEL, RESAMPLES
 from retriever.services.finetune_report import FinetuneReport, Judgement
 from retriever.services.report import ranged, table
 
 CURVES = "curves.svg"
 CONFIG = "finetune.toml"
+_SHOWN = 80  # characters of a text
 
 _LIMITS = """\
 - Measured on texts of the same files as it learned from, and on a small general set; elsewhere it may do worse.
@@ -36,12 +40,13 @@ def model_card(report: FinetuneReport, judgement: Judgement) -> str:
         "",
         f"![Loss by step, and the scores before and after]({CURVES})",
         "",
+        *_examples(judgement),
         "## Data",
         "",
         *table(["file", "rows", "SHA-256", "fields"], files),
         "",
         f"{len(data.train)} rows to learn from and {len(data.held_out)} held out, with no text on both sides; "
-        f"{data.skipped} skipped, {data.truncated} texts cut.",
+        f"{data.skipped} skipped; cut to what is read of them: {data.cut}.",
         "",
         "## Recipe",
         "",
@@ -57,13 +62,37 @@ def model_card(report: FinetuneReport, judgement: Judgement) -> str:
         ", ".join(f"{name} {version}" for name, version in report.versions.items()),
         "",
         f"The saved vectors are at most {judgement.proof.to_trained:.2g} from the trained and "
-        f"{judgement.proof.to_base:.2g} from the untrained model's.",
+        f"{judgement.proof.to_base:.2g} from those of the model that training began from.",
         "",
         "## Limits",
         "",
         _LIMITS,
     ]
     return "\n".join(lines)
+
+
+def _examples(judgement: Judgement) -> list[str]:
+    """Return what searches of held-out rows find first, before and after; nothing where there are none."""
+    rows = []
+    for one in judgement.examples:
+        asked = f" under {_code(one['instruction'])}" if one["instruction"] else ""
+        found = [f"{'right' if first['right'] else 'wrong'}: {_code(first['text'])}" for first in _firsts(one)]
+        rows.append([f"{_code(one['query'])}{asked}", _code(one["answer"]), *found])
+    if not rows:
+        return []
+    held_out = "Searches of held-out rows, and what each finds first:"
+    return ["## Examples", "", held_out, "", *table(["search", "answer", "before", "after"], rows), ""]
+
+
+def _firsts(example: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [example[when][0] for when in ("before", "after")]
+
+
+def _code(text: str) -> str:
+    """Return a user's text as one line of code, which Markdown shows as it is; control characters become spaces."""
+    plain = "".join(sign if sign.isprintable() else " " for sign in text.replace("`", "'"))
+    line = " ".join(plain.split())
+    return f"`{line if len(line) <= _SHOWN else line[: _SHOWN - 3] + '...'}`"
 
 
 def _base(report: FinetuneReport) -> str:

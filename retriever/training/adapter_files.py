@@ -1,7 +1,6 @@
 """Trained models to checkpoint folders and back, and the proof that what was saved is what was trained."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor
 
 from retriever.core.errors import CheckpointError
 from retriever.core.types import Embeddings
@@ -35,11 +34,11 @@ TOLERANCE = {torch.float32: 0.02, torch.bfloat16: 0.15}
 
 @dataclass(frozen=True, slots=True)
 class ActiveProof:
-    """How far apart the vectors of a saved, a trained and an untrained model are: the largest distance of a row.
+    """How far the vectors of a saved model are from those of others: the largest distance of a row.
 
     Attributes:
-        to_trained: between the saved model and the one in memory.
-        to_base: between the saved model and the untrained one.
+        to_trained: from the model in memory.
+        to_base: from the model that training began from.
     """
 
     to_trained: float
@@ -70,7 +69,8 @@ def save_trained(
     Raises:
         CheckpointError: the folder exists.
     """
-    with _rounded(adapted, dtype or torch.bfloat16):
+    stored = dtype or torch.bfloat16
+    with adapted.holding({name: values.to(stored) for name, values in adapted.values.items()}):
         peft = adapted.peft
         if peft is not None:
             config: Any = peft.peft_config["default"]
@@ -121,7 +121,13 @@ def _trainable(folder: Path, backbone: Backbone, dropout: float) -> Adapted:
 
 
 def prove_active(
-    folder: Path, adapted: Adapted, texts: Sequence[str], *, instruction: str = "", tolerance: float | None = None
+    folder: Path,
+    adapted: Adapted,
+    texts: Sequence[str],
+    *,
+    start: Mapping[str, Tensor] | None = None,
+    instruction: str = "",
+    tolerance: float | None = None,
 ) -> ActiveProof:
     """Reload a checkpoint and compare its vectors with those of the model in memory, with and without its training.
 
@@ -129,21 +135,23 @@ def prove_active(
         folder: what `save_trained` wrote.
         adapted: the model it was written from.
         texts: a few texts.
+        start: `Adapted.values` from before the training; None for the bare backbone.
         instruction: read under it; empty for the stored default.
         tolerance: the most a row may differ from the model in memory, as the length of the difference of two rows of
             length 1; by default what merging and rounding the weights cost.
 
     Raises:
-        CheckpointError: the saved model's vectors are not the trained ones, or no nearer to them than to the
-            untrained model's.
+        CheckpointError: the saved model's vectors are not the trained ones, or no nearer to them than to those of the
+            model that training began from.
     """
     backbone = adapted.backbone
     saved = load_checkpoint(folder, EncoderOptions(), device=str(backbone.device), dtype=_name(backbone.dtype))
     trained = trained_encoder(adapted, saved.method, saved.options)
     stored = saved.encode(texts, instruction=instruction)
     to_trained = _distance(stored, trained.encode(texts, instruction=instruction))
-    with adapted.base():
-        to_base = _distance(stored, trained.encode(texts, instruction=instruction))
+    with adapted.base() if start is None else adapted.holding(start):
+        began = trained_encoder(adapted, saved.method, saved.options)
+        to_base = _distance(stored, began.encode(texts, instruction=instruction))
     limit = TOLERANCE[backbone.dtype] if tolerance is None else tolerance
     if not to_trained <= limit:
         raise CheckpointError(
@@ -152,28 +160,14 @@ def prove_active(
         )
     if to_base <= 2 * to_trained:
         raise CheckpointError(
-            f"The adapter in {folder} does nothing: its vectors are {to_base:.3g} from the untrained model's and "
-            f"{to_trained:.3g} from the trained one's.",
+            f"The adapter in {folder} does nothing: its vectors are {to_base:.3g} from those of the model "
+            f"that training began from and {to_trained:.3g} from the trained ones.",
             hint="Train longer or at a higher learning rate.",
         )
     return ActiveProof(to_trained, to_base)
 
 
-@contextmanager
-def _rounded(adapted: Adapted, dtype: torch.dtype) -> Iterator[None]:
-    """Hold the trained parameters in another number format within the block."""
-    parameters: list[nn.Parameter] = list(adapted.parameters.values())
-    full = [parameter.data for parameter in parameters]
-    try:
-        for parameter in parameters:
-            parameter.data = parameter.data.to(dtype)
-        yield
-    finally:
-        for parameter, values in zip(parameters, full, strict=True):
-            parameter.data = values
-
-
-def _stored(file: Path) -> dict[str, torch.Tensor]:
+def _stored(file: Path) -> dict[str, Tensor]:
     return load_file(file) if file.exists() else {}
 
 

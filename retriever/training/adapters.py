@@ -148,6 +148,24 @@ class Adapted:
             finally:
                 self._place(trained=True)
 
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """A copy of the trained parameters' values by name, which `holding` puts back."""
+        return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+
+    @contextmanager
+    def holding(self, values: Mapping[str, Tensor]) -> Iterator[None]:
+        """Within the block the trained parameters have other values, one tensor for each of them."""
+        parameters = self.parameters
+        own = {name: parameter.data for name, parameter in parameters.items()}
+        try:
+            for name, parameter in parameters.items():
+                parameter.data = values[name]
+            yield
+        finally:
+            for name, parameter in parameters.items():
+                parameter.data = own[name]
+
     @contextmanager
     def dropout(self, rate: float | None = None) -> Iterator[None]:
         """Within the block a share of attention probabilities and LoRA inputs is zeroed; 0 is as at inference.

@@ -138,9 +138,3 @@ def _negatives(
         f"{mined.skipped} candidates over {options.margin:.0%} of the right answer's similarity were skipped",
     ]
     return filled, step_report("hard negatives", len(rows), [], notes=notes)
-
-
-def _with_negatives(row: TrainingRow, mined: Sequence[str], count: int) -> TrainingRow:
-    """Return the row with mined negatives behind its own, until there are ``count``."""
-    more = [one for one in mined if one not in row.negatives]
-    return replace(row, negatives=(*row.negatives, *more[: max(0, count - len(row.negatives))]))

@@ -22,6 +22,8 @@ from retriever.training.pacing import Clock, Pauses, Progress
 from retriever.training.randomness import RandomState
 from retriever.training.run_record import RunRecord
 
+_NAMED_ROWS = 8  # of a batch, in a message
+
 Backward: TypeAlias = Callable[[Sequence[int]], Mapping[str, float]]
 """Row numbers of a batch to the values of its losses, ``loss`` the total; gradients are added to the parameters."""
 
@@ -122,7 +124,9 @@ class Trainer:
         batches: the batches of each epoch.
         settings: how to optimise.
         folder: where states and the record go.
-        identity: what the run is besides ``settings``: data hash, seed, method, versions; stored with every state.
+        identity: what the run is besides ``settings``: data hash, seed, method, teachers, device; stored with every
+            state, and another one's states are refused.
+        row_name: what a row number stands for, for a message.
     """
 
     def __init__(
@@ -133,6 +137,8 @@ class Trainer:
         settings: LoopSettings,
         folder: Path,
         identity: Mapping[str, JSON],
+        *,
+        row_name: Callable[[int], str] = str,
     ) -> None:
         if not parameters:
             raise UsageError("There is nothing to train.")
@@ -140,6 +146,7 @@ class Trainer:
         self.backward = backward
         self.batches = batches
         self.settings = settings
+        self._row_name = row_name
         self.optimizer = torch.optim.AdamW(
             self.parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
@@ -228,7 +235,7 @@ class Trainer:
         if not (math.isfinite(losses["loss"]) and math.isfinite(norm)):
             raise TrainingError(
                 f"Step {step + 1}: the loss is {losses['loss']} and the gradient's norm {norm}, over rows "
-                f"{', '.join(map(str, batch[:8]))}{' ...' if len(batch) > 8 else ''}.",
+                f"{', '.join(map(self._row_name, batch[:_NAMED_ROWS]))}{' ...' if len(batch) > _NAMED_ROWS else ''}.",
                 hint="Lower the learning rate; states saved before are kept.",
             )
         rate = self.settings.rate(step, self.steps)

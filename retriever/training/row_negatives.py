@@ -1,4 +1,4 @@
-"""Hard negatives for training rows: wrong answers, texts with another answer, documents of a user's own index."""
+"""Hard negatives for training rows: wrong answers, and documents of a user's own index."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -98,40 +98,6 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
     return Mined(found, skipped)
 
 
-def mine_texts(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningOptions) -> Mined:
-    """Return texts that the encoder puts near a row's text under its question though they answer it otherwise.
-
-    The similarity of the positive is the mean cosine to the other texts with the same answer. A row without such a
-    text gets nothing, as does a row with positives: what it trains on are no such texts.
-
-    Args:
-        rows: rows to mine for, and whose texts are the candidates.
-        encoder: what mines.
-        options: how many, and the margin.
-    """
-    places = [place for place, row in enumerate(rows) if not row.positives]
-    queries = embed_queries([rows[one] for one in places], encoder)
-    found, skipped = [HardNegatives()] * len(rows), 0
-    for members in _places(rows[one].group for one in places).values():
-        group = [rows[places[one]] for one in members]
-        vectors = queries[members]
-        similar = same_answer_similarity(group, vectors)
-        index = vector_index(vectors)
-        right = _right_answers(group)
-        for answer, mates in _places(row.answer_key for row in group).items():
-            able = [one for one in mates if not np.isnan(similar[one])]
-            others = [one for one, row in enumerate(group) if answer not in right[row.text_key]]
-            if not able or not others:
-                continue
-            wanted = MiningQueries(vectors[able], similar[able], [()] * len(able), np.array(others, dtype=np.int64))
-            mined = mine(wanted, index, options)
-            skipped += sum(mined.skipped)
-            for one, ids in zip(able, mined.ids, strict=True):
-                texts = tuple(dict.fromkeys(group[other].text for other in ids))
-                found[places[members[one]]] = HardNegatives(texts=texts)
-    return Mined(found, skipped)
-
-
 def mine_documents(
     rows: Sequence[TrainingRow], encoder: Encoder, documents: IndexedDocuments, options: MiningOptions
 ) -> Mined:
@@ -201,14 +167,6 @@ class _Strings:
         """Return the places of those strings that are among them."""
         keys = map(normalise_answer, strings)
         return [self._places[key] for key in keys if key in self._places]
-
-
-def _right_answers(rows: Sequence[TrainingRow]) -> dict[str, set[str]]:
-    """Return the answers of every text of one question."""
-    right: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        right[row.text_key].add(row.answer_key)
-    return right
 
 
 def _known_positives(rows: Sequence[TrainingRow], documents: IndexedDocuments) -> list[set[int]]:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shlex
 import signal
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from retriever.cli import finetune as command
 from retriever.cli import output
 from retriever.encoders.sources import WHEELS, is_installed
 from retriever.evaluation.general import GeneralScore
@@ -62,6 +64,9 @@ def test_a_model_that_got_better_becomes_the_default(finetune, run, tmp_path):
     assert lines[0] == "68 rows to learn from, 28 held out, 0 skipped."
     assert lines[1].startswith("held-out triplets, successes: ")
     assert lines[2] == "general, mean: 70.0 [70.0, 70.0] -> 70.0 [70.0, 70.0], +0.0 [+0.0, +0.0]"
+    assert re.fullmatch(r'An example: "the .*" under "what .*" \(answer: "\w+"\) finds', lines[-4])
+    assert re.fullmatch(r'  before: (right|wrong): "the .*" \(answer: "\w+"\)', lines[-3])
+    assert re.fullmatch(r'  after:  (right|wrong): "the .*" \(answer: "\w+"\)', lines[-2])
     assert lines[-1].startswith("It got better on the held-out rows and kept its general quality (held-out ")
     assert lines[-1].endswith("out is the default encoder now.")
     assert "qa.jsonl: text <- text, instruction <- question, answer <- answer" in ran.err
@@ -79,6 +84,17 @@ def test_a_model_that_got_worse_is_kept_and_the_numbers_are_told(finetune, gener
     assert ran.out.endswith("general 70.0 -> 60.0). out is kept, but not the default.\n")
     assert (tmp_path / "out/retriever.json").exists()
     assert not (tmp_path / "user").exists()
+
+
+def test_an_example_is_one_search_without_control_characters(capsys):
+    found = [{"text": "kettle\x1b[31m\nis " + "x" * 90, "answer": "a\rb", "right": True}]
+    wrong = [{"text": "lamp", "answer": "", "right": False}]
+    command._render_example({"query": "q\x07", "instruction": "", "answer": "k", "before": wrong, "after": found})
+    assert capsys.readouterr().out.splitlines() == [
+        'An example: "q " (answer: "k") finds',
+        '  before: wrong: "lamp"',
+        f'  after:  right: "kettle [31m is {"x" * 62}..." (answer: "a b")',
+    ]
 
 
 def test_json_is_one_document_with_stable_keys(finetune):

@@ -3,6 +3,8 @@ import os
 import shutil
 import signal
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import finetune_fakes as fakes
 import numpy as np
@@ -18,6 +20,7 @@ from retriever.evaluation.general import GeneralScore
 from retriever.evaluation.scores import mean_score
 from retriever.services import finetune_training, finetuning
 from retriever.services.finetuning import FinetuneRequest, finetune
+from retriever.services.model_card import model_card
 from retriever.training import checkpoints
 from retriever.training.config import read_config
 from retriever.training.methods import Method
@@ -139,6 +142,31 @@ def test_what_it_was_made_from_lies_beside_it(learned):
     assert sorted(path.name for path in folder.parent.iterdir()) == ["out", "qa.jsonl", "tune.toml", "user"]
 
 
+def test_the_card_shows_what_searches_find_before_and_after(learned):
+    folder, report = learned
+    card = (folder / "README.md").read_text()
+    shown = card.partition("## Examples\n")[2].partition("## Data")[0].strip().splitlines()
+    assert len(shown) == 4 + len(report.judgement.examples)
+    first = report.judgement.examples[0]
+    marks = ["right" if first[when][0]["right"] else "wrong" for when in ("before", "after")]
+    assert marks[1] == "right"
+    assert shown[4] == (
+        f"| `{first['query']}` under `{first['instruction']}` | `{first['answer']}` "
+        f"| {marks[0]}: `{first['before'][0]['text']}` | right: `{first['after'][0]['text']}` |"
+    )
+
+
+def test_a_hostile_text_does_nothing_in_the_card(learned):
+    _, report = learned
+    bad = "a`<b>|\x1b[31m\n# x" + "y" * 100
+    found = [{"text": bad, "answer": "", "right": False}]
+    example = {"query": bad, "instruction": "", "answer": bad, "before": found, "after": found}
+    card = model_card(report, replace(report.judgement, examples=[example]))
+    row = next(line for line in card.splitlines() if line.startswith("| `a'<b>"))
+    shown = "`a'<b>\\| [31m # x" + "y" * 62 + "...`"
+    assert row == f"| {shown} | {shown} | wrong: {shown} | wrong: {shown} |"
+
+
 def test_the_rows_held_out_are_not_learned_from(learned):
     data = learned[1].data
     assert len(data.train) + len(data.held_out) == 96
@@ -168,12 +196,53 @@ def test_a_run_in_pieces_ends_with_the_weights_of_an_unbroken_one(asked, tmp_pat
     assert last.judgement.held_out.after.value == unbroken.judgement.held_out.after.value
 
 
+def test_an_interrupt_in_the_fusion_names_its_own_step(asked):
+    def interrupt(stage, progress):
+        if (stage, progress.step) == ("fusion", 1):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    settings = SHORT.replace("max_steps = 3", "max_steps = 2") + "[fusion]\n"
+    with pytest.raises(TrainingInterrupted, match="the state after step 1 of the fusion is saved"):
+        finetune(asked(settings=settings), on_progress=interrupt)
+
+
 def test_another_seed_or_other_rows_do_not_go_on_with_a_run(asked):
     finetune(asked(minutes=1e-9))
     with pytest.raises(UsageError, match=r"belongs to another run: .*seed"):
         finetune(asked(resume=True, seed=1))
     with pytest.raises(UsageError, match="belongs to another run: data changed"):
         finetune(asked(resume=True, rows=fakes.rows(25)))
+
+
+def test_another_teacher_of_the_same_name_does_not_go_on_with_a_run(asked, monkeypatch):
+    def lend(name):
+        monkeypatch.setattr(finetune_training, "load_encoder", lambda asked, device: FakeEncoder(name))
+
+    settings = SHORT + "[similarity]\nteacher = 'default'\n"
+    lend("first")
+    finetune(asked(settings=settings, minutes=1e-9))
+    lend("second")
+    with pytest.raises(UsageError, match="belongs to another run: teachers changed") as caught:
+        finetune(asked(settings=settings, resume=True))
+    assert "Repeat the options" in caught.value.hint
+    lend("first")
+    assert finetune(asked(settings=settings, resume=True)).status == "finished"
+
+
+def test_a_run_is_bound_to_device_and_torch(asked, tmp_path):
+    finetune(asked(minutes=1e-9))
+    (state,) = finetune_training.saved_states(tmp_path / "out.training")
+    identity = json.loads((state / "position.json").read_text())["identity"]
+    assert (identity["device"], identity["torch"], identity["teachers"]) == ("cpu", torch.__version__, {})
+
+
+def test_a_run_that_keeps_the_base_s_similarities_is_resumed(learned, asked, tmp_path):
+    settings = "[loop]\nmax_steps = 3\nlearning_rate = 0.01\n[batch]\ntexts = 4\n[similarity]\nteacher = 'base'\n"
+    base = str(learned[0])
+    assert finetune(asked("unbroken", settings=settings, base=base)).config.similarity.teacher == "base"
+    assert finetune(asked("pieces", settings=settings, base=base, minutes=1e-9)).status == "paused"
+    assert finetune(asked("pieces", settings=settings, base=base, resume=True)).status == "finished"
+    assert_equal(tmp_path / "pieces", tmp_path / "unbroken")
 
 
 def test_an_interrupt_before_the_first_step_is_told(asked, monkeypatch):
@@ -245,8 +314,19 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
 
     loaded = []
     monkeypatch.setattr(finetune_training, "load_encoder", lambda name, device: loaded.append(name) or Teacher())
-    report = finetune(asked(settings=SHORT + "[similarity]\nteacher = 'other'\n[fusion]\n"))
+    told = []
+    report = finetune(
+        asked(settings=SHORT + "[similarity]\nteacher = 'other'\n[fusion]\n"),
+        announce=told.append,
+        on_progress=lambda stage, now: told.append(f"{stage} {now.step}"),
+    )
     assert loaded == ["other"]
+    assert told[1:6] == [
+        "reading texts whose similarities are kept, before the first step",
+        *(f"instemb {n}" for n in (1, 2, 3)),
+        "reading every text for the fusion, before its first step",
+    ]
+    assert told[6] == "fusion 1"
     assert (report.step, report.steps) == (6, 6)
     rows = {
         stage: [json.loads(line) for line in (tmp_path / f"out/{stage}-losses.jsonl").read_text().splitlines()]
@@ -254,6 +334,27 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
     }
     assert all("similarity" in row for row in rows["instemb"])
     assert rows["fusion"][-1]["loss"] < rows["fusion"][0]["loss"]
+
+
+def test_the_targets_of_fusion_come_from_the_checkpoint_that_is_trained_further(learned, asked, monkeypatch):
+    folder, _ = learned
+    seen = []
+    made = finetune_training.fused_targets
+
+    def spy(learner, texts, instructions, settings, **options):
+        targets = made(learner, texts, instructions, settings, **options)
+        bare = made(learner, texts, instructions, settings)
+        seen.append((texts, instructions, targets.vectors.numpy(), bare.vectors.numpy()))
+        return targets
+
+    monkeypatch.setattr(finetune_training, "fused_targets", spy)
+    off = "[similarity]\nweight = 0.0\n"
+    finetune(asked(base=str(folder), settings=f"{SHORT}{off}[fusion]\nnew_weight = 0.0\n"))
+    ((texts, instructions, targets, bare),) = seen
+    base = load_encoder(str(folder), device="cpu", dtype="float32")
+    for text, instruction, target in list(zip(texts, instructions, targets, strict=True))[::9]:
+        assert np.abs(target - base.encode([text], instruction=instruction)[0]).max() < 1e-5
+    assert np.abs(targets - bare).max() > 0.05
 
 
 def test_gircse_learns_from_the_encoder_that_its_settings_name(asked, tmp_path, monkeypatch):
@@ -273,6 +374,13 @@ def test_gircse_learns_from_the_encoder_that_its_settings_name(asked, tmp_path, 
     assert all(row["taught"] > 0 for row in rows)
 
 
+def test_a_teacher_without_weight_is_not_loaded(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(finetune_training, "load_encoder", lambda name, device: pytest.fail(f"{name} is loaded"))
+    settings = "[loop]\nmax_steps = 2\n[objective]\nteacher = 'other'\nteacher_weight = 0.0\n"
+    assert finetune(asked(method=Method.GIRCSE, settings=settings, minutes=1e-9)).step == 1
+    assert "taught" not in json.loads((tmp_path / "out.training/gircse/losses.jsonl").read_text())
+
+
 def test_fusion_is_resumed_too(asked, tmp_path):
     settings = SHORT.replace("max_steps = 3", "max_steps = 2") + "[fusion]\n"
     finetune(asked("unbroken", settings=settings))
@@ -282,21 +390,46 @@ def test_fusion_is_resumed_too(asked, tmp_path):
     assert_equal(tmp_path / "pieces", tmp_path / "unbroken")
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_earlier_states_stay(asked, tmp_path, monkeypatch):
-    finetune(asked(minutes=1e-9))
-    made = finetune_training.make_objective
+def spoil(patch, name):
+    """Make the losses of an objective no numbers; return the batches that it was given."""
+    made, batches = getattr(finetune_training, name), []
 
     def broken(*args, **options):
         objective = made(*args, **options)
-        objective.backward = lambda batch: {"loss": float("nan")}
+        objective.backward = lambda batch: batches.append(batch) or {"loss": float("nan")}
         return objective
 
+    patch.setattr(finetune_training, name, broken)
+    return batches
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_earlier_states_stay(asked, tmp_path, monkeypatch):
+    train = finetune(asked(minutes=1e-9)).data.train
     with monkeypatch.context() as patch:
-        patch.setattr(finetune_training, "make_objective", broken)
-        with pytest.raises(TrainingError, match="Step 2: the loss is nan"):
+        batches = spoil(patch, "make_objective")
+        with pytest.raises(TrainingError, match="Step 2: the loss is nan") as caught:
             finetune(asked(resume=True))
+    rows = [train[number] for number in batches[0]]
+    assert f"over rows {', '.join(f'{row.file}:{row.line}' for row in rows[:8])}" in caught.value.message
+    written = (tmp_path / "qa.jsonl").read_text().splitlines()
+    assert json.loads(written[rows[0].line - 1])["text"] == rows[0].text
     assert [path.name for path in finetune_training.saved_states(tmp_path / "out.training")] == ["step-00000001"]
     assert finetune(asked(resume=True)).status == "finished"
+
+
+def test_a_loss_of_the_fusion_that_is_no_number_names_rows_too(asked, monkeypatch):
+    seen = []
+    made = finetune_training.fused_targets
+    monkeypatch.setattr(
+        finetune_training, "fused_targets", lambda *args, **options: seen.append(args) or made(*args, **options)
+    )
+    batches = spoil(monkeypatch, "FusionObjective")
+    with pytest.raises(TrainingError, match="Step 1: the loss is nan") as caught:
+        finetune(asked(settings=SHORT.replace("max_steps = 3", "max_steps = 1") + "[fusion]\n"))
+    ((_, texts, *_),) = seen
+    first = texts[batches[0][0]]
+    file, line = caught.value.message.partition("over rows ")[2].split(",")[0].split(":")
+    assert json.loads(Path(file).read_text().splitlines()[int(line) - 1])["text"] == first
 
 
 def test_no_room_for_a_state_or_the_model_is_told_with_the_way_on(asked, tmp_path, monkeypatch):
@@ -324,6 +457,14 @@ def test_an_adapter_that_does_nothing_is_not_passed_off_as_a_model(asked, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("method", [Method.INSTEMB, Method.GIRCSE])
+def test_a_trained_model_that_learned_nothing_more_is_refused_too(learned, asked, tmp_path, method):
+    settings = "[loop]\nmax_steps = 1\nlearning_rate = 1e-12\n[batch]\ntexts = 4\n[similarity]\nweight = 0.0\n"
+    with pytest.raises(CheckpointError, match="does nothing"):
+        finetune(asked(base=str(learned[0]), method=method, settings=settings))
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("method", [Method.GIRCSE, Method.DICL])
 def test_every_method_makes_an_encoder_that_loads(asked, tmp_path, method):
     settings = "[loop]\nmax_steps = 2\nlearning_rate = 0.01\n[adapter]\nrank = 2\n[batch]\ntexts = 4\n"
@@ -342,6 +483,15 @@ def test_a_masked_model_learns_by_inbedder_alone(asked, tiny):
         finetune(asked("other", base=base))
 
 
+@pytest.mark.parametrize("section", ["fusion", "similarity"])
+def test_what_a_masked_model_cannot_learn_beside_is_refused_before_training(asked, tiny, tmp_path, section):
+    settings = f"[loop]\nmax_steps = 1\n[adapter]\nrank = 2\n[{section}]\n"
+    with pytest.raises(UsageError, match=rf"masked model; \[{section}\] needs a causal one") as caught:
+        finetune(asked(base=f"inbedder:{tiny('roberta')}", method=Method.INBEDDER, settings=settings))
+    assert f"[{section}]" in caught.value.hint
+    assert not (tmp_path / "out.training").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -355,6 +505,16 @@ def test_a_masked_model_learns_by_inbedder_alone(asked, tiny):
 def test_what_makes_no_sense_is_refused(asked, changes, message):
     with pytest.raises(UsageError, match=message):
         finetune(asked(**changes))
+
+
+def test_dicl_takes_an_index_for_rows_with_positives_only(asked, monkeypatch):
+    monkeypatch.setattr(finetuning, "load_base", lambda *args, **options: pytest.fail("the model is loaded"))
+    with pytest.raises(UsageError, match="for rows with positives only") as caught:
+        finetune(asked(method=Method.DICL, settings="", index="indexes/none"))
+    assert "rows of query and positives" in caught.value.hint
+    found = [{"query": f"kettle {place}", "positives": [f"it boils {place}"]} for place in range(24)]
+    with pytest.raises(pytest.fail.Exception, match="the model is loaded"):
+        finetune(asked(method=Method.DICL, settings="", index="indexes/none", rows=found))
 
 
 def test_a_folder_that_is_there_is_never_written_to(asked, tmp_path):

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import finetune_fakes as fakes
 import pytest
 from services_fakes import FAULT, MOOD, FakeEncoder
@@ -6,12 +8,14 @@ import retriever
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.types import Document
+from retriever.services.finetune_checks import look_at
 from retriever.services.finetune_data import prepare
 from retriever.services.finetune_negatives import mine_index
 from retriever.services.workspace import Index
 from retriever.training.config import DataSettings
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, normalise_text, read_training_rows
+from retriever.training.splits import hold_out
 
 
 class Words:
@@ -42,12 +46,25 @@ def test_files_are_told_with_their_hash_and_rows(prepared, tmp_path):
     assert "48 rows are few" in data.notes[0]
 
 
+def test_long_strings_are_counted_by_what_they_are(prepared):
+    long, wrong = "one two three four five six seven", [f"{place} two three four five six seven" for place in range(2)]
+    answers = [{"text": "x", "question": "y?", "answer": one, "negatives": wrong} for one in (long, long.upper())]
+    data = prepared([*fakes.rows(24), *answers])
+    assert data.truncated == {"answers": 2, "negatives": 2}
+    assert (
+        data.notes[-1] == "2 answers, 2 negatives are longer than what is read of them; the rest of each is left out."
+    )
+    searches = [{"query": f"{place} {long}", "positives": [f"short {place}", long, *wrong]} for place in range(24)]
+    assert prepared(searches).truncated == {"queries": 24, "positives": 3}
+    assert (prepared(fakes.rows(24)).truncated, prepared(fakes.rows(24)).cut) == ({}, "none")
+
+
 def test_long_texts_are_counted_and_too_long_questions_skipped(prepared):
     long = {"text": "one two three four five six seven", "question": "long?", "answer": "yes"}
     data = prepared(
         [*fakes.rows(24), long, {**long, "question": "w " * 257}, {**long, "question": " ".join("w" * 256)}]
     )
-    assert (data.truncated, data.skipped) == (1, 1)
+    assert (data.truncated, data.skipped) == ({"texts": 1}, 1)
     assert data.bad[0].reason == "the question has 257 tokens, more than 256"
     assert data.notes[-1].startswith("1 texts are longer than what is read")
 
@@ -66,6 +83,19 @@ def test_too_few_rows_and_equal_answers_are_refused(prepared):
     assert len(prepared(fakes.rows(10)).held_out) == 4  # a quarter of ten texts, as even numbers go, with two rows each
     with pytest.raises(InputError, match=r"all 48 answers are 'A toy\.'; nothing can be told apart"):
         prepared([{**row, "answer": "A toy." if place else "a toy"} for place, row in enumerate(fakes.rows(24))][::-1])
+
+
+def test_answers_that_are_all_equal_on_the_training_side_are_refused(prepared, tmp_path):
+    found = [{"text": f"text {place}", "question": "kind?", "answer": "toy"} for place in range(24)]
+    sides = hold_out(read_training_rows([fakes.write(tmp_path / "all.jsonl", found)]).rows)
+    held = {row.text for row in sides.held_out}
+    found = [{**row, "answer": "lamp" if row["text"] in held else "toy"} for row in found]
+    with pytest.raises(InputError, match=r"qa\.jsonl: with some texts held out .* answers to learn from are 'toy'"):
+        prepared(found, held_out=0.1)
+    problem = look_at(Path(fakes.write(tmp_path / "qa.jsonl", found))).problem
+    assert "answers to learn from are 'toy'" in problem.message
+    more = {**found[0], "text": sides.train[0].text, "answer": "knife"}
+    assert {row.answer for row in prepared([*found, more], held_out=0.1).train} == {"toy", "knife"}
 
 
 DOCUMENTS = {"a": "love the kettle", "b": "love a toy", "c": "hate it", "d": "hate toy love", "e": "sad and happy love"}
@@ -112,6 +142,14 @@ def test_rows_with_positives_are_served_by_the_base_view(indexed):
     rows = [TrainingRow("kettle", "", "love the kettle", ("love the kettle",))]
     mined = mine_index(indexed(), rows, MiningOptions(count=9))
     assert set(mined.rows[0].answers) == set(DOCUMENTS.values()) - {"love the kettle"}
+
+
+def test_rows_without_positives_are_left_out_where_only_passages_are_compared(indexed):
+    rows = [row("love one", "love"), row("love two", "love"), TrainingRow("kettle", "", "a", ("love the kettle",))]
+    path = indexed(MOOD)
+    assert mine_index(path, rows, MiningOptions()).served == 3
+    mined = mine_index(path, rows, MiningOptions(), passages=True)
+    assert ([bool(one.answers) for one in mined.rows], mined.served) == ([False, False, True], 1)
 
 
 def test_a_view_that_lacks_documents_gives_no_negatives(indexed):

@@ -1,13 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learner, vector
+from training_models import move
 
 from retriever.core.errors import UsageError
 from retriever.encoders.base import EncoderOptions
 from retriever.encoders.catalog import build
+from retriever.encoders.checkpoint import load_checkpoint
 from retriever.encoders.instemb import InstEmbEncoder, untrained_look_ahead
-from retriever.training.adapter_files import trained_encoder
+from retriever.training.adapter_files import load_trained, save_trained, trained_encoder
 from retriever.training.losses.afd import squared_error
 from retriever.training.objectives import reading
 from retriever.training.objectives.fusion import FusedTargets, FusionObjective, FusionSettings, fused_targets
@@ -46,6 +50,21 @@ def test_targets_fuse_what_the_trained_and_the_untrained_encoder_give(
     assert not found.vectors.requires_grad
     for name, values in one.adapted.parameters.items():
         assert torch.equal(values, kept[name])
+
+
+def test_targets_of_a_model_that_was_trained_before_fuse_it_with_what_it_was_then(tiny, tmp_path):
+    trained = learner(tiny("llama"), look_ahead=2).adapted
+    save_trained(trained, tmp_path / "base", method="instemb", options=EncoderOptions(), card="")
+    base = load_checkpoint(tmp_path / "base", EncoderOptions(), device="cpu", dtype="float32")
+    one = learner(tiny("llama"), fresh=True)
+    one = replace(one, adapted=load_trained(tmp_path / "base", device="cpu", dtype="float32"))
+    move(one.adapted, seed=1)
+    found = fused_targets(one, TEXTS, ASKED, FusionSettings(new_weight=0.4), base=base)
+    mixed = 0.4 * encoded(trained_encoder(one.adapted, "instemb", EncoderOptions())) + 0.6 * encoded(base)
+    expected = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
+    assert np.abs(found.vectors.numpy() - expected).max() < 1e-5
+    bare = fused_targets(one, TEXTS, ASKED, FusionSettings(new_weight=0.4))
+    assert (found.vectors - bare.vectors).abs().max() > 0.05
 
 
 @pytest.mark.parametrize(("look_ahead", "steps"), [(0, None), (2, None), (0, 3)])

@@ -54,7 +54,7 @@ def distilled(one, rows, settings):
     ids = torch.cat([row["taught"].ids for row in rows])
     counted = torch.cat([row["taught"].counted for row in rows])
     terms = {
-        "mse": lambda: mse(tail, taught, counted).loss,
+        "mse": lambda: mse(tail, taught, counted),
         "kl": lambda: kl(head(tail), head(taught), counted, direction=settings.direction),
         "ce": lambda: cross_entropy(head(tail), ids, counted),
     }
@@ -101,6 +101,8 @@ def test_losses_and_gradients_are_those_of_rows_read_alone_cached_or_not(tiny, m
     )
     weights = {"contrast": settings.contrast}
     total = losses.pop("loss")
+    if "mse" in settings.distillation:
+        assert losses.pop("mse_per_dimension") == pytest.approx(losses["mse"] / one.adapted.backbone.dim)
     assert total == pytest.approx(sum(weights.get(name, 1) * value for name, value in losses.items()), rel=1e-5)
 
 

@@ -9,7 +9,7 @@ from objective_checks import BATCH, EVERY, ROWS, agree, learner, row, vector
 from retriever.core.errors import UsageError
 from retriever.training.losses.afd import order_error, similarity_error
 from retriever.training.losses.vectors import unit
-from retriever.training.objectives import reading
+from retriever.training.objectives import reading, similarity
 from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
 from retriever.training.objectives.related import GROUP, RelatedTexts, nearest
 from retriever.training.objectives.similarity import SimilarityObjective, SimilaritySettings, pool
@@ -115,11 +115,30 @@ def test_the_teacher_reads_what_an_epoch_compares_and_no_more(tiny):
     assert len(read) == 4 * SETTINGS.texts
 
 
-def test_the_nearest_rows_are_those_of_an_exact_sort():
-    vectors = np.random.default_rng(0).normal(size=(1500, 5)).astype(np.float32)
-    cosines = vectors @ vectors.T
+@pytest.mark.parametrize("signs", [False, True], ids=["vectors", "ties"])
+@pytest.mark.parametrize("count", [1, 3, 1199])
+def test_the_nearest_rows_are_those_of_a_stable_sort(signs, count):
+    vectors = np.random.default_rng(0).normal(size=(1200, 5)).astype(np.float32)
+    if signs:
+        vectors = np.sign(vectors)  # 32 different ones, so that most cosines are equal to many others
+    cosines = np.concatenate([vectors[:1024] @ vectors.T, vectors[1024:] @ vectors.T])
     np.fill_diagonal(cosines, -np.inf)
-    assert (np.sort(nearest(vectors, 3)) == np.sort(np.argsort(-cosines, axis=1)[:, :3])).all()
+    expected = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+    np.testing.assert_array_equal(nearest(vectors, count), expected)
+
+
+def test_a_pool_has_no_more_texts_than_the_cap(tiny, monkeypatch):
+    monkeypatch.setattr(similarity, "MOST_TEXTS", 11)
+    read = []
+
+    class Reader(Letters):
+        def encode(self, texts):
+            read.extend(texts)
+            return super().encode(texts)
+
+    trained = SimilarityObjective(Nothing(), learner(tiny("llama")), MANY, SETTINGS, Reader(), held_tokens=9999)
+    assert len(read) == 11
+    assert set(trained.drawn([0, 1])) < set(read)
 
 
 def test_few_rows_give_each_different_text_once(tiny):

@@ -192,6 +192,20 @@ def test_an_adapter_that_does_nothing_is_not_called_active(tiny, tmp_path):
         prove_active(save(one, tmp_path / "saved", "inbedder"), one, TEXTS)
 
 
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+def test_a_model_is_compared_with_the_one_that_training_began_from(tiny, tmp_path, kind):
+    one = model(tiny("llama"), kind=kind, look_ahead=2)
+    start = one.values
+    with pytest.raises(CheckpointError, match="does nothing"):
+        prove_active(save(one, tmp_path / "unmoved"), one, TEXTS, start=start)
+    move(one, seed=8)
+    moved = one.values
+    proof = prove_active(save(one, tmp_path / "moved"), one, TEXTS, start=start)
+    assert proof.to_base > 0.05
+    assert all(torch.equal(values, moved[name]) for name, values in one.values.items())
+    assert not any(torch.equal(values, moved[name]) for name, values in start.items())
+
+
 def test_another_adapter_than_the_trained_one_is_noticed(tiny, tmp_path):
     one = model(tiny("llama"))
     folder = save(one, tmp_path / "saved", "inbedder")

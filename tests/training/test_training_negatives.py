@@ -11,7 +11,6 @@ from retriever.training.row_negatives import (
     embed_queries,
     mine_answers,
     mine_documents,
-    mine_texts,
     same_answer_similarity,
 )
 from retriever.training.rows import TrainingRow
@@ -137,23 +136,6 @@ def test_a_text_is_no_negative_answer_to_itself():
     rows = [TrainingRow("q", "i", "p", ("p",)), TrainingRow("r", "i", "q", ("q",))]
     encoder = TableEncoder({("q", "i"): 0, ("r", "i"): 90, "p": 10, "q": 60})
     assert [one.answers for one in mine_answers(rows, encoder, MiningOptions()).rows] == [(), ("p",)]
-
-
-def test_texts_are_mined_among_those_with_another_answer():
-    rows = [
-        row("k1", "kettle"), row("k2", "kettle"), row("l1", "lamp"), row("l2", "lamp"), row("t1", "toy"),
-        row("k1", "lamp"), TrainingRow("k1", "kind?", "p", ("p",), group="kind"),
-    ]  # fmt: skip
-    angles = {"k1": 0, "k2": 40, "l1": 10, "l2": 60, "t1": 50, "p": 0}
-    mined = mine_texts(rows, TableEncoder(angles), MiningOptions(count=3))
-    # k1 and k2 lie 40 degrees apart: cosine 0.766, limit 0.728. For k1 the nearest, l1, is over it.
-    assert mined.rows[0].texts == ("t1", "l2")
-    # For k2 t1 at 10 degrees, l2 at 20 and l1 at 30 are all over it.
-    assert mined.rows[1].texts == ()
-    # A toy has no other toy, so nothing to measure by; k1 is a lamp too, so no lamp's negative.
-    assert mined.rows[4].texts == ()
-    assert not any("k1" in one.texts for one in mined.rows[2:4])
-    assert mined.rows[6].texts == ()
 
 
 def test_the_similarity_to_texts_with_the_same_answer_is_a_mean_over_other_texts():

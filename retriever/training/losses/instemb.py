@@ -6,7 +6,6 @@ look-ahead tokens leave places empty; a mask (B, L) says which places count, and
 read. The teacher gets no gradient.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -24,26 +23,8 @@ ContrastForm = Literal["inside", "outside"]
 _LOWEST_LOG = -1e4  # of a probability; exp of it is 0, and 0 times it is 0 where 0 times minus infinity is undefined
 
 
-@dataclass(frozen=True, slots=True)
-class SquaredError:
-    """A squared distance between hidden states.
-
-    Attributes:
-        loss: the scalar of eq. 1, a sum over d.
-        width: d.
-    """
-
-    loss: Tensor
-    width: int
-
-    @property
-    def per_dimension(self) -> Tensor:
-        """The loss divided by d, comparable between backbones."""
-        return self.loss / self.width
-
-
-def mse(student: Tensor, teacher: Tensor, mask: Tensor) -> SquaredError:
-    """Return eq. 1: the mean over counted positions of ||h^S - h^T||^2; 0 where none counts.
+def mse(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
+    """Return eq. 1: the mean over counted positions of ||h^S - h^T||^2, a sum over d; 0 where none counts.
 
     Args:
         student: hidden states (B, L, d) at the look-ahead positions.
@@ -51,7 +32,7 @@ def mse(student: Tensor, teacher: Tensor, mask: Tensor) -> SquaredError:
         mask: (B, L), true where the answer has a token.
     """
     difference = full_precision(student[mask]) - full_precision(teacher[mask].detach())  # (C, d)
-    return SquaredError(difference.square().sum() / max(len(difference), 1), student.shape[-1])
+    return difference.square().sum() / max(len(difference), 1)
 
 
 def kl(student: Tensor, teacher: Tensor, mask: Tensor, *, direction: KlDirection = "student-first") -> Tensor:

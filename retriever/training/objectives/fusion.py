@@ -1,4 +1,4 @@
-"""Asymmetric fusion distillation: a model is trained towards itself and the untrained model fused (section 3.4).
+"""Asymmetric fusion distillation: a model is trained towards itself and the model it was before, fused (section 3.4).
 
 Source: "General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning". The targets are
 computed once, before the student's training changes the model they come from.
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
 from retriever.encoders.instemb import untrained_look_ahead
 from retriever.training.adapters import Adapted
 from retriever.training.losses.afd import NEW_WEIGHT, fused_target, squared_error
@@ -19,6 +20,8 @@ from retriever.training.objectives.base import Learner
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, add_up, in_order
 from retriever.training.objectives.vectors import VectorReader
+from retriever.training.row_negatives import embed_queries
+from retriever.training.rows import TrainingRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,11 @@ def fused_targets(
     settings: FusionSettings,
     *,
     steps: int | None = None,
+    base: Encoder | None = None,
 ) -> FusedTargets:
     """Return eq. 4 for every text: lambda E_new + (1 - lambda) E_base.
 
-    E_new is the model as it is now, E_base as it was before all training, its look-ahead embeddings too.
+    E_new is the model as it is now, E_base the model that this training began from.
 
     Args:
         learner: the trained model.
@@ -70,6 +74,7 @@ def fused_targets(
         instructions: one for each text.
         settings: lambda.
         steps: as for `VectorReader`.
+        base: the encoder that was trained further; None for the bare backbone, its look-ahead embeddings untrained.
 
     Raises:
         UsageError: there is no text, or not one instruction for each.
@@ -78,12 +83,12 @@ def fused_targets(
         raise UsageError(f"{len(texts)} texts and {len(instructions)} instructions were given; give one for each text.")
     reader = VectorReader(learner, steps=steps)
     read = reader.pieces(texts, instructions)
+    known = None if base is None else _encoded(base, texts, instructions)  # (n, d)
     found = []
     for piece in read:
         new = reader.read(piece, dropout=0.0)
-        with _before_training(learner.adapted):
-            base = reader.read(piece, dropout=0.0)
-        found.append(fused_target(new, base, new_weight=settings.new_weight).cpu())
+        old = _untrained(learner.adapted, reader, piece) if known is None else known[piece.rows].to(new.device)
+        found.append(fused_target(new, old, new_weight=settings.new_weight).cpu())
     return FusedTargets(texts, instructions, in_order(read, torch.cat(found)))
 
 
@@ -119,6 +124,17 @@ class FusionObjective:
             return squared_error(self._reader.read(piece), targets[piece.rows]) * (len(piece.rows) / len(batch))
 
         return {"loss": float(add_up(loss, read))}
+
+
+def _encoded(encoder: Encoder, texts: Sequence[str], instructions: Sequence[str]) -> Tensor:
+    """Return the encoder's vectors (n, d) of texts, each under the instruction beside it."""
+    rows = [TrainingRow(text, asked, "") for text, asked in zip(texts, instructions, strict=True)]
+    return torch.as_tensor(embed_queries(rows, encoder))
+
+
+def _untrained(adapted: Adapted, reader: VectorReader, piece: Piece) -> Tensor:
+    with _before_training(adapted):
+        return reader.read(piece, dropout=0.0)
 
 
 @contextmanager

@@ -102,7 +102,10 @@ class InstEmbObjective:
         self.batches = TextBatches(keys, batch, learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
-        """Add the gradients of a batch to the parameters; return ``loss`` and each term that makes it up."""
+        """Add the gradients of a batch to the parameters; return ``loss`` and each term that makes it up.
+
+        Beside ``mse``, a sum over the model's width, ``mse_per_dimension`` is comparable between models.
+        """
         examples = [self._examples[row] for row in batch]
         asked = together([one.text for one in examples], [one.instruction for one in examples], range(len(examples)))
         read = pieces(self._learner, asked, tail=self._length)
@@ -127,7 +130,10 @@ class InstEmbObjective:
             return self._encode(piece, [examples[row] for row in piece.rows], [answers[row] for row in piece.rows])
 
         total = backward(encode, read, loss, held_tokens=self._held_tokens)
-        return {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
+        losses = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
+        if "mse" in losses:
+            losses["mse_per_dimension"] = losses["mse"] / self._learner.adapted.backbone.dim
+        return losses
 
     @property
     def _length(self) -> int:
@@ -182,7 +188,7 @@ class InstEmbObjective:
             if term == "ce":
                 found[term] = cross_entropy(head(tail), targets.ids, targets.counted)
             elif teacher is not None and term == "mse":
-                found[term] = mse(tail, teacher.tail, teacher.counted).loss
+                found[term] = mse(tail, teacher.tail, teacher.counted)
             elif teacher is not None:
                 found[term] = kl(head(tail), head(teacher.tail), teacher.counted, direction=self._settings.direction)
         return found

@@ -42,10 +42,24 @@ class RelatedTexts:
 
 
 def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Return the numbers of the ``count`` rows nearest to each of (n, e) but for itself, in no order: (n, count)."""
+    """Return the numbers of the ``count`` rows nearest to each of (n, e) but for itself, (n, count).
+
+    The nearest come first; of equally near ones that with the lower number.
+    """
     found = np.empty((len(vectors), count), dtype=np.int64)
-    for start in range(0, len(vectors), _ROWS):
-        cosines = vectors[start : start + _ROWS] @ vectors.T  # (b, n)
-        cosines[np.arange(len(cosines)), start + np.arange(len(cosines))] = -np.inf
-        found[start : start + _ROWS] = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+    for start in range(0, len(vectors) if count else 0, _ROWS):
+        distances = -(vectors[start : start + _ROWS] @ vectors.T)  # (b, n)
+        distances[np.arange(len(distances)), start + np.arange(len(distances))] = np.inf
+        found[start : start + _ROWS] = _lowest(distances, count)
     return found
+
+
+def _lowest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the columns of the lowest values of every row of (b, n), as a stable sort has them: (b, count)."""
+    farthest = np.partition(values, count - 1, axis=1)[:, count - 1, None]  # (b, 1)
+    nearer, equal = values < farthest, values == farthest
+    room = count - nearer.sum(axis=1, keepdims=True)  # for those as far as the farthest
+    taken = nearer | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
+    columns = np.nonzero(taken)[1].reshape(len(values), count)  # rising in every row
+    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)

@@ -24,6 +24,9 @@ from retriever.training.rows import TrainingRow
 
 BASE = "base"
 """Stands for the model in training, as it was before."""
+MOST_TEXTS = 20_000
+"""Texts of the pool at most: the teacher reads them all before the first step and each is compared with each, which
+takes minutes for so many and hours for ten times as many; groups of related texts are found among these too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class SimilarityObjective:
     Args:
         inner: the other objective; its batches are taken.
         learner: the model.
-        rows: where texts are drawn from, as many as the batches of an epoch compare.
+        rows: where texts are drawn from, as many as the batches of an epoch compare and 20,000 at most.
         settings: weight and number of texts.
         teacher: never trained; it reads the texts once, here.
         held_tokens: as in `BatchSettings`.
@@ -86,7 +89,7 @@ class SimilarityObjective:
         self._seed = learner.seed
         self._settings = settings
         self._held_tokens = held_tokens
-        texts = pool(rows, settings.texts * len(inner.batches(0)), learner.seed)
+        texts = pool(rows, min(settings.texts * len(inner.batches(0)), MOST_TEXTS), learner.seed)
         self._related = RelatedTexts(texts, np.asarray(teacher.encode(texts)))
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
