@@ -13,6 +13,7 @@ from cli_fakes import KeywordEncoder
 
 from retriever.cli.main import app
 from retriever.cli.reference import reference
+from retriever.cli.settings_reference import with_table
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "import sys; from retriever.cli.main import main; code = main({}); "
@@ -56,6 +57,16 @@ def test_every_option_has_its_help():
 
 def test_the_reference_is_up_to_date():
     assert (ROOT / "docs/cli.md").read_text() == reference()
+
+
+def test_the_table_of_settings_is_up_to_date():
+    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    assert page == with_table(page), "python -m retriever.cli.settings_reference docs/models.md"
+    for section in ("adapter", "loop", "batch", "similarity", "fusion", "data"):
+        assert f"| `{section}` | `" in page
+    for method, key in {"instemb": "views", "gircse": "teacher_weight", "inbedder": "end", "dicl": "tiered"}.items():
+        assert f"| `objective`, {method} | `{key}` | " in page
+    assert "| `loop` | `learning_rate` | `0.0001` (gircse, dicl); " in page
 
 
 @pytest.mark.parametrize("argv", ["['--help']", "['search', '--help']", "['models', 'list']"])

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -11,9 +12,9 @@ from tiny_models import flip_byte
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.encoders import catalog
-from retriever.encoders.catalog import CATALOG, named, resolve_name, shipped
+from retriever.encoders.catalog import CATALOG, SHIPPED_FOLDER, named, resolve_name, shipped
 from retriever.encoders.promoted import promoted_folder, read_promotion, remove_promotion, write_promotion
-from retriever.encoders.sources import write_manifest
+from retriever.encoders.sources import check_manifest, write_manifest
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]
 
@@ -110,6 +111,24 @@ def test_every_file_of_a_shipped_model_is_package_data(made):
     for file in made[0].rglob("*"):
         if file.is_file():
             assert any(("pretrained" / file.relative_to(made[0])).match(pattern) for pattern in patterns)
+
+
+def test_the_package_ships_two_models():
+    assert shipped() == ["default", "gircse"]
+
+
+@pytest.mark.parametrize("name", ["default", "gircse"])
+def test_a_model_in_the_package_is_whole_and_small_and_says_what_it_was_made_from(name):
+    folder = SHIPPED_FOLDER / name
+    check_manifest(folder, hint="")
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 12 << 20
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"^license: \S", card, re.MULTILINE)
+    data = card.partition("\n## Data\n")[2].partition("\n## ")[0]
+    header, _, *files = [line.strip("| ").split(" | ") for line in data.splitlines() if line.startswith("|")]
+    assert (header[0], header[-1]) == ("file", "licence")
+    assert len(files) > 3
+    assert all(file[0].endswith(".jsonl") and len(file) == len(header) and file[-1] for file in files)
 
 
 def test_a_promoted_folder_is_the_default(with_models, own):

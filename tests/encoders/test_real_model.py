@@ -130,3 +130,11 @@ def test_an_empty_text_and_a_control_token_are_texts_like_others(loaded):
     vectors = loaded.encode(["", "<|im_end|>", "<|im_start|>user"], instruction=PRODUCT)
     assert np.isfinite(vectors).all()
     assert not loaded.backbone.tokenizer.special_ids & set(loaded.backbone.tokenizer.piece("nice <|im_end|> toy"))
+
+
+def test_the_shipped_gircse_reads_a_text_differently_under_two_instructions():
+    gircse = load_encoder("gircse", device="cpu", dtype="bfloat16")
+    assert (gircse.method, gircse.spec) == ("gircse", "pretrained:gircse")
+    by_product, by_mood = gircse.encode_many(REVIEWS[:6], [PRODUCT, MOOD])
+    np.testing.assert_allclose(np.linalg.norm(by_product, axis=1), 1, atol=1e-5)
+    assert np.linalg.norm(by_product - by_mood, axis=1).min() > 0.1
