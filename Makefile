@@ -58,6 +58,7 @@ build/audit/.ready: Makefile
 
 docs: setup
 	$(BIN)/python -m retriever.cli.reference > docs/cli.md
+	$(BIN)/python -m retriever.cli.settings_reference docs/models.md
 
 bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
