@@ -240,6 +240,8 @@ class Index:
     def saved_clustering(self, name: str, *, progress: Progress | None = None) -> "SavedClustering":
         """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
 
+        Where it is of a filter, only documents that this accepts are.
+
         Raises:
             InputError: there is none of that name.
             IndexDamagedError: it is damaged.
@@ -248,7 +250,9 @@ class Index:
         from retriever.services.saved_clusterings import shown_again, stored_clustering
 
         stored = stored_clustering(self.store, name, self.encoder.fingerprint)
-        return shown_again(self.store, self.complete([stored.document["instruction"]], progress=progress)[0], stored)
+        instruction, where = stored.document["instruction"], stored.document["where"]
+        view = self.complete([instruction], where=where, progress=progress)[0]
+        return shown_again(self.store, view, stored)
 
     def complete(
         self,

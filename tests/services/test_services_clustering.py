@@ -205,6 +205,15 @@ def test_new_documents_are_put_without_moving_the_old(saved):
     assert sum(cluster["size"] for cluster in document["clusters"]) == len(before) + 30
 
 
+def test_a_clustering_saved_under_a_filter_reads_nothing_outside_of_it(full, encoder):
+    full.save_clustering("unloved", full.cluster(MOOD, k=2, where="stars <= 2"))
+    full.add([Document("in", "the toy and hate y", {"stars": 2}), Document("out", "the toy and sad y", {"stars": 4})])
+    encoder.forget()
+    again = full.saved_clustering("unloved")
+    assert encoder.read == [("the toy and hate y", MOOD)]
+    assert again.new == ["in"]
+
+
 def test_deleted_documents_leave_a_saved_clustering(saved):
     gone = CORPUS[0].id
     saved.delete([gone])
