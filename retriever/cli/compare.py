@@ -1,5 +1,6 @@
 """`retriever compare`: what changes when the same corpus is asked another question."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,13 +36,16 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
     if instruction is None or len(instruction) != 2:
         raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
+    count, line = cluster_count(k), output.ProgressLine()
     with Index(index, device=device) as opened:
         if query:
-            first, second = (opened.search(query, instruction=one, k=hits, where=where) for one in instruction)
+            first, second = (
+                opened.search(query, instruction=one, k=hits, where=where, mode="hybrid") for one in instruction
+            )
             document = compare_ranks(first, second).to_json()
         else:
-            opened.complete(instruction)  # both in one pass
-            one, other = (opened.cluster(each, k=cluster_count(k), where=where) for each in instruction)
+            one, other = opened.cluster_each(instruction, k=count, where=where, progress=line.embedded)
+            line.close()
             document = compare_clusters(one, other).to_json()
     if html is not None:
         write_page(html, document)
@@ -60,6 +64,12 @@ def _render_ranks(document: Mapping[str, Any]) -> None:
     ]
     output.table(["A", "B", "id", "A answers", "B answers"], rows)
     _say_instructions(document)
+    for name, path, instruction in zip("AB", document["paths"], document["instructions"], strict=True):
+        if path == "lazy":
+            output.say(
+                f"{name} is approximate: candidates alone were read under its instruction. "
+                f"`retriever views --complete {shlex.quote(instruction)}` makes it exact."
+            )
     output.say(f"{document['overlap']:.0%} of the hits are in both.")
 
 

@@ -11,7 +11,7 @@ from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, Json
 from retriever.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from retriever.services.results import IndexingReport, ViewStatus
+    from retriever.services.results import ViewStatus
 
 SCHEMA_VERSION = 1
 _LONGEST = 60  # characters of an instruction
@@ -42,15 +42,11 @@ def views(
     from retriever.services.workspace import Index
 
     line = output.ProgressLine()
-
-    def progress(report: "IndexingReport") -> None:
-        line.tell(f"{sum(report.embedded.values())} vectors, {report.tokens} tokens")
-
     most = None if limit is None else _bytes(limit)
     with Index(index, device=device) as opened:
         opened.drop_views(drop or [])
         if complete:
-            opened.complete(complete, progress=progress)
+            opened.complete(complete, progress=line.embedded)
         line.close()
         if limit is not None:
             opened.lazy_limit = most

@@ -9,17 +9,20 @@ from numpy.typing import NDArray
 
 from retriever.clustering.choice import Choice, choose_k
 from retriever.clustering.evidence import Measures, central, measures, typical_sentence
-from retriever.clustering.kmeans import Partition, spherical_kmeans
+from retriever.clustering.kmeans import Partition, check_count, spherical_kmeans
 from retriever.clustering.levels import grouped
 from retriever.clustering.naming import answer_words, keywords, labels_of, text_words
-from retriever.core.errors import InputError, UsageError
-from retriever.core.types import Document, Embeddings, Ids
+from retriever.core.errors import UsageError
+from retriever.core.types import Document, Embeddings
 from retriever.services.cluster_fields import Spread, growth, spread
+from retriever.services.selection import nothing_matches, selected_contents, selected_documents
 from retriever.store.database import Store
 from retriever.store.filters import Filter, parse_filter
 from retriever.store.views import View
 
 SCHEMA_VERSION = 1
+LARGEST_SEED = 2**31 - 1
+"""FAISS takes seeds of 32 bits."""
 _CENTRAL = 20
 
 
@@ -56,6 +59,8 @@ class ClusterRequest:
             raise UsageError(f"The smallest cluster cannot have {self.min_size} documents.", hint="Give at least 1.")
         if self.seed < 0:
             raise UsageError(f"The seed is {self.seed}; it cannot be negative.")
+        if self.seed > LARGEST_SEED:
+            raise UsageError(f"The seed is {self.seed}.", hint=f"The largest is {LARGEST_SEED}.")
         if self.levels < 1:
             raise UsageError(f"There cannot be {self.levels} levels.", hint="Give at least 1: the clusters themselves.")
 
@@ -187,6 +192,26 @@ class Clustering:
         }
 
 
+def check(store: Store, request: ClusterRequest) -> None:
+    """Refuse what cannot be clustered, from the documents alone: before anything is embedded for it.
+
+    Raises:
+        InputError: no document matches the filter, or none of the ids is there.
+        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
+        FilterError: the filter cannot be parsed or names an unknown field.
+    """
+    documents = _documents(store, request)
+    if not documents:
+        raise nothing_matches()
+    if request.k is not None:
+        check_count(request.k, len(documents))
+    nowhere = [0] * len(documents)
+    for name in request.by:
+        spread(documents, nowhere, 1, name)
+    if request.over:
+        growth(documents, nowhere, 1, request.over)
+
+
 def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     """Cluster the documents of a complete view.
 
@@ -199,7 +224,7 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     with store.snapshot():
         material = read_material(store, view, condition, request.ids)
     if not material.documents:
-        raise InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")
+        raise nothing_matches()
     choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
     k = request.k if choice is None else choice.k
     partition = spherical_kmeans(material.vectors, k or 1, seed=request.seed, min_size=request.min_size)
@@ -215,18 +240,12 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
 
 def still_holds(store: Store, found: Clustering) -> bool:
     """Return whether the documents a clustering is of are still all there are to cluster, none of them changed."""
-    request = found.request
-    condition = parse_filter(request.where) if request.where else None
-    with store.snapshot():
-        contents = _contents(store, condition, request.ids)
-        groups = store.documents.expand(contents, condition).values()
-    documents = [one for group in groups for one in group if request.ids is None or one.id in request.ids]
-    return sorted(documents, key=lambda one: one.id) == list(found.material.documents)
+    return _documents(store, found.request) == list(found.material.documents)
 
 
 def read_material(store: Store, view: View, where: Filter | None = None, ids: frozenset[str] | None = None) -> Material:
     """Return the documents that have a vector in a view, those of the filter and the ids, by ascending id."""
-    contents = _contents(store, where, ids)
+    contents = selected_contents(store, where, ids)
     found = store.vectors.get(view.view_id, contents)
     rows = {content_id: row for row, content_id in enumerate(found.content_ids.tolist())}
     documents = [
@@ -240,10 +259,9 @@ def read_material(store: Store, view: View, where: Filter | None = None, ids: fr
     return Material([document for document, _ in documents], found.embeddings[order], [found.words[i] for i in order])
 
 
-def _contents(store: Store, where: Filter | None, ids: frozenset[str] | None) -> Ids:
-    if ids is not None:
-        return store.documents.contents_of(ids)
-    return store.documents.live_contents() if where is None else store.documents.matching(where)
+def _documents(store: Store, request: ClusterRequest) -> list[Document]:
+    """Return the documents that a request is for, by ascending id."""
+    return selected_documents(store, parse_filter(request.where) if request.where else None, request.ids)
 
 
 def _described(material: Material, partition: Partition, request: ClusterRequest) -> list[Cluster]:

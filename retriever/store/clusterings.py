@@ -41,19 +41,27 @@ class Clusterings:
     def __init__(self, connections: Connections) -> None:
         self._db = connections
 
+    def check_name(self, name: str) -> None:
+        """Refuse a name that a clustering cannot be saved under.
+
+        Raises:
+            UsageError: it is empty or taken.
+        """
+        if not name.strip():
+            raise UsageError("A clustering needs a name.")
+        if self._db.row("SELECT 1 FROM clusterings WHERE name = ?", (name,)):
+            raise UsageError(f"There is a clustering {name!r} already.", hint="Choose another name.")
+
     def save(self, name: str, fingerprint: str, document: Mapping[str, Any], centroids: Embeddings) -> None:
         """Store a clustering under a new name.
 
         Raises:
             UsageError: the name is empty or taken.
         """
-        if not name.strip():
-            raise UsageError("A clustering needs a name.")
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
         blob = np.ascontiguousarray(centroids, dtype=_STORED).tobytes()
         with self._db.writing(data=False):
-            if self._db.row("SELECT 1 FROM clusterings WHERE name = ?", (name,)):
-                raise UsageError(f"There is a clustering {name!r} already.", hint="Choose another name.")
+            self.check_name(name)
             self._db.write(
                 "INSERT INTO clusterings VALUES (?, ?, ?, ?, ?, ?)",
                 (name, fingerprint, text, blob, _checksum(text, blob), utc_now()),

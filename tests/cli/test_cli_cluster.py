@@ -78,6 +78,13 @@ def test_what_cannot_be_done_says_why(indexed, argv, code, says):
     assert indexed("cluster", *instruction, *argv).failed_with(code, says)
 
 
+@pytest.mark.parametrize(("name", "says"), [("mine", "a clustering 'mine' already"), ("", "needs a name")])
+def test_a_name_that_cannot_be_given_is_refused_before_anything_is_embedded(indexed, name, says):
+    indexed("cluster", "-k", "2", "--save", "mine")
+    assert indexed("cluster", "--instruction", PRODUCT, "-k", "2", "--save", name).failed_with(2, says)
+    assert len(indexed("views", "--json").document["views"]) == 1
+
+
 def test_the_same_command_prints_the_same_again(indexed):
     argv = ["cluster", "--instruction", PRODUCT, "-k", "3", "--by", "category", "--levels", "2", "--json"]
     assert indexed(*argv).document["k"] == 3

@@ -2,7 +2,7 @@ import json
 import sqlite3
 
 import pytest
-from services_fakes import KEYWORDS, MOOD, PRODUCT, documents
+from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, documents
 
 from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document
@@ -106,6 +106,10 @@ def test_fields_are_counted_in_every_cluster(full):
     assert found.months == {f"2024-0{month}": [4, 4, 4] for month in range(1, 5)}
 
 
+def test_the_largest_seed_is_taken(full):
+    assert len(full.cluster(PRODUCT, k=3, seed=2**31 - 1).clusters) == 3
+
+
 def test_values_that_are_missing_or_rare_are_counted_together(index):
     index.add([Document(f"d{i:03}", f"toy {i}", {"n": i} if i else {}) for i in range(40)])
     (cluster,) = index.cluster(k=1, by=["n"]).clusters
@@ -154,6 +158,7 @@ def test_deleted_documents_are_in_no_cluster(full):
         ({"min_size": 0}, UsageError, "0 documents"),
         ({"levels": 0}, UsageError, "0 levels"),
         ({"seed": -1}, UsageError, "seed"),
+        ({"seed": 2**31}, UsageError, "The largest is 2147483647"),
         ({"where": "stars > 9"}, InputError, "No document matches"),
         ({"where": "price > 9"}, FilterError, "price"),
         ({"by": ["price"]}, UsageError, "No document has a field 'price'"),
@@ -163,6 +168,55 @@ def test_deleted_documents_are_in_no_cluster(full):
 def test_what_cannot_be_clustered_says_why(full, options, error, says):
     with pytest.raises(error, match=says):
         full.cluster(PRODUCT, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k": 49},
+        {"k": 13, "where": "stars = 1"},
+        {"by": ["price"]},
+        {"over": "price"},
+        {"over": "stars"},
+        {"where": "stars > 9"},
+        {"where": "stars = 1", "ids": ["unknown"]},
+        {"ids": []},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_clustered_is_refused_before_anything_is_embedded(full, encoder, options):
+    encoder.forget()
+    with pytest.raises((UsageError, InputError)):
+        full.cluster(MOOD, **options)
+    assert encoder.calls == []
+    assert [view.instruction for view in full.views()] == [""]
+    assert full.status().runs[0]["command"] == "index"
+
+
+def test_a_filter_that_matches_nothing_leaves_no_view(full):
+    with pytest.raises(InputError, match="No document matches"):
+        full.complete([MOOD], where="stars > 9")
+    assert len(full.lacking([MOOD], where="stars > 9")) == 0
+    assert [view.instruction for view in full.views()] == [""]
+    full.complete([MOOD])
+    assert full.complete([MOOD], where="stars > 9")[0].key.instruction == MOOD
+
+
+def test_an_instruction_of_an_empty_index_leaves_no_view(index):
+    index.add([])
+    with pytest.raises(InputError, match="No document matches"):
+        index.complete(["never read"])
+    assert [view.instruction for view in index.views()] == [""]
+
+
+def test_several_instructions_are_read_in_one_pass_and_only_what_the_filter_accepts(full, encoder):
+    encoder.forget()
+    found = full.cluster_each([MOOD, FAULT], k=2, where="stars = 1")
+    assert [one.request.instruction for one in found] == [MOOD, FAULT]
+    accepted = sorted(one.text for one in CORPUS if one.metadata["stars"] == 1)
+    assert sorted(encoder.read) == sorted((text, each) for text in accepted for each in (MOOD, FAULT))
+    assert found[1].assignments.keys() == found[0].assignments.keys()
+    assert len(found[0].assignments) == len(accepted)
 
 
 def test_one_document_and_equal_texts_are_one_cluster(index):
