@@ -69,10 +69,10 @@ class Indexer:
         self._encoder = encoder
         self._options = options or IndexingOptions()
         self._progress = progress or (lambda report: None)
+        keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
         if instructions:
             # An instruction that cannot be read fails before anything is stored.
             encoder.encode_many(["."], [one.strip() for one in instructions])
-        keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
         with store.transaction():
             self.views: list[View] = [store.views.ensure(key) for key in keys]
         self.report = IndexingReport(views=[view.view_id for view in self.views])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from retriever.core.errors import IndexDamagedError, InputError, UsageError
+from retriever.core.text import require_text
 from retriever.core.types import Embeddings
 from retriever.store.connection import Connections, utc_now
 from retriever.store.stored_json import stored_json
@@ -45,10 +46,11 @@ class Clusterings:
         """Refuse a name that a clustering cannot be saved under.
 
         Raises:
-            UsageError: it is empty or taken.
+            UsageError: it is empty, no text, or taken.
         """
         if not name.strip():
             raise UsageError("A clustering needs a name.")
+        require_text(name)
         if self._db.row("SELECT 1 FROM clusterings WHERE name = ?", (name,)):
             raise UsageError(f"There is a clustering {name!r} already.", hint="Choose another name.")
 
@@ -71,9 +73,11 @@ class Clusterings:
         """Return the clustering of a name.
 
         Raises:
+            UsageError: the name is no text.
             InputError: there is none; the names there are stand in the message.
             IndexDamagedError: what is stored is not what was saved.
         """
+        require_text(name)
         row = self._db.row(
             "SELECT fingerprint, document, centroids, sha256, created FROM clusterings WHERE name = ?", (name,)
         )

@@ -4,6 +4,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from retriever.core.errors import RetrieverError
+from retriever.core.text import require_text
 from retriever.store.connection import Connections, utc_now
 
 _COLUMNS = "fingerprint, instruction, pooling, steps, look_ahead, dtype, dim"
@@ -37,6 +38,7 @@ class ViewKey:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "instruction", self.instruction.strip())
+        require_text(self.instruction)
         if self.dim < 1:
             raise RetrieverError(f"A view needs a dimension of at least 1, not {self.dim}.")
 
