@@ -179,7 +179,7 @@ class Index:
         """Yield answers as they get better: under a new instruction the base view's at once, then the final ones."""
         views = self._open_views
         for results in Searcher(self.store, lambda: self.encoder, views.searcher, views.keep).search(request):
-            views.note_use(results)
+            views.note_use(one.view for one in results if one.view is not None)
             yield [views.calibration.rated(one) for one in results]
         views.shrink()
 
@@ -299,7 +299,8 @@ class Index:
     ) -> list[View]:
         """Embed what the views of some instructions lack, all in one pass, and return the views.
 
-        Nothing is written where nothing is lacking. Whatever interrupts it, whole shards stay.
+        Nothing but their use is noted where nothing is lacking. Whatever interrupts it, whole shards stay. Completed
+        for a part of the documents, a view stays lazy.
 
         Args:
             instructions: of the views.
@@ -313,9 +314,10 @@ class Index:
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         lacking = self.lacking(instructions, where=where, ids=ids)
+        part = where is not None or ids is not None
         if len(lacking):
             with self._writing("complete") as run_id:
-                indexer = Indexer(self.store, self.encoder, instructions, progress=progress)
+                indexer = Indexer(self.store, self.encoder, instructions, progress=progress, lazy=part)
                 indexer.fill(lacking)
                 build_outgrown(self.store, indexer.views, self.path, IndexType())
                 self.store.runs.progress(run_id, indexer.report.to_json())
@@ -324,7 +326,9 @@ class Index:
             self.store.views.find(key) is None for key in keys
         ):  # made now, it would be empty, its instruction unread
             raise nothing_matches()
-        return [self.store.views.ensure(key) for key in keys]
+        views = [self.store.views.ensure(key, lazy=part) for key in keys]
+        self._open_views.note_use(view.view_id for view in views)
+        return views
 
     def lacking(
         self, instructions: Sequence[str], *, where: str | None = None, ids: Collection[str] | None = None

@@ -52,7 +52,7 @@ class View:
         key: what makes it.
         created: ISO 8601 in UTC.
         last_used: likewise.
-        lazy: whether searches alone filled it; nobody asked for the whole view.
+        lazy: whether searches and completions of a part alone filled it; nobody asked for the whole view.
     """
 
     view_id: int
@@ -73,7 +73,7 @@ class Views:
 
         Args:
             key: what makes the view.
-            lazy: whether a search asks, which wants a few vectors; whoever else asks wants the whole view.
+            lazy: whether a few vectors are wanted, by a search or for a part of the documents, not the whole view.
         """
         found = self.find(key)
         if found is None or (found.lazy and not lazy):
