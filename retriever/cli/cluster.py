@@ -57,7 +57,20 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     line = output.ProgressLine()
     with Index(index, device=device) as opened:
         if saved is not None:
-            if instruction or where or k != AUTO or levels != 1 or save or html or png:
+            asked = [
+                instruction,
+                where,
+                k != AUTO,
+                min_size != 1,
+                by,
+                over,
+                seed,
+                levels != 1,
+                html,
+                png,
+                save is not None,
+            ]
+            if any(asked):
                 raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
             document = opened.saved_clustering(saved, progress=line.embedded).to_json()
         else:

@@ -69,7 +69,17 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
         (["--by", "price"], 2, "No document has a field 'price'"),
         (["--over", "category"], 2, "is no date"),
         (["--saved", "x"], 1, "no saved clustering 'x'"),
-        (["--saved", "x", "-k", "2"], 2, "as it was saved"),
+        *(
+            (["--saved", "x", name, value], 2, "as it was saved")
+            for name, value in {
+                "-k": "2",
+                "--by": "category",
+                "--over": "when",
+                "--min-size": "2",
+                "--seed": "1",
+                "--save": "",
+            }.items()
+        ),
         (["-k", "2", "--png", "map.nonsense"], 2, "cannot be written"),
     ],
 )

@@ -1,12 +1,15 @@
 import json
 import sqlite3
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, documents
 
 from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document
-from retriever.services.clustering import still_holds
+from retriever.services.clustering import read_material, still_holds
+from retriever.services.saved_clusterings import extended
 
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
 CORPUS = [
@@ -268,10 +271,50 @@ def test_a_clustering_saved_under_a_filter_reads_nothing_outside_of_it(full, enc
     assert again.new == ["in"]
 
 
+def test_a_new_document_with_the_text_of_an_old_one_joins_it(saved):
+    old = CORPUS[5]
+    saved.add([Document("again", old.text)])
+    stored = saved.store.clusterings.get("products")
+    unreachable = replace(stored, document={**stored.document, "floors": [2.0, 2.0, 2.0]})
+    found = extended(unreachable, read_material(saved.store, saved.complete([PRODUCT])[0]))
+    assert found.new == ["again"]
+    assert found.assignments["again"] == found.assignments[old.id]
+
+
+@pytest.mark.parametrize(("above", "fits"), [(5e-5, True), (3e-4, False)])
+def test_the_floor_of_a_saved_clustering_has_a_tolerance(saved, above, fits):
+    new = Document("new", "the toy and a clock")
+    saved.add([new])
+    material = read_material(saved.store, saved.complete([PRODUCT])[0], ids=frozenset([new.id]))
+    stored = saved.store.clusterings.get("products")
+    nearest = float((stored.centroids @ material.vectors[0]).max())
+    floors = [nearest + above] * 3
+    found = extended(replace(stored, document={**stored.document, "floors": floors}), material)
+    assert (found.assignments["new"] != -1) == fits
+
+
+def test_a_small_cluster_has_its_floor_three_deviations_below_the_mean(index):
+    toys = [f"toy{' clock' * (row % 2)}{' x' * row}" for row in range(120)]
+    index.add([Document(f"t{row:03}", text) for row, text in enumerate(toys)])
+    index.add([Document(f"l{row:03}", f"lamp{' rug pan sofa' * (row == 0)}{' x' * row}") for row in range(10)])
+    found = index.cluster(PRODUCT, k=2)
+    index.save_clustering("both", found)
+    large, small = index.store.clusterings.get("both").document["floors"]
+    cosines = [found.partition.cosines[found.partition.labels == number].astype(float) for number in (0, 1)]
+    assert [len(one) for one in cosines] == [120, 10]
+    assert large == pytest.approx(np.percentile(cosines[0], 1))
+    assert small == pytest.approx(cosines[1].mean() - 3 * cosines[1].std())
+    assert small < np.percentile(cosines[1], 1)
+
+
 def test_deleted_documents_leave_a_saved_clustering(saved):
-    gone = CORPUS[0].id
+    gone = saved.saved_clustering("products").to_json()["clusters"][0]["examples"][0]
     saved.delete([gone])
-    assert gone not in saved.saved_clustering("products").assignments
+    again = saved.saved_clustering("products")
+    assert gone not in again.assignments
+    examples = [one["examples"] for one in again.to_json()["clusters"]]
+    assert [len(one) for one in examples] == [2, 3, 3]
+    assert gone not in examples[0]
 
 
 def test_names_are_given_once_and_unknown_ones_listed(saved):
