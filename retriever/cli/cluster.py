@@ -57,20 +57,8 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     line = output.ProgressLine()
     with Index(index, device=device) as opened:
         if saved is not None:
-            asked = [
-                instruction,
-                where,
-                k != AUTO,
-                min_size != 1,
-                by,
-                over,
-                seed,
-                levels != 1,
-                html,
-                png,
-                save is not None,
-            ]
-            if any(asked):
+            asked = [instruction, where, by, over, seed, html, png]
+            if any(asked) or (k, min_size, levels, save) != (AUTO, 1, 1, None):
                 raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
             document = opened.saved_clustering(saved, progress=line.embedded).to_json()
         else:
@@ -126,8 +114,10 @@ def _render(document: Mapping[str, Any]) -> None:
         _render_cluster(one)
     for number, level in enumerate(document.get("levels", []), start=2):
         _render_level(number, level)
-    for month, counts in document["months"].items():
-        output.result(f"{month}  {'  '.join(f'{count:4}' for count in counts)}")
+    if document["months"]:
+        numbers = [one["cluster"] for one in document["clusters"]]
+        for month, counts in {"cluster": numbers, **document["months"]}.items():
+            output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
     if chosen := document["chosen"]:
         curve = ", ".join(f"{one['k']}: {one['silhouette']:.3f}" for one in chosen["curve"])
         output.say(f"k = {document['k']} by {chosen['by']} ({curve or 'the texts are too few or too alike'}).")

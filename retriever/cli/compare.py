@@ -17,7 +17,7 @@ def compare(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[list[str] | None, typer.Option(help="Give it twice: the two questions to compare.")] = None,
     query: Annotated[str, typer.Option(help="Compare this query's hits; without it, the clusters.")] = "",
-    hits: Annotated[int, typer.Option(help="Hits of the query.")] = 10,
+    hits: Annotated[int | None, typer.Option(help="Hits of the query; 10 unless said.")] = None,
     k: Annotated[str, typer.Option("-k", help="How many clusters, or auto to choose by silhouette.")] = AUTO,
     where: Annotated[
         str | None, typer.Option(help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
@@ -36,11 +36,16 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
     if instruction is None or len(instruction) != 2:
         raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
+    if query and k != AUTO:
+        raise UsageError("-k is for clusters, not for a query's hits.", hint="Say how many of those with --hits.")
+    if hits is not None and not query:
+        raise UsageError("--hits is for a query.", hint="Give one with --query; -k says how many clusters.")
     count, line = cluster_count(k), output.ProgressLine()
     with Index(index, device=device) as opened:
         if query:
             first, second = (
-                opened.search(query, instruction=one, k=hits, where=where, mode="hybrid") for one in instruction
+                opened.search(query, instruction=one, k=10 if hits is None else hits, where=where, mode="hybrid")
+                for one in instruction
             )
             document = compare_ranks(first, second).to_json()
         else:

@@ -14,10 +14,10 @@ from retriever.clustering.levels import grouped
 from retriever.clustering.naming import answer_words, keywords, labels_of, text_words
 from retriever.core.errors import UsageError
 from retriever.core.types import Document, Embeddings
-from retriever.services.cluster_fields import Spread, growth, spread
+from retriever.services.cluster_fields import Spread, field_values, growth, spread
 from retriever.services.selection import nothing_matches, selected_contents, selected_documents
 from retriever.store.database import Store
-from retriever.store.filters import Filter, parse_filter
+from retriever.store.filters import Filter, optional_filter
 from retriever.store.views import View
 
 SCHEMA_VERSION = 1
@@ -33,7 +33,7 @@ class ClusterRequest:
     Attributes:
         instruction: what the clusters are to answer; empty for the base view.
         k: how many; None to choose by silhouette.
-        where: a filter over metadata: only documents that it accepts.
+        where: a filter over metadata: only documents that it accepts; a blank one is none.
         min_size: clusters with fewer documents are given up and theirs go to the next nearest.
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
@@ -63,6 +63,8 @@ class ClusterRequest:
             raise UsageError(f"The seed is {self.seed}.", hint=f"The largest is {LARGEST_SEED}.")
         if self.levels < 1:
             raise UsageError(f"There cannot be {self.levels} levels.", hint="Give at least 1: the clusters themselves.")
+        if self.where is not None and not self.where.strip():
+            object.__setattr__(self, "where", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +207,11 @@ def check(store: Store, request: ClusterRequest) -> None:
         raise nothing_matches()
     if request.k is not None:
         check_count(request.k, len(documents))
-    nowhere = [0] * len(documents)
+    fields = store.documents.fields()
     for name in request.by:
-        spread(documents, nowhere, 1, name)
+        field_values(documents, name, fields)
     if request.over:
-        growth(documents, nowhere, 1, request.over)
+        growth(field_values(documents, request.over, fields), [0] * len(documents), 1)
 
 
 def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
@@ -220,17 +222,21 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
         UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
         FilterError: the filter cannot be parsed or names an unknown field.
     """
-    condition = parse_filter(request.where) if request.where else None
+    condition = optional_filter(request.where)
     with store.snapshot():
         material = read_material(store, view, condition, request.ids)
+        fields = store.documents.fields()
     if not material.documents:
         raise nothing_matches()
     choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
     k = request.k if choice is None else choice.k
     partition = spherical_kmeans(material.vectors, k or 1, seed=request.seed, min_size=request.min_size)
-    clusters = _described(material, partition, request)
     labels = partition.labels.tolist()
-    months = growth(material.documents, labels, partition.k, request.over) if request.over else {}
+    spreads = {name: spread(field_values(material.documents, name, fields), labels, partition.k) for name in request.by}
+    months = {}
+    if request.over:
+        months = growth(field_values(material.documents, request.over, fields), labels, partition.k)
+    clusters = _described(material, partition, request, spreads)
     levels = [
         _groups(material, partition, groups, request.instruction)
         for groups in grouped(partition.centroids, request.levels, seed=request.seed)
@@ -261,15 +267,16 @@ def read_material(store: Store, view: View, where: Filter | None = None, ids: fr
 
 def _documents(store: Store, request: ClusterRequest) -> list[Document]:
     """Return the documents that a request is for, by ascending id."""
-    return selected_documents(store, parse_filter(request.where) if request.where else None, request.ids)
+    return selected_documents(store, optional_filter(request.where), request.ids)
 
 
-def _described(material: Material, partition: Partition, request: ClusterRequest) -> list[Cluster]:
+def _described(
+    material: Material, partition: Partition, request: ClusterRequest, spreads: Mapping[str, Sequence[Spread]]
+) -> list[Cluster]:
     texts = [document.text for document in material.documents]
     labels, k = partition.labels, partition.k
     answered, written = _words(material, labels, k, request.instruction)
     names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
-    spreads = {name: spread(material.documents, labels.tolist(), k, name) for name in request.by}
     found = []
     for number, lies in enumerate(measures(partition)):
         nearest = central(partition, texts, number, count=_CENTRAL)

@@ -1,8 +1,8 @@
 """Saved clusterings: shown again as they were, with documents indexed since put to the nearest cluster.
 
 What a reader has seen does not move: old documents keep their cluster, and a new one with the text of an old one joins
-it. Any other new one that is further from its centroid than nearly all old members of the cluster are, in a small cluster
-by far, fits none and says so.
+it. Any other new one that is further from its centroid than nearly all old members of the cluster are (than all, in a
+small cluster) fits none and says so.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from retriever.core.types import Document
 from retriever.services.clustering import Clustering, Material, read_material
 from retriever.store.clusterings import StoredClustering
 from retriever.store.database import Store
-from retriever.store.filters import parse_filter
+from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
 NONE = -1
@@ -110,9 +110,9 @@ def stored_clustering(store: Store, name: str, fingerprint: str) -> StoredCluste
 
 def shown_again(store: Store, view: View, stored: StoredClustering) -> SavedClustering:
     """Return a saved clustering over the documents that its complete view holds now."""
-    where = stored.document["where"]
+    where = optional_filter(stored.document["where"])
     with store.snapshot():
-        return extended(stored, read_material(store, view, parse_filter(where) if where else None))
+        return extended(stored, read_material(store, view, where))
 
 
 def extended(stored: StoredClustering, material: Material) -> SavedClustering:

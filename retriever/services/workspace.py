@@ -24,7 +24,7 @@ from retriever.services.selection import nothing_matches, selected_contents
 from retriever.services.view_search import ViewSearcher
 from retriever.services.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.database import Store
-from retriever.store.filters import parse_filter
+from retriever.store.filters import optional_filter
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
@@ -152,7 +152,7 @@ class Index:
             UsageError: k is below 1, the query is empty, or the instruction too long.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        request = SearchRequest([query], instruction, k, parse_filter(where) if where else None, mode, steps)
+        request = SearchRequest([query], instruction, k, optional_filter(where), mode, steps)
         return self.search_many(request)[0]
 
     def search_like(
@@ -166,7 +166,7 @@ class Index:
         found = self.store.documents.get([document_id])
         if document_id not in found:
             raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
-        condition = parse_filter(where) if where else None
+        condition = optional_filter(where)
         request = SearchRequest([found[document_id].text], instruction, k, condition, "dense", steps, document_id)
         return self.search_many(request)[0]
 
@@ -314,7 +314,7 @@ class Index:
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         lacking = self.lacking(instructions, where=where, ids=ids)
-        part = where is not None or ids is not None
+        part = optional_filter(where) is not None or ids is not None
         if len(lacking):
             with self._writing("complete") as run_id:
                 indexer = Indexer(self.store, self.encoder, instructions, progress=progress, lazy=part)
@@ -340,7 +340,7 @@ class Index:
             where: look at the documents that this filter over metadata accepts.
             ids: look at these documents; None for all.
         """
-        contents = selected_contents(self.store, None if where is None else parse_filter(where), ids)
+        contents = selected_contents(self.store, optional_filter(where), ids)
         views = [self.store.views.find(encoding.view_key(self.encoder, one)) for one in instructions]
         found = [contents if one is None else self.store.vectors.missing(one.view_id, contents) for one in views]
         return np.unique(np.concatenate(found)).astype(np.int64)

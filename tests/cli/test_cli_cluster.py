@@ -28,6 +28,27 @@ def test_what_a_person_reads(indexed):
     ]
 
 
+def test_months_stand_under_the_numbers_of_the_clusters(run, fake, write):
+    dates = ["2024-05-01", "soon", "2024-06-01"]
+    texts = ["A kettle.", "Another kettle.", "A lamp."]
+    run("index", write([{"id": str(row), "text": texts[row], "sold": {"on": dates[row]}} for row in range(3)]))
+    ran = run("cluster", "--instruction", PRODUCT, "-k", "2", "--over", "on")
+    assert ran.out.splitlines()[-4:] == [
+        "cluster     0     1",
+        "2024-05     1     0",
+        "2024-06     0     1",
+        "(none)      1     0",
+    ]
+
+
+def test_an_empty_filter_is_none(indexed):
+    argv = ["--instruction", PRODUCT, "-k", "2", "--json"]
+    document = indexed("cluster", "--where", "", *argv).document
+    assert document == indexed("cluster", *argv).document
+    hits = [indexed("search", "kettle", *where, "--json").document["hits"] for where in (["--where", " "], [])]
+    assert hits[0] == hits[1]
+
+
 def test_k_is_chosen_and_the_curve_shown(indexed):
     ran = indexed("cluster", "--instruction", PRODUCT)
     assert "k = 1 by mean silhouette (the texts are too few or too alike)." in ran.err

@@ -113,6 +113,42 @@ def test_the_largest_seed_is_taken(full):
     assert len(full.cluster(PRODUCT, k=3, seed=2**31 - 1).clusters) == 3
 
 
+def test_the_last_part_of_a_field_is_enough_where_it_is_unique(full):
+    found = full.cluster(PRODUCT, k=3, by=["town"])
+    assert found.to_json()["clusters"] == [
+        {**one, "by": {"town": one["by"]["shop.town"]}}
+        for one in full.cluster(PRODUCT, k=3, by=["shop.town"]).to_json()["clusters"]
+    ]
+    full.add([Document("other", "a toy", {"maker": {"town": "x"}, "a.b": "2024-05-01"})])
+    with pytest.raises(FilterError, match="The field 'town' is ambiguous") as caught:
+        full.cluster(PRODUCT, k=3, by=["town"])
+    assert caught.value.hint == "Write one of: `maker.town`, `shop.town`."
+    assert full.cluster(PRODUCT, k=3, over="a.b").months["2024-05"] in ([1, 0, 0], [0, 1, 0], [0, 0, 1])
+
+
+def test_documents_without_a_readable_date_come_last(full):
+    full.add([Document("torn", "the toy", {"when": "soon"}), Document("none", "the toy")])
+    found = full.cluster(PRODUCT, k=3, over="when")
+    toys = found.assignments["torn"]
+    assert list(found.months) == ["2024-01", "2024-02", "2024-03", "2024-04", "(none)"]
+    assert found.months["(none)"] == [2 * (number == toys) for number in range(3)]
+    with pytest.raises(UsageError, match="'soon' is no date"):
+        full.cluster(PRODUCT, over="when", ids=["torn", "none"])
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_filter_is_none(full, blank):
+    found = full.cluster(MOOD, k=4, where=blank)
+    assert (found.request.where, len(found.assignments)) == (None, len(CORPUS))
+    assert not full.views()[1].lazy
+    assert len(full.lacking([MOOD], where=blank)) == 0
+    full.add([Document("new", "the toy and mad")])
+    full.complete([MOOD], where=blank)
+    assert full.views()[1].coverage == 1
+    assert full.search("toy", where=blank, mode="dense").hits == full.search("toy", mode="dense").hits
+    assert full.search_like("new", where=blank).hits == full.search_like("new").hits
+
+
 def test_values_that_are_missing_or_rare_are_counted_together(index):
     index.add([Document(f"d{i:03}", f"toy {i}", {"n": i} if i else {}) for i in range(40)])
     (cluster,) = index.cluster(k=1, by=["n"]).clusters
