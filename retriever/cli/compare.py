@@ -12,12 +12,14 @@ from retriever.cli.cluster import AUTO, cluster_count
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 
+_HITS = 10
+
 
 def compare(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[list[str] | None, typer.Option(help="Give it twice: the two questions to compare.")] = None,
     query: Annotated[str, typer.Option(help="Compare this query's hits; without it, the clusters.")] = "",
-    hits: Annotated[int | None, typer.Option(help="Hits of the query; 10 unless said.")] = None,
+    hits: Annotated[int | None, typer.Option(help=f"Hits of the query; {_HITS} unless said.")] = None,
     k: Annotated[str, typer.Option("-k", help="How many clusters, or auto to choose by silhouette.")] = AUTO,
     where: Annotated[
         str | None, typer.Option(help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
@@ -44,7 +46,7 @@ def compare(  # noqa: PLR0913 - one parameter per option
     with Index(index, device=device) as opened:
         if query:
             first, second = (
-                opened.search(query, instruction=one, k=10 if hits is None else hits, where=where, mode="hybrid")
+                opened.search(query, instruction=one, k=_HITS if hits is None else hits, where=where, mode="hybrid")
                 for one in instruction
             )
             document = compare_ranks(first, second).to_json()
