@@ -66,7 +66,7 @@ class Clusterings:
             self.check_name(name)
             self._db.write(
                 "INSERT INTO clusterings VALUES (?, ?, ?, ?, ?, ?)",
-                (name, fingerprint, text, blob, _checksum(text, blob), utc_now()),
+                (name, fingerprint, text, blob, _checksum(text, blob, name, fingerprint), utc_now()),
             )
 
     def get(self, name: str) -> StoredClustering:
@@ -85,7 +85,7 @@ class Clusterings:
             known = ", ".join(self.names()) or "none"
             raise InputError(f"There is no saved clustering {name!r}.", hint=f"Saved: {known}.")
         fingerprint, text, blob, digest, created = row
-        if _checksum(text, blob) != digest:
+        if not _intact(name, fingerprint, text, blob, digest):
             raise IndexDamagedError(
                 f"The saved clustering {name!r} in {self._db.path} is damaged.",
                 hint="Cluster again under the same instruction and save it under another name.",
@@ -101,13 +101,20 @@ class Clusterings:
     def damaged(self) -> dict[int, str]:
         """Return the clusterings that are not what was saved: what stands in the place of the name, by rowid."""
         with self._db.lenient():
-            rows = self._db.rows("SELECT rowid, name, document, centroids, sha256 FROM clusterings ORDER BY name")
-        return {rowid: name for rowid, name, text, blob, digest in rows if _checksum(text, blob) != digest}
+            rows = self._db.rows(
+                "SELECT rowid, name, fingerprint, document, centroids, sha256 FROM clusterings ORDER BY name"
+            )
+        return {rowid: name for rowid, name, *rest in rows if not _intact(name, *rest)}
 
     def remove(self, rowids: Iterable[int]) -> None:
         """Remove clusterings."""
         self._db.write_many("DELETE FROM clusterings WHERE rowid = ?", [(one,) for one in rowids])
 
 
-def _checksum(text: str, blob: bytes) -> str:
-    return hashlib.sha256(text.encode() + b"\0" + blob).hexdigest()
+def _intact(name: str, fingerprint: str, text: str, blob: bytes, digest: str) -> bool:
+    """Return whether a row is what was saved; the checksums of older versions leave out name and fingerprint."""
+    return digest in (_checksum(text, blob, name, fingerprint), _checksum(text, blob))
+
+
+def _checksum(text: str, blob: bytes, *names: str) -> str:
+    return hashlib.sha256(b"\0".join([*(one.encode() for one in (*names, text)), blob])).hexdigest()

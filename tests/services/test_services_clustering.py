@@ -1,15 +1,16 @@
+import hashlib
 import json
 import sqlite3
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, documents
+from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents
 
 from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document
 from retriever.services.clustering import read_material, still_holds
-from retriever.services.saved_clusterings import extended
+from retriever.services.saved_clusterings import extended, stored_clustering
 
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
 CORPUS = [
@@ -363,20 +364,38 @@ def test_names_are_given_once_and_unknown_ones_listed(saved):
     assert caught.value.hint == "Saved: products."
 
 
-@pytest.mark.parametrize("column", ["document", "centroids"])
-def test_a_damaged_saved_clustering_is_refused(saved, column):
-    value = "replace(document, '16', '17')" if column == "document" else "CAST(x'ff' || substr(centroids, 2) AS BLOB)"
+@pytest.mark.parametrize(
+    ("column", "value"),
+    {
+        "document": "replace(document, '16', '17')",
+        "centroids": "CAST(x'ff' || substr(centroids, 2) AS BLOB)",
+        "fingerprint": "'other'",
+        "name": "'moods'",
+    }.items(),
+)
+def test_a_damaged_saved_clustering_is_refused(saved, column, value):
+    name = "moods" if column == "name" else "products"
     with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
         raw.execute(f"UPDATE clusterings SET {column} = {value}")
-    with pytest.raises(IndexDamagedError, match="'products'"):
-        saved.saved_clustering("products")
+    raw.close()
+    with pytest.raises(IndexDamagedError, match=f"'{name}'"):
+        saved.saved_clustering(name)
+    assert list(saved.store.clusterings.damaged().values()) == [name]
 
 
-def test_a_saved_clustering_of_another_encoder_is_refused(saved, path):
-    with sqlite3.connect(path / "corpus.sqlite3") as raw:
-        raw.execute("UPDATE clusterings SET fingerprint = 'other'")
+def test_a_clustering_that_an_older_version_saved_is_shown(saved):
+    with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
+        ((text, blob),) = raw.execute("SELECT document, centroids FROM clusterings")
+        older = hashlib.sha256(text.encode() + b"\0" + blob).hexdigest()
+        raw.execute("UPDATE clusterings SET sha256 = ?", (older,))
+    raw.close()
+    assert len(saved.saved_clustering("products").assignments) == len(CORPUS)
+    assert saved.store.clusterings.damaged() == {}
+
+
+def test_a_saved_clustering_of_another_encoder_is_refused(saved):
     with pytest.raises(EncoderMismatchError, match="another encoder"):
-        saved.saved_clustering("products")
+        stored_clustering(saved.store, "products", FakeEncoder("other").fingerprint)
 
 
 def test_chosen_documents_are_clustered_alone_and_only_they_are_read(full, encoder):
