@@ -117,4 +117,4 @@ def _intact(name: str, fingerprint: str, text: str, blob: bytes, digest: str) ->
 
 
 def _checksum(text: str, blob: bytes, *names: str) -> str:
-    return hashlib.sha256(b"\0".join([*(one.encode() for one in (*names, text)), blob])).hexdigest()
+    return hashlib.sha256(b"\0".join([*(str(one).encode() for one in (*names, text)), blob])).hexdigest()
