@@ -34,7 +34,9 @@ def compare(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.services.comparing import compare_clusters, compare_ranks
     from retriever.services.comparison_page import write_page
+    from retriever.services.searching import SearchRequest
     from retriever.services.workspace import Index
+    from retriever.store.filters import optional_filter
 
     if instruction is None or len(instruction) != 2:
         raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
@@ -45,10 +47,9 @@ def compare(  # noqa: PLR0913 - one parameter per option
     count, line = cluster_count(k), output.ProgressLine()
     with Index(index, device=device) as opened:
         if query:
-            first, second = (
-                opened.search(query, instruction=one, k=_HITS if hits is None else hits, where=where, mode="hybrid")
-                for one in instruction
-            )
+            condition, depth = optional_filter(where), _HITS if hits is None else hits
+            requests = [SearchRequest([query], one, depth, condition, "hybrid") for one in instruction]
+            first, second = (opened.search_many(one)[0] for one in requests)
             document = compare_ranks(first, second).to_json()
         else:
             one, other = opened.cluster_each(instruction, k=count, where=where, progress=line.embedded)
