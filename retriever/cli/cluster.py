@@ -15,7 +15,6 @@ from retriever.core.paths import write_asked_for
 
 if TYPE_CHECKING:
     from retriever.services.clustering import Clustering
-    from retriever.services.results import IndexingReport
     from retriever.services.workspace import Index
 
 AUTO = "auto"
@@ -56,16 +55,15 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     from retriever.services.workspace import Index
 
     line = output.ProgressLine()
-
-    def progress(report: "IndexingReport") -> None:
-        line.tell(f"{sum(report.embedded.values())} vectors, {report.tokens} tokens")
-
     with Index(index, device=device) as opened:
         if saved is not None:
-            if instruction or where or k != AUTO or levels != 1 or save or html or png:
+            asked = [instruction, where, by, over, seed, html, png]
+            if any(asked) or (k, min_size, levels, save) != (AUTO, 1, 1, None):
                 raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
-            document = opened.saved_clustering(saved, progress=progress).to_json()
+            document = opened.saved_clustering(saved, progress=line.embedded).to_json()
         else:
+            if save is not None:
+                opened.store.clusterings.check_name(save)
             found = opened.cluster(
                 instruction,
                 k=cluster_count(k),
@@ -75,7 +73,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
                 over=over,
                 seed=seed,
                 levels=levels,
-                progress=progress,
+                progress=line.embedded,
             )
             document = found.to_json()
             _keep(opened, found, save, html, png)
@@ -116,8 +114,10 @@ def _render(document: Mapping[str, Any]) -> None:
         _render_cluster(one)
     for number, level in enumerate(document.get("levels", []), start=2):
         _render_level(number, level)
-    for month, counts in document["months"].items():
-        output.result(f"{month}  {'  '.join(f'{count:4}' for count in counts)}")
+    if document["months"]:
+        numbers = [one["cluster"] for one in document["clusters"]]
+        for month, counts in {"cluster": numbers, **document["months"]}.items():
+            output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
     if chosen := document["chosen"]:
         curve = ", ".join(f"{one['k']}: {one['silhouette']:.3f}" for one in chosen["curve"])
         output.say(f"k = {document['k']} by {chosen['by']} ({curve or 'the texts are too few or too alike'}).")

@@ -1,5 +1,6 @@
 """`retriever compare`: what changes when the same corpus is asked another question."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +12,14 @@ from retriever.cli.cluster import AUTO, cluster_count
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 
+_HITS = 10
+
 
 def compare(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[list[str] | None, typer.Option(help="Give it twice: the two questions to compare.")] = None,
     query: Annotated[str, typer.Option(help="Compare this query's hits; without it, the clusters.")] = "",
-    hits: Annotated[int, typer.Option(help="Hits of the query.")] = 10,
+    hits: Annotated[int | None, typer.Option(help=f"Hits of the query; {_HITS} unless said.")] = None,
     k: Annotated[str, typer.Option("-k", help="How many clusters, or auto to choose by silhouette.")] = AUTO,
     where: Annotated[
         str | None, typer.Option(help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
@@ -31,17 +34,26 @@ def compare(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.services.comparing import compare_clusters, compare_ranks
     from retriever.services.comparison_page import write_page
+    from retriever.services.searching import SearchRequest
     from retriever.services.workspace import Index
+    from retriever.store.filters import optional_filter
 
     if instruction is None or len(instruction) != 2:
         raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
+    if query and k != AUTO:
+        raise UsageError("-k is for clusters, not for a query's hits.", hint="Say how many of those with --hits.")
+    if hits is not None and not query:
+        raise UsageError("--hits is for a query.", hint="Give one with --query; -k says how many clusters.")
+    count, line = cluster_count(k), output.ProgressLine()
     with Index(index, device=device) as opened:
         if query:
-            first, second = (opened.search(query, instruction=one, k=hits, where=where) for one in instruction)
+            condition, depth = optional_filter(where), _HITS if hits is None else hits
+            requests = [SearchRequest([query], one, depth, condition, "hybrid") for one in instruction]
+            first, second = (opened.search_many(one)[0] for one in requests)
             document = compare_ranks(first, second).to_json()
         else:
-            opened.complete(instruction)  # both in one pass
-            one, other = (opened.cluster(each, k=cluster_count(k), where=where) for each in instruction)
+            one, other = opened.cluster_each(instruction, k=count, where=where, progress=line.embedded)
+            line.close()
             document = compare_clusters(one, other).to_json()
     if html is not None:
         write_page(html, document)
@@ -60,6 +72,12 @@ def _render_ranks(document: Mapping[str, Any]) -> None:
     ]
     output.table(["A", "B", "id", "A answers", "B answers"], rows)
     _say_instructions(document)
+    for name, path, instruction in zip("AB", document["paths"], document["instructions"], strict=True):
+        if path == "lazy":
+            output.say(
+                f"{name} is approximate: candidates alone were read under its instruction. "
+                f"`retriever views --complete {shlex.quote(instruction)}` makes it exact."
+            )
     output.say(f"{document['overlap']:.0%} of the hits are in both.")
 
 

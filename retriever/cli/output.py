@@ -6,11 +6,14 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from retriever.core.errors import InputError
+
+if TYPE_CHECKING:
+    from retriever.services.results import IndexingReport
 
 _EVERY_SECONDS = {True: 0.2, False: 15.0}  # between progress lines: on a terminal, elsewhere
 
@@ -81,6 +84,10 @@ class ProgressLine:
             left = f", {format_seconds(seconds / read * max(0, self._total - read))} left"
         of = f" of {self._total}" if self._total else ""
         self.tell(f"{read}{of} rows, {tokens} tokens, {rate:.0f} tokens/s{left}")
+
+    def embedded(self, report: "IndexingReport") -> None:
+        """Show how far the completion of views is if the last time is long enough ago."""
+        self.tell(f"{sum(report.embedded.values())} vectors, {report.tokens} tokens")
 
     def tell(self, text: str) -> None:
         """Show a text if the last time is long enough ago."""

@@ -42,7 +42,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.services.searching import SearchRequest
     from retriever.services.workspace import Index
-    from retriever.store.filters import parse_filter
+    from retriever.store.filters import optional_filter
 
     if (like is None) == (not query):
         raise UsageError("Give either a query or --like ID.")
@@ -50,7 +50,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     queries = output.stdin_lines() if several else [query]
     if several and not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
-    condition = parse_filter(where) if where else None
+    condition = optional_filter(where)
     asked = step_count(steps)
     with Index(index, device=device) as opened:
         if like is not None:

@@ -11,7 +11,7 @@ from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, Json
 from retriever.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from retriever.services.results import IndexingReport, ViewStatus
+    from retriever.services.results import ViewStatus
 
 SCHEMA_VERSION = 1
 _LONGEST = 60  # characters of an instruction
@@ -28,29 +28,26 @@ def views(
         list[str] | None, typer.Option(help="Remove the view of this instruction with its vectors; repeatable.")
     ] = None,
     limit: Annotated[
-        str | None, typer.Option(help="Most that vectors kept by searches alone may take: 500MB, 2GB, or none.")
+        str | None, typer.Option(help="Most that the vectors of views filled as needed may take: 500MB, 2GB, or none.")
     ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """List the views of an index; complete some, drop others, and limit what searches leave behind.
+    """List the views of an index; complete some, drop others, and limit those that are filled as needed.
 
-    Beyond the limit the views used longest ago lose vectors first. The base view and completed views lose none.
+    Views fill as needed by searches, and by clusters of a part. Beyond the limit those used longest ago lose vectors
+    first. The base view and completed views lose none.
 
     Example: retriever views --complete "What broke?" --drop "How do they feel?"
     """
     from retriever.services.workspace import Index
 
     line = output.ProgressLine()
-
-    def progress(report: "IndexingReport") -> None:
-        line.tell(f"{sum(report.embedded.values())} vectors, {report.tokens} tokens")
-
     most = None if limit is None else _bytes(limit)
     with Index(index, device=device) as opened:
         opened.drop_views(drop or [])
         if complete:
-            opened.complete(complete, progress=progress)
+            opened.complete(complete, progress=line.embedded)
         line.close()
         if limit is not None:
             opened.lazy_limit = most
@@ -61,7 +58,7 @@ def views(
         return
     _render(found)
     if most is not None:
-        output.say(f"Vectors kept by searches alone take at most {output.format_bytes(most)}.")
+        output.say(f"Views filled as needed take at most {output.format_bytes(most)}.")
 
 
 def _render(found: list["ViewStatus"]) -> None:
@@ -72,7 +69,7 @@ def _render(found: list["ViewStatus"]) -> None:
                 one.view,
                 _short(one.instruction) or "(base)",
                 f"{one.coverage:.0%}",
-                "by searches" if one.lazy else "whole",
+                _filled(one),
                 one.vectors,
                 output.format_bytes(one.bytes),
                 one.last_used[:16].replace("T", " "),
@@ -81,6 +78,12 @@ def _render(found: list["ViewStatus"]) -> None:
             for one in found
         ],
     )
+
+
+def _filled(view: "ViewStatus") -> str:
+    if view.lazy:
+        return "as needed"
+    return "whole" if view.coverage == 1 else "in part"
 
 
 def _bytes(size: str) -> int | None:

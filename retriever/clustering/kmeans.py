@@ -66,8 +66,7 @@ def spherical_kmeans(
     Raises:
         UsageError: there are no rows, or more clusters wanted than rows, or k or min_size is below 1.
     """
-    if not 1 <= k <= len(vectors):
-        raise UsageError(f"{k} clusters cannot be made of {len(vectors)} documents.", hint="Choose a smaller -k.")
+    check_count(k, len(vectors))
     if min_size < 1:
         raise UsageError(f"The smallest cluster cannot have {min_size} documents.", hint="Give at least 1.")
     with threadpool_limits(1):  # sums over threads differ in the last bit, and a row may change sides for it
@@ -78,6 +77,16 @@ def spherical_kmeans(
         while found.k > 1 and found.sizes[-1] < min_size:
             found = assign(vectors, found.centroids[:-1])
     return found
+
+
+def check_count(k: int, documents: int) -> None:
+    """Refuse a number of clusters that cannot be made.
+
+    Raises:
+        UsageError: k is below 1 or above the number of documents.
+    """
+    if not 1 <= k <= documents:
+        raise UsageError(f"{k} clusters cannot be made of {documents} documents.", hint="Choose a smaller -k.")
 
 
 def different(vectors: Embeddings) -> Embeddings:
@@ -132,7 +141,7 @@ def _learned(vectors: Embeddings, distinct: Embeddings, k: int, seed: int) -> Em
     """Return the best centroids (k, dim) over several k-means++ starts."""
     if k == len(distinct):
         return distinct
-    starting = distinct[np.sort(np.random.default_rng(seed).permutation(len(distinct))[:_SEEDED_ON])]
+    starting = distinct[np.sort(np.random.default_rng(seed).permutation(len(distinct))[: max(_SEEDED_ON, k)])]
     best, score = distinct[:k], -np.inf
     for start in range(STARTS):
         drawn = int(np.random.default_rng([seed, start]).integers(1 << 31))

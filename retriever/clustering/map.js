@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const find = (id) => document.getElementById(id);
   const canvas = find("map"), pen = canvas.getContext("2d"), tip = find("tip"), search = find("search");
-  const { points, clusters } = data; // a point: x, y, cluster, id, text, words, fields
+  const { points, clusters } = data; // a point: x, y, cluster, id, text, words, fields, left_out
   // What a level names and colours: label, size, colour, x, y, clusters. The first level is the clusters themselves.
   const levels = [clusters.map((cluster, number) => ({ ...cluster, clusters: [number] })), ...data.levels];
   const on = clusters.map(() => true);
@@ -103,6 +103,7 @@
     const facts = [["cluster", clusters[point.cluster].label], ...groups.map((part) => ["group", part.label])];
     if (point.words.length) facts.push(["model's words", point.words.join(", ")]);
     facts.push(...Object.entries(point.fields));
+    if (point.left_out) facts.push(["left out", `${point.left_out} more fields`]);
     for (const [name, value] of facts) {
       element("dt", name, list);
       element("dd", value, list);

@@ -9,6 +9,8 @@ from typing import Any
 
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
+from retriever.store.filters import resolve_field
+from retriever.store.metadata import keys_of
 
 MOST_VALUES = 20
 OTHERS = "(others)"
@@ -29,19 +31,33 @@ class Spread:
     entropy: float
 
 
-def spread(documents: Sequence[Document], labels: Sequence[int], k: int, field: str) -> list[Spread]:
+def field_values(documents: Sequence[Document], field: str, fields: Mapping[str, str]) -> list[Any]:
+    """Return what every document holds in a field; None where it has none.
+
+    Args:
+        documents: what is clustered.
+        field: its name, or the last part of it where that is unique.
+        fields: the index's field names and their JSON paths.
+
+    Raises:
+        UsageError: no document has the field, or its last part belongs to several.
+    """
+    keys = keys_of(fields[resolve_field(field, fields)])
+    found = [_value(document.metadata, keys) for document in documents]
+    if all(value is None for value in found):
+        known = sorted({name for document in documents[:1000] for name in document.metadata})
+        raise UsageError(f"No document has a field {field!r}.", hint=f"Fields: {', '.join(known) or 'none'}.")
+    return found
+
+
+def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]:
     """Return how a field's values spread over every cluster.
 
     Args:
-        documents: what was clustered.
+        values: from `field_values`.
         labels: cluster of every document.
         k: number of clusters.
-        field: a metadata field; a dot leads into objects.
-
-    Raises:
-        UsageError: no document has the field.
     """
-    values = _values(documents, field)
     named = [MISSING if value is None else str(value) for value in values]
     common = {value for value, _ in Counter(named).most_common(MOST_VALUES)}
     named = [value if value in common else OTHERS for value in named]
@@ -54,47 +70,40 @@ def spread(documents: Sequence[Document], labels: Sequence[int], k: int, field: 
     return found
 
 
-def growth(documents: Sequence[Document], labels: Sequence[int], k: int, field: str) -> dict[str, list[int]]:
+def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, list[int]]:
     """Return by month, oldest first, how many documents of every cluster (k,) fall into it.
 
+    Documents without a date that can be read come last, under `MISSING`.
+
     Args:
-        documents: as for `spread`.
+        values: from `field_values`; dates such as 2024-05-31, times behind them or not.
         labels: as for `spread`.
         k: as for `spread`.
-        field: a metadata field with dates such as 2024-05-31, times behind them or not.
 
     Raises:
-        UsageError: no document has the field, or a value is no date; the document is named.
+        UsageError: none of the values is a date.
     """
-    months: dict[str, list[int]] = {}
-    for document, value, label in zip(documents, _values(documents, field), labels, strict=True):
-        if value is None:
-            continue
-        try:
-            month = datetime.fromisoformat(str(value)).strftime("%Y-%m")
-        except ValueError:
-            raise UsageError(
-                f"{field} of document {document.id!r} is {value!r}, which is no date.",
-                hint="Dates are written as 2024-05-31.",
-            ) from None
-        months.setdefault(month, [0] * k)[label] += 1
-    return dict(sorted(months.items()))
-
-
-def _values(documents: Sequence[Document], field: str) -> list[Any]:
-    found = [_value(document, field) for document in documents]
-    if all(value is None for value in found):
-        known = sorted({name for document in documents[:1000] for name in document.metadata})
-        raise UsageError(f"No document has a field {field!r}.", hint=f"Fields: {', '.join(known) or 'none'}.")
+    months = [_month(value) for value in values]
+    if all(month is None for month in months):
+        first = next(value for value in values if value is not None)
+        raise UsageError(f"{first!r} is no date, nor is any other value.", hint="Dates are written as 2024-05-31.")
+    found: dict[str, list[int]] = {one: [0] * k for one in sorted({month for month in months if month is not None})}
+    for month, label in zip(months, labels, strict=True):
+        found.setdefault(month or MISSING, [0] * k)[label] += 1
     return found
 
 
-def _value(document: Document, field: str) -> Any:  # noqa: ANN401 - metadata is any JSON
-    if field in document.metadata:
-        return document.metadata[field]
-    value: Any = document.metadata
-    for part in field.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+def _month(value: Any) -> str | None:  # noqa: ANN401 - metadata is any JSON
+    try:
+        return datetime.fromisoformat(str(value)).strftime("%Y-%m")
+    except ValueError:
+        return None
+
+
+def _value(metadata: Mapping[str, Any], keys: Sequence[str]) -> Any:  # noqa: ANN401 - metadata is any JSON
+    value: Any = metadata
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 

@@ -119,9 +119,10 @@ def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
             "y": _short(y),
             "cluster": label,
             "id": document.id,
-            "text": document.text[:_LONGEST],
+            "text": _cut(document.text),
             "words": list(words),
             "fields": {name: str(value) for name, value in list(document.metadata.items())[:_FIELDS]},
+            "left_out": max(0, len(document.metadata) - _FIELDS),
         }
         for document, words, label, (x, y) in zip(
             material.documents, material.answers, labels.tolist(), places.tolist(), strict=True
@@ -135,6 +136,10 @@ def _part(number: int, label: str, places: NDArray[np.float32]) -> dict[str, Any
     x, y = np.median(places, axis=0)
     colour = COLOURS[number % len(COLOURS)]
     return {"label": label, "size": len(places), "colour": colour, "x": _short(x), "y": _short(y)}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _short(value: float) -> float:

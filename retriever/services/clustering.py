@@ -9,17 +9,20 @@ from numpy.typing import NDArray
 
 from retriever.clustering.choice import Choice, choose_k
 from retriever.clustering.evidence import Measures, central, measures, typical_sentence
-from retriever.clustering.kmeans import Partition, spherical_kmeans
+from retriever.clustering.kmeans import Partition, check_count, spherical_kmeans
 from retriever.clustering.levels import grouped
 from retriever.clustering.naming import answer_words, keywords, labels_of, text_words
-from retriever.core.errors import InputError, UsageError
-from retriever.core.types import Document, Embeddings, Ids
-from retriever.services.cluster_fields import Spread, growth, spread
+from retriever.core.errors import UsageError
+from retriever.core.types import Document, Embeddings
+from retriever.services.cluster_fields import Spread, field_values, growth, spread
+from retriever.services.selection import nothing_matches, selected_contents, selected_documents
 from retriever.store.database import Store
-from retriever.store.filters import Filter, parse_filter
+from retriever.store.filters import Filter, optional_filter
 from retriever.store.views import View
 
 SCHEMA_VERSION = 1
+LARGEST_SEED = 2**31 - 1
+"""FAISS takes seeds of 32 bits."""
 _CENTRAL = 20
 
 
@@ -30,7 +33,7 @@ class ClusterRequest:
     Attributes:
         instruction: what the clusters are to answer; empty for the base view.
         k: how many; None to choose by silhouette.
-        where: a filter over metadata: only documents that it accepts.
+        where: a filter over metadata: only documents that it accepts; a blank one is none.
         min_size: clusters with fewer documents are given up and theirs go to the next nearest.
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
@@ -56,8 +59,12 @@ class ClusterRequest:
             raise UsageError(f"The smallest cluster cannot have {self.min_size} documents.", hint="Give at least 1.")
         if self.seed < 0:
             raise UsageError(f"The seed is {self.seed}; it cannot be negative.")
+        if self.seed > LARGEST_SEED:
+            raise UsageError(f"The seed is {self.seed}.", hint=f"The largest is {LARGEST_SEED}.")
         if self.levels < 1:
             raise UsageError(f"There cannot be {self.levels} levels.", hint="Give at least 1: the clusters themselves.")
+        if self.where is not None and not self.where.strip():
+            object.__setattr__(self, "where", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +194,26 @@ class Clustering:
         }
 
 
+def check(store: Store, request: ClusterRequest) -> None:
+    """Refuse what cannot be clustered, from the documents alone: before anything is embedded for it.
+
+    Raises:
+        InputError: no document matches the filter, or none of the ids is there.
+        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
+        FilterError: the filter cannot be parsed or names an unknown field.
+    """
+    documents = _documents(store, request)
+    if not documents:
+        raise nothing_matches()
+    if request.k is not None:
+        check_count(request.k, len(documents))
+    fields = store.documents.fields()
+    for name in request.by:
+        field_values(documents, name, fields)
+    if request.over:
+        growth(field_values(documents, request.over, fields), [0] * len(documents), 1)
+
+
 def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     """Cluster the documents of a complete view.
 
@@ -195,17 +222,21 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
         UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
         FilterError: the filter cannot be parsed or names an unknown field.
     """
-    condition = parse_filter(request.where) if request.where else None
+    condition = optional_filter(request.where)
     with store.snapshot():
         material = read_material(store, view, condition, request.ids)
+        fields = store.documents.fields()
     if not material.documents:
-        raise InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")
+        raise nothing_matches()
     choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
     k = request.k if choice is None else choice.k
     partition = spherical_kmeans(material.vectors, k or 1, seed=request.seed, min_size=request.min_size)
-    clusters = _described(material, partition, request)
     labels = partition.labels.tolist()
-    months = growth(material.documents, labels, partition.k, request.over) if request.over else {}
+    spreads = {name: spread(field_values(material.documents, name, fields), labels, partition.k) for name in request.by}
+    months = {}
+    if request.over:
+        months = growth(field_values(material.documents, request.over, fields), labels, partition.k)
+    clusters = _described(material, partition, request, spreads)
     levels = [
         _groups(material, partition, groups, request.instruction)
         for groups in grouped(partition.centroids, request.levels, seed=request.seed)
@@ -215,18 +246,12 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
 
 def still_holds(store: Store, found: Clustering) -> bool:
     """Return whether the documents a clustering is of are still all there are to cluster, none of them changed."""
-    request = found.request
-    condition = parse_filter(request.where) if request.where else None
-    with store.snapshot():
-        contents = _contents(store, condition, request.ids)
-        groups = store.documents.expand(contents, condition).values()
-    documents = [one for group in groups for one in group if request.ids is None or one.id in request.ids]
-    return sorted(documents, key=lambda one: one.id) == list(found.material.documents)
+    return _documents(store, found.request) == list(found.material.documents)
 
 
 def read_material(store: Store, view: View, where: Filter | None = None, ids: frozenset[str] | None = None) -> Material:
     """Return the documents that have a vector in a view, those of the filter and the ids, by ascending id."""
-    contents = _contents(store, where, ids)
+    contents = selected_contents(store, where, ids)
     found = store.vectors.get(view.view_id, contents)
     rows = {content_id: row for row, content_id in enumerate(found.content_ids.tolist())}
     documents = [
@@ -240,18 +265,18 @@ def read_material(store: Store, view: View, where: Filter | None = None, ids: fr
     return Material([document for document, _ in documents], found.embeddings[order], [found.words[i] for i in order])
 
 
-def _contents(store: Store, where: Filter | None, ids: frozenset[str] | None) -> Ids:
-    if ids is not None:
-        return store.documents.contents_of(ids)
-    return store.documents.live_contents() if where is None else store.documents.matching(where)
+def _documents(store: Store, request: ClusterRequest) -> list[Document]:
+    """Return the documents that a request is for, by ascending id."""
+    return selected_documents(store, optional_filter(request.where), request.ids)
 
 
-def _described(material: Material, partition: Partition, request: ClusterRequest) -> list[Cluster]:
+def _described(
+    material: Material, partition: Partition, request: ClusterRequest, spreads: Mapping[str, Sequence[Spread]]
+) -> list[Cluster]:
     texts = [document.text for document in material.documents]
     labels, k = partition.labels, partition.k
     answered, written = _words(material, labels, k, request.instruction)
     names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
-    spreads = {name: spread(material.documents, labels.tolist(), k, name) for name in request.by}
     found = []
     for number, lies in enumerate(measures(partition)):
         nearest = central(partition, texts, number, count=_CENTRAL)

@@ -54,6 +54,7 @@ class RankChange:
             "schema_version": SCHEMA_VERSION,
             "query": self.results[0].query,
             "instructions": [one.instruction for one in self.results],
+            "paths": [one.path for one in self.results],
             "overlap": round(self.overlap, 4),
             "documents": [one.to_json() for one in self.moved],
         }

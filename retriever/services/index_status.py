@@ -67,7 +67,7 @@ def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:
         dim=key.dim,
         vectors=(stored := vectors.count(view.view_id)),
         bytes=stored * vectors.bytes_each(key.dim),
-        coverage=round(vectors.count_live(view.view_id) / texts, 4) if texts else 1.0,
+        coverage=_coverage(vectors.count_live(view.view_id), texts),
         lazy=view.lazy,
         generation=generation.generation_id if generation else None,
         factory=generation.factory if generation else None,
@@ -75,3 +75,8 @@ def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:
         tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
         last_used=view.last_used,
     )
+
+
+def _coverage(held: int, texts: int) -> float:
+    """Return the share of the texts that are held, rounded; below 1 where one is missing."""
+    return 1.0 if held == texts else min(round(held / texts, 4), 0.9999)

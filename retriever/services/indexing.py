@@ -54,6 +54,7 @@ class Indexer:
         instructions: views to fill; the base view is always among them.
         options: how to treat the input.
         progress: called with the growing report, a few times a second at most.
+        lazy: whether a part of the views is wanted, so that those made now are lazy; the base view never is.
     """
 
     def __init__(
@@ -64,17 +65,18 @@ class Indexer:
         *,
         options: IndexingOptions | None = None,
         progress: Progress | None = None,
+        lazy: bool = False,
     ) -> None:
         self._store = store
         self._encoder = encoder
         self._options = options or IndexingOptions()
         self._progress = progress or (lambda report: None)
+        keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
         if instructions:
             # An instruction that cannot be read fails before anything is stored.
             encoder.encode_many(["."], [one.strip() for one in instructions])
-        keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
         with store.transaction():
-            self.views: list[View] = [store.views.ensure(key) for key in keys]
+            self.views: list[View] = [store.views.ensure(key, lazy=lazy and bool(key.instruction)) for key in keys]
         self.report = IndexingReport(views=[view.view_id for view in self.views])
         self._started = time.perf_counter()
         self._shard = _Shard(0, 0, 1)

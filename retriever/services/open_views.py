@@ -8,7 +8,6 @@ from pathlib import Path
 
 from retriever.core.errors import IndexLockedError
 from retriever.core.types import Encoded
-from retriever.services.results import SearchResult
 from retriever.services.similarities import Calibration
 from retriever.services.view_search import ViewSearcher
 from retriever.services.view_upkeep import evict, lazy_bytes, lazy_limit
@@ -70,10 +69,10 @@ class OpenViews:
             with suppress(IndexLockedError), WriterLock(self._folder / LOCK_NAME):
                 evict(self._store, self._folder, limit)
 
-    def note_use(self, results: Iterable[SearchResult]) -> None:
-        """Note that views were searched, each once an hour: a search should not have to write."""
+    def note_use(self, view_ids: Iterable[int]) -> None:
+        """Note that views were used, each once an hour: who only reads should not have to write."""
         now = time.monotonic()
-        for view_id in {one.view for one in results if one.view is not None}:
+        for view_id in set(view_ids):
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now
                 self._store.in_passing(partial(self._store.views.touch, view_id))

@@ -148,7 +148,7 @@ class ViewStatus:
         dtype: number format the model ran in.
         dim: length of a vector.
         vectors: stored vectors.
-        coverage: share of the distinct texts that have one.
+        coverage: share of the distinct texts that have one; 1 for all of them alone.
         generation: id of the FAISS generation in use, if any.
         factory: FAISS factory string of that generation.
         recall: its recall@10 against exact search, measured when it was built.
@@ -156,7 +156,7 @@ class ViewStatus:
         last_used: UTC time, to the hour.
         encoder: what its vectors come from.
         bytes: of the vectors, without words and FAISS files.
-        lazy: whether searches alone filled it, and nobody asked for the whole view.
+        lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.
     """
 
     view: int

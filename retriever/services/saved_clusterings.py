@@ -1,7 +1,8 @@
 """Saved clusterings: shown again as they were, with documents indexed since put to the nearest cluster.
 
-What a reader has seen does not move: old documents keep their cluster. A new one that is further from its centroid
-than nearly all old members of the cluster are fits none, and says so.
+What a reader has seen does not move: old documents keep their cluster, and a new one with the text of an old one joins
+it. Any other new one that is further from its centroid than nearly all old members of the cluster are (than all, in a
+small cluster) fits none and says so.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retriever.clustering.kmeans import assign_to
 from retriever.core.errors import EncoderMismatchError, UsageError
@@ -17,12 +19,15 @@ from retriever.core.types import Document
 from retriever.services.clustering import Clustering, Material, read_material
 from retriever.store.clusterings import StoredClustering
 from retriever.store.database import Store
-from retriever.store.filters import parse_filter
+from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
 NONE = -1
 """The cluster of a document that fits none."""
 _OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
+_FEW = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
+_DEVIATIONS = 3.0
+_TOLERANCE = 1e-4  # of cosines, which half precision and another order of summation move
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,14 @@ class SavedClustering:
         """Return the documented JSON object: that of the clustering when it was saved, with what is new."""
         kept = {key: value for key, value in self.stored.document.items() if key not in ("texts", "floors")}
         counts = np.bincount([one for one in self.assignments.values() if one != NONE], minlength=len(kept["clusters"]))
-        clusters = [{**one, "size": int(counts[one["cluster"]])} for one in kept["clusters"]]
+        clusters = [
+            {
+                **one,
+                "size": int(counts[one["cluster"]]),
+                "examples": [id for id in one["examples"] if id in self.assignments],
+            }
+            for one in kept["clusters"]
+        ]
         outside = [id for id in self.new if self.assignments[id] == NONE]
         return {
             **kept,
@@ -74,7 +86,7 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
             hint="Save one of the whole index or of a filter.",
         )
     labels, cosines = found.partition.labels, found.partition.cosines
-    floors = [float(np.percentile(cosines[labels == number], _OUTSIDE)) for number in range(found.partition.k)]
+    floors = [_floor(cosines[labels == number]) for number in range(found.partition.k)]
     texts = {document.id: _text_key(document) for document in found.material.documents}
     document = {**found.to_json(), "texts": texts, "floors": floors}
     store.clusterings.save(name, fingerprint, document, found.partition.centroids)
@@ -98,9 +110,9 @@ def stored_clustering(store: Store, name: str, fingerprint: str) -> StoredCluste
 
 def shown_again(store: Store, view: View, stored: StoredClustering) -> SavedClustering:
     """Return a saved clustering over the documents that its complete view holds now."""
-    where = stored.document["where"]
+    where = optional_filter(stored.document["where"])
     with store.snapshot():
-        return extended(stored, read_material(store, view, parse_filter(where) if where else None))
+        return extended(stored, read_material(store, view, where))
 
 
 def extended(stored: StoredClustering, material: Material) -> SavedClustering:
@@ -108,12 +120,25 @@ def extended(stored: StoredClustering, material: Material) -> SavedClustering:
     known, texts = stored.document["assignments"], stored.document["texts"]
     fresh = [row for row, one in enumerate(material.documents) if texts.get(one.id) != _text_key(one)]
     labels, cosines = assign_to(material.vectors[fresh], stored.centroids)
-    outside = cosines < np.asarray(stored.document["floors"], dtype=np.float32)[labels] if fresh else labels < 0
-    placed = dict(zip(fresh, np.where(outside, NONE, labels).tolist(), strict=True))
+    floors = np.asarray(stored.document["floors"], dtype=np.float32) - _TOLERANCE
+    nearest = np.where(cosines < floors[labels], NONE, labels).tolist()
+    by_text = {key: int(known[id]) for id, key in texts.items()}
+    placed = {
+        row: by_text.get(_text_key(material.documents[row]), number) for row, number in zip(fresh, nearest, strict=True)
+    }
     assignments = {
         one.id: placed[row] if row in placed else int(known[one.id]) for row, one in enumerate(material.documents)
     }
     return SavedClustering(stored, assignments, [material.documents[row].id for row in fresh])
+
+
+def _floor(cosines: NDArray[np.float32]) -> float:
+    """Return the least cosine with a centroid at which a new document fits, given those of its members (n,)."""
+    floor = float(np.percentile(cosines, _OUTSIDE))
+    if len(cosines) >= _FEW:
+        return floor
+    exact = cosines.astype(np.float64)
+    return min(floor, float(exact.mean() - _DEVIATIONS * exact.std()))
 
 
 def _text_key(document: Document) -> str:

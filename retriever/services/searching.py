@@ -13,6 +13,7 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError, UsageError
 from retriever.core.protocols import Encoder
+from retriever.core.text import require_text
 from retriever.core.types import Encoded, Ids
 from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key, with_steps
 from retriever.services.query_steps import FIRST_HITS, EmbeddedQueries, Steps, embed_queries, own_steps
@@ -62,9 +63,7 @@ class SearchRequest:
         object.__setattr__(self, "instruction", self.instruction.strip())
         if not self.queries or any(not query.strip() for query in self.queries):
             raise UsageError("A query is empty.", hint="Say what to look for.")
-        for text in (*self.queries, self.instruction):
-            if any("\ud800" <= character <= "\udfff" for character in text):
-                raise UsageError(f"{text!r} is not valid UTF-8.", hint="Check the terminal's encoding.")
+        require_text(*self.queries, self.instruction)
         if self.mode not in ("auto", "dense", "lexical", "hybrid"):
             raise UsageError(f"Unknown mode {self.mode!r}.", hint="Known: auto, dense, lexical, hybrid.")
 

@@ -20,15 +20,16 @@ from retriever.services.query_steps import Steps
 from retriever.services.results import IndexingReport, IndexStatus, Mode, SearchResult, ViewStatus
 from retriever.services.run_record import recorded
 from retriever.services.searching import Searcher, SearchRequest
+from retriever.services.selection import nothing_matches, selected_contents
 from retriever.services.view_search import ViewSearcher
 from retriever.services.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.database import Store
-from retriever.store.filters import parse_filter
+from retriever.store.filters import optional_filter
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
 if TYPE_CHECKING:
-    from retriever.services.clustering import Clustering
+    from retriever.services.clustering import Clustering, ClusterRequest
     from retriever.services.saved_clusterings import SavedClustering
 
 DATABASE = "corpus.sqlite3"
@@ -151,7 +152,7 @@ class Index:
             UsageError: k is below 1, the query is empty, or the instruction too long.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        request = SearchRequest([query], instruction, k, parse_filter(where) if where else None, mode, steps)
+        request = SearchRequest([query], instruction, k, optional_filter(where), mode, steps)
         return self.search_many(request)[0]
 
     def search_like(
@@ -165,7 +166,7 @@ class Index:
         found = self.store.documents.get([document_id])
         if document_id not in found:
             raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
-        condition = parse_filter(where) if where else None
+        condition = optional_filter(where)
         request = SearchRequest([found[document_id].text], instruction, k, condition, "dense", steps, document_id)
         return self.search_many(request)[0]
 
@@ -178,7 +179,7 @@ class Index:
         """Yield answers as they get better: under a new instruction the base view's at once, then the final ones."""
         views = self._open_views
         for results in Searcher(self.store, lambda: self.encoder, views.searcher, views.keep).search(request):
-            views.note_use(results)
+            views.note_use(one.view for one in results if one.view is not None)
             yield [views.calibration.rated(one) for one in results]
         views.shrink()
 
@@ -219,12 +220,46 @@ class Index:
             InputError: the filter matches nothing, or none of the ids is there.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        from retriever.services.clustering import ClusterRequest, cluster  # scikit-learn takes a second to load
+        from retriever.services.clustering import ClusterRequest  # scikit-learn takes a second to load
 
         chosen = None if ids is None else frozenset(ids)
         request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed, levels, chosen)
-        view = self.complete([instruction], where=where, ids=chosen, progress=progress)[0]
-        return cluster(self.store, view, request)
+        return self._clustered([request], progress)[0]
+
+    def cluster_each(
+        self,
+        instructions: Sequence[str],
+        *,
+        k: int | None = None,
+        where: str | None = None,
+        progress: Progress | None = None,
+    ) -> "list[Clustering]":
+        """Return one clustering of the same documents per instruction; what the views lack is embedded in one pass.
+
+        Args:
+            instructions: as for `cluster`, one or more.
+            k: as for `cluster`.
+            where: as for `cluster`.
+            progress: as for `cluster`.
+
+        Raises:
+            UsageError: as `cluster`.
+            InputError: as `cluster`.
+            FilterError: as `cluster`.
+        """
+        from retriever.services.clustering import ClusterRequest
+
+        return self._clustered([ClusterRequest(one.strip(), k, where) for one in instructions], progress)
+
+    def _clustered(self, requests: "Sequence[ClusterRequest]", progress: Progress | None) -> "list[Clustering]":
+        """Return the clusterings of requests that differ in their instruction alone."""
+        from retriever.services.clustering import check, cluster
+
+        instructions, where, ids = [one.instruction for one in requests], requests[0].where, requests[0].ids
+        if len(self.lacking(instructions, where=where, ids=ids)):
+            check(self.store, requests[0])
+        views = self.complete(instructions, where=where, ids=ids, progress=progress)
+        return [cluster(self.store, view, one) for view, one in zip(views, requests, strict=True)]
 
     def save_clustering(self, name: str, found: "Clustering") -> None:
         """Save a clustering under a new name.
@@ -240,6 +275,8 @@ class Index:
     def saved_clustering(self, name: str, *, progress: Progress | None = None) -> "SavedClustering":
         """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
 
+        Where it is of a filter, only documents that this accepts are.
+
         Raises:
             InputError: there is none of that name.
             IndexDamagedError: it is damaged.
@@ -248,7 +285,9 @@ class Index:
         from retriever.services.saved_clusterings import shown_again, stored_clustering
 
         stored = stored_clustering(self.store, name, self.encoder.fingerprint)
-        return shown_again(self.store, self.complete([stored.document["instruction"]], progress=progress)[0], stored)
+        instruction, where = stored.document["instruction"], stored.document["where"]
+        view = self.complete([instruction], where=where, progress=progress)[0]
+        return shown_again(self.store, view, stored)
 
     def complete(
         self,
@@ -260,22 +299,36 @@ class Index:
     ) -> list[View]:
         """Embed what the views of some instructions lack, all in one pass, and return the views.
 
-        Nothing is written where nothing is lacking. Whatever interrupts it, whole shards stay.
+        Nothing but their use is noted where nothing is lacking. Whatever interrupts it, whole shards stay. Completed
+        for a part of the documents, a view stays lazy.
 
         Args:
             instructions: of the views.
             where: complete them for the documents that this filter over metadata accepts.
             ids: complete them for these documents; None for all.
             progress: called with the growing report.
+
+        Raises:
+            InputError: one of the views is not there yet, and no document matches.
+            UsageError: an instruction is too long.
+            FilterError: the filter cannot be parsed or names an unknown field.
         """
         lacking = self.lacking(instructions, where=where, ids=ids)
+        part = optional_filter(where) is not None or ids is not None
         if len(lacking):
             with self._writing("complete") as run_id:
-                indexer = Indexer(self.store, self.encoder, instructions, progress=progress)
+                indexer = Indexer(self.store, self.encoder, instructions, progress=progress, lazy=part)
                 indexer.fill(lacking)
                 build_outgrown(self.store, indexer.views, self.path, IndexType())
                 self.store.runs.progress(run_id, indexer.report.to_json())
-        return [self.store.views.ensure(encoding.view_key(self.encoder, one)) for one in instructions]
+        keys = [encoding.view_key(self.encoder, one) for one in instructions]
+        if any(
+            self.store.views.find(key) is None for key in keys
+        ):  # made now, it would be empty, its instruction unread
+            raise nothing_matches()
+        views = [self.store.views.ensure(key, lazy=part) for key in keys]
+        self._open_views.note_use(view.view_id for view in views)
+        return views
 
     def lacking(
         self, instructions: Sequence[str], *, where: str | None = None, ids: Collection[str] | None = None
@@ -287,11 +340,7 @@ class Index:
             where: look at the documents that this filter over metadata accepts.
             ids: look at these documents; None for all.
         """
-        contents = self.store.documents.live_contents()
-        if where is not None:
-            contents = np.intersect1d(contents, self.store.documents.matching(parse_filter(where)))
-        if ids is not None:
-            contents = np.intersect1d(contents, self.store.documents.contents_of(ids))
+        contents = selected_contents(self.store, optional_filter(where), ids)
         views = [self.store.views.find(encoding.view_key(self.encoder, one)) for one in instructions]
         found = [contents if one is None else self.store.vectors.missing(one.view_id, contents) for one in views]
         return np.unique(np.concatenate(found)).astype(np.int64)

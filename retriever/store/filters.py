@@ -59,22 +59,43 @@ class Filter:
         return compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
 
     def _resolve(self, node: Comparison, fields: Mapping[str, str]) -> str:
-        if node.field in fields:
-            return node.field
-        plain = {name: name.replace('"', "") for name in fields}
-        found = [name for name in fields if plain[name] == node.field]
-        found = found or [name for name in fields if plain[name].endswith(f".{node.field}")]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise _error(
-                f"The field {node.field!r} is ambiguous.",
-                self.expression,
-                node.position,
-                f"Write one of: {', '.join(f'`{name}`' for name in sorted(found))}.",
-            )
-        hint = nearest(node.field, fields) if fields else "The documents have no metadata."
-        raise _error(f"No document has a field {node.field!r}.", self.expression, node.position, hint)
+        try:
+            return resolve_field(node.field, fields)
+        except FilterError as error:
+            raise _error(error.message, self.expression, node.position, error.hint) from None
+
+
+def resolve_field(name: str, fields: Mapping[str, str]) -> str:
+    """Return the field that a name means: the one of that name, or else the only one whose last part it is.
+
+    Args:
+        name: as somebody wrote it.
+        fields: as for `Filter.compile`.
+
+    Raises:
+        FilterError: no field has that name, or its last part belongs to several.
+    """
+    if name in fields:
+        return name
+    plain = {field: field.replace('"', "") for field in fields}
+    found = [field for field in fields if plain[field] == name]
+    found = found or [field for field in fields if plain[field].endswith(f".{name}")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        hint = f"Write one of: {', '.join(f'`{field}`' for field in sorted(found))}."
+        raise FilterError(f"The field {name!r} is ambiguous.", hint=hint)
+    hint = nearest(name, fields) if fields else "The documents have no metadata."
+    raise FilterError(f"No document has a field {name!r}.", hint=hint)
+
+
+def optional_filter(expression: str | None) -> Filter | None:
+    """Parse a filter; one that is empty or blank is none.
+
+    Raises:
+        FilterError: the expression is malformed.
+    """
+    return parse_filter(expression) if expression is not None and expression.strip() else None
 
 
 def parse_filter(expression: str) -> Filter:

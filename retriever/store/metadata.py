@@ -61,6 +61,11 @@ def _leaves(node: Mapping[str, JSON], prefix: str, path: str, depth: int) -> Ite
             yield prefix + name, path + step
 
 
+def keys_of(path: str) -> list[str]:
+    """Return the keys that a JSON path of `fields` leads through."""
+    return [json.loads(step) for step in re.findall(r'"[^"]*"', path)]
+
+
 @lru_cache(maxsize=10_000)
 def _spelling(key: str) -> tuple[str, str]:
     """Return a key's part of a field name and of a JSON path."""

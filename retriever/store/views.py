@@ -4,6 +4,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from retriever.core.errors import RetrieverError
+from retriever.core.text import require_text
 from retriever.store.connection import Connections, utc_now
 
 _COLUMNS = "fingerprint, instruction, pooling, steps, look_ahead, dtype, dim"
@@ -37,6 +38,7 @@ class ViewKey:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "instruction", self.instruction.strip())
+        require_text(self.instruction)
         if self.dim < 1:
             raise RetrieverError(f"A view needs a dimension of at least 1, not {self.dim}.")
 
@@ -50,7 +52,7 @@ class View:
         key: what makes it.
         created: ISO 8601 in UTC.
         last_used: likewise.
-        lazy: whether searches alone filled it; nobody asked for the whole view.
+        lazy: whether searches and completions of a part alone filled it; nobody asked for the whole view.
     """
 
     view_id: int
@@ -71,7 +73,7 @@ class Views:
 
         Args:
             key: what makes the view.
-            lazy: whether a search asks, which wants a few vectors; whoever else asks wants the whole view.
+            lazy: whether a few vectors are wanted, by a search or for a part of the documents, not the whole view.
         """
         found = self.find(key)
         if found is None or (found.lazy and not lazy):

@@ -221,6 +221,14 @@ def test_a_filter_longer_than_the_limit_is_refused(indexed):
 SURROGATES = {
     "query": ["search", "\udcff"],
     "instruction": ["search", "kettle", "--instruction", "\udcff"],
+    "instruction of clusters": ["cluster", "--instruction", "\udcff", "-k", "2"],
+    "name of clusters": ["cluster", "-k", "2", "--save", "\udcff"],
+    "name of saved clusters": ["cluster", "--saved", "\udcff"],
+    "instruction compared": ["compare", "--instruction", "a", "--instruction", "\udcff", "-k", "2"],
+    "instruction compared by ranks": ["compare", "--instruction", "a", "--instruction", "\udcff", "--query", "kettle"],
+    "instruction to complete": ["views", "--complete", "\udcff"],
+    "instruction to drop": ["views", "--drop", "\udcff"],
+    "instruction to index": ["index", "corpus.jsonl", "--instruction", "\udcff"],
     "filter": ["search", "kettle", "--where", "\udcff = 1"],
     "value": ["search", "kettle", "--where", "category = '\udcff'"],
     "document": ["search", "--like", "\udcff"],
@@ -236,6 +244,13 @@ def test_arguments_that_are_not_utf8_end_in_words(indexed, argv, form):
     ran = indexed(*argv, *form)
     if ran.code:
         assert ran.failed_with(ran.code)
+
+
+@pytest.mark.parametrize("name", [name for name in SURROGATES if name.startswith(("instruction", "name"))])
+def test_instructions_and_names_that_are_not_utf8_are_refused_and_leave_nothing(indexed, name):
+    says = "There is no view" if name == "instruction to drop" else r"'\udcff' is not valid UTF-8."
+    assert says in indexed(*SURROGATES[name]).err
+    assert len(indexed("views", "--json").document["views"]) == 1
 
 
 @pytest.mark.parametrize("on_long", ["truncate", "skip", "error"])

@@ -28,6 +28,27 @@ def test_what_a_person_reads(indexed):
     ]
 
 
+def test_months_stand_under_the_numbers_of_the_clusters(run, fake, write):
+    dates = ["2024-05-01", "soon", "2024-06-01"]
+    texts = ["A kettle.", "Another kettle.", "A lamp."]
+    run("index", write([{"id": str(row), "text": texts[row], "sold": {"on": dates[row]}} for row in range(3)]))
+    ran = run("cluster", "--instruction", PRODUCT, "-k", "2", "--over", "on")
+    assert ran.out.splitlines()[-4:] == [
+        "cluster     0     1",
+        "2024-05     1     0",
+        "2024-06     0     1",
+        "(none)      1     0",
+    ]
+
+
+def test_an_empty_filter_is_none(indexed):
+    argv = ["--instruction", PRODUCT, "-k", "2", "--json"]
+    document = indexed("cluster", "--where", "", *argv).document
+    assert document == indexed("cluster", *argv).document
+    hits = [indexed("search", "kettle", *where, "--json").document["hits"] for where in (["--where", " "], [])]
+    assert hits[0] == hits[1]
+
+
 def test_k_is_chosen_and_the_curve_shown(indexed):
     ran = indexed("cluster", "--instruction", PRODUCT)
     assert "k = 1 by mean silhouette (the texts are too few or too alike)." in ran.err
@@ -69,13 +90,30 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
         (["--by", "price"], 2, "No document has a field 'price'"),
         (["--over", "category"], 2, "is no date"),
         (["--saved", "x"], 1, "no saved clustering 'x'"),
-        (["--saved", "x", "-k", "2"], 2, "as it was saved"),
+        *(
+            (["--saved", "x", name, value], 2, "as it was saved")
+            for name, value in {
+                "-k": "2",
+                "--by": "category",
+                "--over": "when",
+                "--min-size": "2",
+                "--seed": "1",
+                "--save": "",
+            }.items()
+        ),
         (["-k", "2", "--png", "map.nonsense"], 2, "cannot be written"),
     ],
 )
 def test_what_cannot_be_done_says_why(indexed, argv, code, says):
     instruction = [] if "--saved" in argv else ["--instruction", PRODUCT]
     assert indexed("cluster", *instruction, *argv).failed_with(code, says)
+
+
+@pytest.mark.parametrize(("name", "says"), [("mine", "a clustering 'mine' already"), ("", "needs a name")])
+def test_a_name_that_cannot_be_given_is_refused_before_anything_is_embedded(indexed, name, says):
+    indexed("cluster", "-k", "2", "--save", "mine")
+    assert indexed("cluster", "--instruction", PRODUCT, "-k", "2", "--save", name).failed_with(2, says)
+    assert len(indexed("views", "--json").document["views"]) == 1
 
 
 def test_the_same_command_prints_the_same_again(indexed):

@@ -26,7 +26,17 @@ def test_what_a_person_reads(indexed):
     assert head.split() == "view instruction coverage filled vectors size last used encoder".split()
     assert base.split()[:7] == "1 (base) 100% whole 5 70 B".split()
     assert "What mood? very very very very very very very very very v..." in mood
-    assert "100%      by searches" in mood
+    assert "100%      as needed" in mood
+
+
+def test_a_view_is_whole_only_where_it_was_asked_for_and_lacks_nothing(indexed, write):
+    indexed("cluster", "--instruction", PRODUCT, "--where", "stars <= 2", "-k", "2")
+    assert "60%       as needed" in indexed("views").out
+    indexed("cluster", "--instruction", PRODUCT, "-k", "2")
+    assert "100%      whole" in indexed("views").out.splitlines()[2]
+    indexed("index", write([{"id": "new", "text": "Something else."}], "more.jsonl"))
+    assert "in part" in indexed("views").out.splitlines()[2]
+    assert "whole" not in indexed("views").out.splitlines()[2]
 
 
 def test_completing_and_dropping(indexed):
@@ -49,7 +59,7 @@ def test_a_limit_is_set_and_shown(indexed, given, limit):
 def test_a_limit_removes_what_is_over_it_and_says_what_it_is(indexed):
     indexed("search", "kettle", "--instruction", "What mood?")
     ran = indexed("views", "--limit", "50")
-    assert "Vectors kept by searches alone take at most 50 B." in ran.err
+    assert "Views filled as needed take at most 50 B." in ran.err
     assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [["1", "(base)"], ["2", "What"]]
     assert [one["vectors"] for one in indexed("views", "--json").document["views"]] == [5, 3]
 

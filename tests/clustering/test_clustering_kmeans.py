@@ -6,6 +6,7 @@ import pytest
 from clustering_groups import groups
 from sklearn.metrics import adjusted_rand_score
 
+from retriever.clustering import kmeans
 from retriever.clustering.choice import choose_k
 from retriever.clustering.kmeans import assign, different, spherical_kmeans
 from retriever.core.errors import UsageError
@@ -98,6 +99,13 @@ def test_different_rows_that_are_known_change_nothing():
     usual, told = (spherical_kmeans(vectors, 3, distinct=one) for one in (None, different(vectors)))
     assert np.array_equal(usual.labels, told.labels)
     assert np.array_equal(usual.centroids, told.centroids)
+
+
+def test_more_clusters_than_rows_to_seed_on_are_made(monkeypatch):
+    monkeypatch.setattr(kmeans, "_SEEDED_ON", 4)
+    vectors, _ = groups([2] * 8)
+    found = spherical_kmeans(vectors, 8)
+    assert (found.k, found.sizes.sum()) == (8, 16)
 
 
 @pytest.mark.parametrize("sizes", [[12, 12], [9, 20, 14, 11], [30, 8, 8, 8, 8, 8]])

@@ -44,6 +44,24 @@ def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
     assert all(abs(one["x"]) <= 1 and abs(one["y"]) <= 1 for one in data["points"])
 
 
+def test_what_the_page_leaves_out_is_marked(index, tmp_path):
+    whole, long = "toy" + 997 * "x", "toy" + 998 * "x"
+    fields = {f"field {number}": number for number in range(11)}
+    index.add([Document("whole", whole, {"field 0": 0}), Document("long", long, fields), Document("lamp", "lamp")])
+    found = index.cluster(PRODUCT, k=2)
+    write_map(tmp_path / "map.html", found, map_places(found))
+    page = (tmp_path / "map.html").read_text()
+    points = {one["id"]: one for one in page_data(page)["points"]}
+    assert points["whole"]["text"] == whole
+    assert points["long"]["text"] == f"{whole}…"
+    assert {id: (len(one["fields"]), one["left_out"]) for id, one in points.items()} == {
+        "whole": (1, 0),
+        "long": (8, 3),
+        "lamp": (0, 0),
+    }
+    assert "`${point.left_out} more fields`" in page
+
+
 def test_the_page_holds_the_groups_of_every_level_in_the_middle_of_their_documents(clustered, tmp_path):
     group = Group("things", ["toy", "lamp"], [0, 1])
     places = map_places(clustered)

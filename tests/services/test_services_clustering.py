@@ -1,12 +1,16 @@
+import hashlib
 import json
 import sqlite3
+from dataclasses import replace
 
+import numpy as np
 import pytest
-from services_fakes import KEYWORDS, MOOD, PRODUCT, documents
+from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents
 
 from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document
-from retriever.services.clustering import still_holds
+from retriever.services.clustering import read_material, still_holds
+from retriever.services.saved_clusterings import extended, stored_clustering
 
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
 CORPUS = [
@@ -106,6 +110,46 @@ def test_fields_are_counted_in_every_cluster(full):
     assert found.months == {f"2024-0{month}": [4, 4, 4] for month in range(1, 5)}
 
 
+def test_the_largest_seed_is_taken(full):
+    assert len(full.cluster(PRODUCT, k=3, seed=2**31 - 1).clusters) == 3
+
+
+def test_the_last_part_of_a_field_is_enough_where_it_is_unique(full):
+    found = full.cluster(PRODUCT, k=3, by=["town"])
+    assert found.to_json()["clusters"] == [
+        {**one, "by": {"town": one["by"]["shop.town"]}}
+        for one in full.cluster(PRODUCT, k=3, by=["shop.town"]).to_json()["clusters"]
+    ]
+    full.add([Document("other", "a toy", {"maker": {"town": "x"}, "a.b": "2024-05-01"})])
+    with pytest.raises(FilterError, match="The field 'town' is ambiguous") as caught:
+        full.cluster(PRODUCT, k=3, by=["town"])
+    assert caught.value.hint == "Write one of: `maker.town`, `shop.town`."
+    assert full.cluster(PRODUCT, k=3, over="a.b").months["2024-05"] in ([1, 0, 0], [0, 1, 0], [0, 0, 1])
+
+
+def test_documents_without_a_readable_date_come_last(full):
+    full.add([Document("torn", "the toy", {"when": "soon"}), Document("none", "the toy")])
+    found = full.cluster(PRODUCT, k=3, over="when")
+    toys = found.assignments["torn"]
+    assert list(found.months) == ["2024-01", "2024-02", "2024-03", "2024-04", "(none)"]
+    assert found.months["(none)"] == [2 * (number == toys) for number in range(3)]
+    with pytest.raises(UsageError, match="'soon' is no date"):
+        full.cluster(PRODUCT, over="when", ids=["torn", "none"])
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_filter_is_none(full, blank):
+    found = full.cluster(MOOD, k=4, where=blank)
+    assert (found.request.where, len(found.assignments)) == (None, len(CORPUS))
+    assert not full.views()[1].lazy
+    assert len(full.lacking([MOOD], where=blank)) == 0
+    full.add([Document("new", "the toy and mad")])
+    full.complete([MOOD], where=blank)
+    assert full.views()[1].coverage == 1
+    assert full.search("toy", where=blank, mode="dense").hits == full.search("toy", mode="dense").hits
+    assert full.search_like("new", where=blank).hits == full.search_like("new").hits
+
+
 def test_values_that_are_missing_or_rare_are_counted_together(index):
     index.add([Document(f"d{i:03}", f"toy {i}", {"n": i} if i else {}) for i in range(40)])
     (cluster,) = index.cluster(k=1, by=["n"]).clusters
@@ -154,6 +198,7 @@ def test_deleted_documents_are_in_no_cluster(full):
         ({"min_size": 0}, UsageError, "0 documents"),
         ({"levels": 0}, UsageError, "0 levels"),
         ({"seed": -1}, UsageError, "seed"),
+        ({"seed": 2**31}, UsageError, "The largest is 2147483647"),
         ({"where": "stars > 9"}, InputError, "No document matches"),
         ({"where": "price > 9"}, FilterError, "price"),
         ({"by": ["price"]}, UsageError, "No document has a field 'price'"),
@@ -163,6 +208,55 @@ def test_deleted_documents_are_in_no_cluster(full):
 def test_what_cannot_be_clustered_says_why(full, options, error, says):
     with pytest.raises(error, match=says):
         full.cluster(PRODUCT, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k": 49},
+        {"k": 13, "where": "stars = 1"},
+        {"by": ["price"]},
+        {"over": "price"},
+        {"over": "stars"},
+        {"where": "stars > 9"},
+        {"where": "stars = 1", "ids": ["unknown"]},
+        {"ids": []},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_clustered_is_refused_before_anything_is_embedded(full, encoder, options):
+    encoder.forget()
+    with pytest.raises((UsageError, InputError)):
+        full.cluster(MOOD, **options)
+    assert encoder.calls == []
+    assert [view.instruction for view in full.views()] == [""]
+    assert full.status().runs[0]["command"] == "index"
+
+
+def test_a_filter_that_matches_nothing_leaves_no_view(full):
+    with pytest.raises(InputError, match="No document matches"):
+        full.complete([MOOD], where="stars > 9")
+    assert len(full.lacking([MOOD], where="stars > 9")) == 0
+    assert [view.instruction for view in full.views()] == [""]
+    full.complete([MOOD])
+    assert full.complete([MOOD], where="stars > 9")[0].key.instruction == MOOD
+
+
+def test_an_instruction_of_an_empty_index_leaves_no_view(index):
+    index.add([])
+    with pytest.raises(InputError, match="No document matches"):
+        index.complete(["never read"])
+    assert [view.instruction for view in index.views()] == [""]
+
+
+def test_several_instructions_are_read_in_one_pass_and_only_what_the_filter_accepts(full, encoder):
+    encoder.forget()
+    found = full.cluster_each([MOOD, FAULT], k=2, where="stars = 1")
+    assert [one.request.instruction for one in found] == [MOOD, FAULT]
+    accepted = sorted(one.text for one in CORPUS if one.metadata["stars"] == 1)
+    assert sorted(encoder.read) == sorted((text, each) for text in accepted for each in (MOOD, FAULT))
+    assert found[1].assignments.keys() == found[0].assignments.keys()
+    assert len(found[0].assignments) == len(accepted)
 
 
 def test_one_document_and_equal_texts_are_one_cluster(index):
@@ -205,10 +299,59 @@ def test_new_documents_are_put_without_moving_the_old(saved):
     assert sum(cluster["size"] for cluster in document["clusters"]) == len(before) + 30
 
 
+def test_a_clustering_saved_under_a_filter_reads_nothing_outside_of_it(full, encoder):
+    full.save_clustering("unloved", full.cluster(MOOD, k=2, where="stars <= 2"))
+    full.add([Document("in", "the toy and hate y", {"stars": 2}), Document("out", "the toy and sad y", {"stars": 4})])
+    encoder.forget()
+    again = full.saved_clustering("unloved")
+    assert encoder.read == [("the toy and hate y", MOOD)]
+    assert again.new == ["in"]
+
+
+def test_a_new_document_with_the_text_of_an_old_one_joins_it(saved):
+    old = CORPUS[5]
+    saved.add([Document("again", old.text)])
+    stored = saved.store.clusterings.get("products")
+    unreachable = replace(stored, document={**stored.document, "floors": [2.0, 2.0, 2.0]})
+    found = extended(unreachable, read_material(saved.store, saved.complete([PRODUCT])[0]))
+    assert found.new == ["again"]
+    assert found.assignments["again"] == found.assignments[old.id]
+
+
+@pytest.mark.parametrize(("above", "fits"), [(5e-5, True), (3e-4, False)])
+def test_the_floor_of_a_saved_clustering_has_a_tolerance(saved, above, fits):
+    new = Document("new", "the toy and a clock")
+    saved.add([new])
+    material = read_material(saved.store, saved.complete([PRODUCT])[0], ids=frozenset([new.id]))
+    stored = saved.store.clusterings.get("products")
+    nearest = float((stored.centroids @ material.vectors[0]).max())
+    floors = [nearest + above] * 3
+    found = extended(replace(stored, document={**stored.document, "floors": floors}), material)
+    assert (found.assignments["new"] != -1) == fits
+
+
+def test_a_small_cluster_has_its_floor_three_deviations_below_the_mean(index):
+    toys = [f"toy{' clock' * (row % 2)}{' x' * row}" for row in range(120)]
+    index.add([Document(f"t{row:03}", text) for row, text in enumerate(toys)])
+    index.add([Document(f"l{row:03}", f"lamp{' rug pan sofa' * (row == 0)}{' x' * row}") for row in range(10)])
+    found = index.cluster(PRODUCT, k=2)
+    index.save_clustering("both", found)
+    large, small = index.store.clusterings.get("both").document["floors"]
+    cosines = [found.partition.cosines[found.partition.labels == number].astype(float) for number in (0, 1)]
+    assert [len(one) for one in cosines] == [120, 10]
+    assert large == pytest.approx(np.percentile(cosines[0], 1))
+    assert small == pytest.approx(cosines[1].mean() - 3 * cosines[1].std())
+    assert small < np.percentile(cosines[1], 1)
+
+
 def test_deleted_documents_leave_a_saved_clustering(saved):
-    gone = CORPUS[0].id
+    gone = saved.saved_clustering("products").to_json()["clusters"][0]["examples"][0]
     saved.delete([gone])
-    assert gone not in saved.saved_clustering("products").assignments
+    again = saved.saved_clustering("products")
+    assert gone not in again.assignments
+    examples = [one["examples"] for one in again.to_json()["clusters"]]
+    assert [len(one) for one in examples] == [2, 3, 3]
+    assert gone not in examples[0]
 
 
 def test_names_are_given_once_and_unknown_ones_listed(saved):
@@ -221,20 +364,38 @@ def test_names_are_given_once_and_unknown_ones_listed(saved):
     assert caught.value.hint == "Saved: products."
 
 
-@pytest.mark.parametrize("column", ["document", "centroids"])
-def test_a_damaged_saved_clustering_is_refused(saved, column):
-    value = "replace(document, '16', '17')" if column == "document" else "CAST(x'ff' || substr(centroids, 2) AS BLOB)"
+@pytest.mark.parametrize(
+    ("column", "value"),
+    {
+        "document": "replace(document, '16', '17')",
+        "centroids": "CAST(x'ff' || substr(centroids, 2) AS BLOB)",
+        "fingerprint": "'other'",
+        "name": "'moods'",
+    }.items(),
+)
+def test_a_damaged_saved_clustering_is_refused(saved, column, value):
+    name = "moods" if column == "name" else "products"
     with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
         raw.execute(f"UPDATE clusterings SET {column} = {value}")
-    with pytest.raises(IndexDamagedError, match="'products'"):
-        saved.saved_clustering("products")
+    raw.close()
+    with pytest.raises(IndexDamagedError, match=f"'{name}'"):
+        saved.saved_clustering(name)
+    assert list(saved.store.clusterings.damaged().values()) == [name]
 
 
-def test_a_saved_clustering_of_another_encoder_is_refused(saved, path):
-    with sqlite3.connect(path / "corpus.sqlite3") as raw:
-        raw.execute("UPDATE clusterings SET fingerprint = 'other'")
+def test_a_clustering_that_an_older_version_saved_is_shown(saved):
+    with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
+        ((text, blob),) = raw.execute("SELECT document, centroids FROM clusterings")
+        older = hashlib.sha256(text.encode() + b"\0" + blob).hexdigest()
+        raw.execute("UPDATE clusterings SET sha256 = ?", (older,))
+    raw.close()
+    assert len(saved.saved_clustering("products").assignments) == len(CORPUS)
+    assert saved.store.clusterings.damaged() == {}
+
+
+def test_a_saved_clustering_of_another_encoder_is_refused(saved):
     with pytest.raises(EncoderMismatchError, match="another encoder"):
-        saved.saved_clustering("products")
+        stored_clustering(saved.store, "products", FakeEncoder("other").fingerprint)
 
 
 def test_chosen_documents_are_clustered_alone_and_only_they_are_read(full, encoder):

@@ -62,6 +62,19 @@ def test_the_last_use_is_noted_once_an_hour(full, monkeypatch):
     assert used()[1] > "2026"
 
 
+def test_clustering_and_completing_are_uses(full):
+    def forget_use():
+        with sqlite3.connect(full.path / DATABASE) as raw:
+            raw.execute("UPDATE views SET last_used = ''")
+
+    forget_use()
+    full.cluster(MOOD, k=1)
+    assert [view.last_used > "2026" for view in full.views()] == [False, True]
+    forget_use()
+    full.complete([""])
+    assert [view.last_used > "2026" for view in full.views()] == [True, False]
+
+
 def test_a_note_of_use_waits_for_nobody(full):
     with sqlite3.connect(full.path / DATABASE, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -245,6 +258,19 @@ def test_base_and_completed_views_lose_nothing(many):
     assert held(many) == {"": 6, FAULT: 0, MOOD: 6}
     many.complete([FAULT])
     assert held(many) == {"": 6, FAULT: 6, MOOD: 6}
+
+
+def test_what_is_completed_for_a_part_may_be_removed(many):
+    chosen = KEYWORDS[PRODUCT][:2]
+    many.cluster(MOOD, k=1, ids=chosen)
+    assert [view.lazy for view in many.views()] == [False, True]
+    many.lazy_limit = 0
+    assert held(many) == {"": 6, MOOD: 0}
+    many.complete([MOOD], ids=chosen)
+    many.complete([MOOD])
+    many.cluster(MOOD, k=1, ids=chosen)
+    many.lazy_limit = 0
+    assert held(many) == {"": 6, MOOD: 6}
 
 
 def test_a_compacted_view_that_shrinks_loses_its_file_and_answers_right(many):

@@ -1,0 +1,50 @@
+"""Which documents of an index are meant: those that a filter accepts, those of some ids, or all."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from retriever.core.errors import InputError
+from retriever.core.types import Document, Ids
+from retriever.store.database import Store
+from retriever.store.filters import Filter
+
+
+def selected_contents(store: Store, where: Filter | None, ids: Collection[str] | None) -> Ids:
+    """Return the content ids of the texts that have a document of the filter and a document of the ids, ascending.
+
+    Args:
+        store: the index's database.
+        where: a filter; None for all documents.
+        ids: of documents; None for all, unknown ones are left out.
+
+    Raises:
+        FilterError: the filter names an unknown field.
+    """
+    documents = store.documents
+    if ids is None:
+        return documents.live_contents() if where is None else documents.matching(where)
+    chosen = documents.contents_of(ids)
+    return chosen if where is None else np.intersect1d(chosen, documents.matching(where))
+
+
+def selected_documents(store: Store, where: Filter | None, ids: Collection[str] | None) -> list[Document]:
+    """Return the documents that the filter accepts and that are among the ids, by ascending id.
+
+    Args:
+        store: as for `selected_contents`.
+        where: as for `selected_contents`.
+        ids: as for `selected_contents`.
+
+    Raises:
+        FilterError: the filter names an unknown field.
+    """
+    with store.snapshot():
+        groups = store.documents.expand(selected_contents(store, where, ids), where).values()
+    found = [one for group in groups for one in group if ids is None or one.id in ids]
+    return sorted(found, key=lambda one: one.id)
+
+
+def nothing_matches() -> InputError:
+    """Return the error of a selection without documents."""
+    return InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")
