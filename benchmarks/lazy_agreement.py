@@ -136,10 +136,10 @@ def measure(corpus: Corpus, encoder: Encoder, counts: Sequence[int]) -> dict[str
     """Return agreement with the complete view and nDCG of lazy searches, by the candidates they read."""
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder) / "whole", encoder=encoder) as whole:
         whole.add(corpus.documents, instructions=sorted({one.instruction for one in corpus.questions}))
-        exact = [whole.search(one.query, instruction=one.instruction, k=K) for one in corpus.questions]
         with Index(Path(folder) / "lazy", encoder=Known(encoder, whole)) as lazy:
             lazy.add(corpus.documents)
-            curve = [{"candidates": count, **_compared(_ask(lazy, corpus, count), exact, corpus)} for count in counts]
+            curve = [{"candidates": count, **_compared(*_ask(lazy, whole, corpus, count), corpus)} for count in counts]
+        exact = [whole.search(one.query, instruction=one.instruction, k=K) for one in corpus.questions]
     tokens = count_tokens(encoder, [one.text for one in corpus.documents])
     return {
         "name": corpus.name,
@@ -151,13 +151,15 @@ def measure(corpus: Corpus, encoder: Encoder, counts: Sequence[int]) -> dict[str
     }
 
 
-def _ask(lazy: Index, corpus: Corpus, candidates: int) -> list[SearchResult]:
-    found = []
+def _ask(lazy: Index, whole: Index, corpus: Corpus, candidates: int) -> tuple[list[SearchResult], list[SearchResult]]:
+    """Return the lazy answers and those of the complete view, their rankings equally deep."""
+    found, exact = [], []
     with budget(candidates):
         for one in corpus.questions:
             found.append(lazy.search(one.query, instruction=one.instruction, k=K))
             lazy.drop_views([one.instruction])
-    return found
+            exact.append(whole.search(one.query, instruction=one.instruction, k=K))
+    return found, exact
 
 
 def _compared(found: Sequence[SearchResult], exact: Sequence[SearchResult], corpus: Corpus) -> dict[str, float]:
