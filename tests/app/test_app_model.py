@@ -1,7 +1,9 @@
 import shutil
+import sqlite3
+from contextlib import closing
 
 from app_checks import shown, whole
-from app_fakes import MOOD, REVIEWS
+from app_fakes import MOOD, REVIEWS, KeywordEncoder
 
 from retriever_app import resources
 
@@ -88,6 +90,26 @@ def test_damage_is_named_and_mended(make, app):
     assert "It can be mended here" in shown(session)
     assert "Made anew" in shown(press(session, "Mend it"))
     assert "All is whole" in shown(press(session, "Check every file and row"))
+
+
+def test_one_changed_row_is_found(make, app):
+    folder = make()
+    with closing(sqlite3.connect(folder / "corpus.sqlite3")) as database, database:
+        changed = database.execute(
+            "UPDATE vectors SET vector = CAST(x'01' || substr(vector, 2) AS BLOB) WHERE content_id = 3"
+        )
+        assert changed.rowcount == 1
+    session = press(app("model"), "Check every file and row")
+    assert "vector of text 3 in view 1: differs from its checksum" in shown(session)
+    assert "Made anew" in shown(press(session, "Mend it"))
+    assert "All is whole" in shown(press(session, "Check every file and row"))
+
+
+def test_a_model_that_is_another_by_now_is_found(make, app, monkeypatch):
+    make()
+    session = app("model")
+    monkeypatch.setattr(KeywordEncoder, "answers", lambda self, text, instruction: ["hate"])
+    assert "what the encoder makes of the text today" in shown(press(session, "Check every file and row"))
 
 
 def test_a_database_that_is_none_can_still_be_checked(make, app):
