@@ -1,5 +1,6 @@
 import shutil
 import threading
+from datetime import date
 
 import pytest
 from app_checks import shown, whole
@@ -145,6 +146,25 @@ def test_days_in_the_wrong_order_are_said(make, app):
     make()
     session = app("search", q="kettle", since="2024-05-01", until="2024-02-01")
     assert "The first day is after the last" in shown(session)
+
+
+def test_days_outside_of_the_index_stay_as_they_are(make, app):
+    make()
+    session = app("search", q="kettle", since="2020-01-01", until="2031-12-31")
+    for _ in range(2):
+        assert len(texts(whole(session.run()))) == len(REVIEWS)
+        asked = {field: session.date_input(key=f"Filters.{field}").value for field in ("since", "until")}
+        assert asked == {"since": date(2020, 1, 1), "until": date(2031, 12, 31)}
+    session.date_input(key="Filters.since").set_value(None).run()
+    assert session.date_input(key="Filters.since").value is None
+    assert "since" not in session.query_params
+
+
+def test_days_after_those_of_the_index_find_nothing(make, app):
+    make()
+    session = app("search", q="kettle", since="2031-01-01")
+    for _ in range(2):
+        assert not texts(whole(session.run()))
 
 
 def test_hostile_reviews_are_shown_as_they_are(make, app):
