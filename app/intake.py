@@ -22,7 +22,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.columns import Columns, normalised, recognise
 from retriever.corpus.readers import count_rows, read_documents, read_fields
-from retriever.corpus.rows import FieldNames
+from retriever.corpus.rows import FieldNames, Limits
 from retriever.services.profiling import flat, set_columns
 from retriever.services.results import IndexingReport
 from retriever.services.workspace import DATABASE, Index
@@ -233,8 +233,24 @@ def _with_commas(text: str) -> str:
     if not delimiter or "," in header:
         return text
     out = io.StringIO(newline="")
-    try:
-        csv.writer(out).writerows(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    except csv.Error as error:
-        raise InputError(f"The table cannot be read: {error}.", hint="Save it as CSV with commas.") from error
+    csv.writer(out).writerows(_parted(text, delimiter))
     return out.getvalue()
+
+
+def _parted(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Yield the rows of a table; one that is not CSV is named by the line it begins in."""
+    csv.field_size_limit(max(csv.field_size_limit(), Limits().line_bytes))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            closed = "unexpected end of data" not in str(error)
+            problem = f"is not CSV: {error}" if closed else "has a quote that is never closed"
+            raise InputError(
+                f"The row that begins in line {line} {problem}.", hint="Correct it, or save the table with commas."
+            ) from error
+        if row is None:
+            return
+        yield row

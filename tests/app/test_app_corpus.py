@@ -73,6 +73,12 @@ def test_other_encodings_are_read(tmp_path, encoding, guessed):
     assert [dict(row) for row in intake.preview(kept).rows] == [{"text": "Café très cher et pas très bon", "stars": 2}]
 
 
+def test_long_cells_between_semicolons_are_read(tmp_path):
+    long = "kettle " * 30_000
+    kept = intake.keep(tmp_path, "a.csv", f"text;stars\n{long};2\n".encode())
+    assert intake.preview(kept).rows[0] == {"text": long, "stars": 2}
+
+
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
@@ -81,6 +87,12 @@ def test_other_encodings_are_read(tmp_path, encoding, guessed):
         ("a.parquet", b"PAR1 not at all", "cannot be read as Parquet"),
         ("a.jsonl.gz", b"no zip", "cannot be read"),
         ("a.csv", b'text,stars\n"never closed,1\n', "quote that is never closed"),
+        (
+            "a.csv",
+            b'text;stars\nA fine lamp;5\n"never closed;1\nanother;2\n',
+            "begins in line 3 has a quote that is never closed",
+        ),
+        ("a.csv", b'text;stars\n"closed" too early;1\n', "begins in line 2 is not CSV"),
         ("a.csv", b"text,text\na,b\n", "appears more than once"),
         (
             "a.jsonl",
