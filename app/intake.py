@@ -121,13 +121,16 @@ def keep(folder: Path, name: str, data: bytes, encoding: str = "utf-8-sig") -> P
     """Keep a file under the folder of indexes, in UTF-8 and with commas where it is a table; return its path.
 
     The same file is kept once. Nothing of the name but its last part counts.
+
+    Raises:
+        InputError: it is not in that encoding, or a table whose rows cannot be told apart.
     """
     plain = re.sub(r"[^\w .-]", "_", Path(name.replace("\\", "/")).name).strip(" .") or "reviews"
     _sweep(folder / FOLDER)
     place = folder / FOLDER / hashlib.sha256(encoding.encode() + data).hexdigest()[:16]
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     if _is_text(plain):
-        text = data.decode(encoding, "strict" if encoding == "utf-8-sig" else "replace")
+        text = _decoded(data, encoding)
         data = (_with_commas(text) if plain.lower().endswith(".csv") else text).encode("utf-8")
     (place / plain).write_bytes(data)
     return place / plain
@@ -224,6 +227,18 @@ def _sweep(uploads: Path) -> None:
 
 def _is_text(name: str) -> bool:
     return name.lower().endswith(_TEXT_FORMATS)
+
+
+def _decoded(data: bytes, encoding: str) -> str:
+    if encoding != "utf-8-sig":
+        return data.decode(encoding, "replace")
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"The file is not in UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1:,}.",
+            hint="Choose another encoding, or save the file as UTF-8 and drop it again.",
+        ) from error
 
 
 def _with_commas(text: str) -> str:

@@ -123,6 +123,17 @@ def test_a_file_in_another_encoding_is_said_and_shown_to_be_judged(app):
     assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Café très cher et pas très bon"
 
 
+def test_utf8_chosen_for_a_file_that_is_not_is_said(app):
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.csv", "text,stars\nCafé très cher,2\n".encode("cp1252"), ""))
+    whole(session.run())
+    session.selectbox[0].set_value("utf-8-sig").run()
+    assert "The file is not in UTF-8: byte 0xe9 at position 15." in shown(whole(session))
+    assert "Choose another encoding" in shown(session)
+    session.selectbox[0].set_value("cp1252").run()
+    assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Café très cher"
+
+
 def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypatch):
     def missing(*args, **options):
         raise EncoderError("The backbone is not installed.", hint="Install it.")
