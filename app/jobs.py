@@ -46,9 +46,11 @@ class Job:
 
     Attributes:
         title: what it does, for the user.
+        about: what it works on, for whoever began it.
     """
 
     title: str
+    about: object = None
     _state: Snapshot = field(default_factory=lambda: Snapshot("running"))
     _started: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -108,9 +110,9 @@ class Job:
         self._told.set()
 
 
-def begin(title: str, work: Work) -> Job:
+def begin(title: str, work: Work, about: object = None) -> Job:
     """Begin a job on a thread of its own."""
-    job = Job(title)
+    job = Job(title, about)
     threading.Thread(target=job.run, args=(work,), name=title, daemon=True).start()
     return job
 
@@ -122,7 +124,7 @@ class Jobs:
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
 
-    def start(self, name: str, title: str, work: Work) -> Job:
+    def start(self, name: str, title: str, work: Work, about: object = None) -> Job:
         """Begin a job and keep it under a name.
 
         Raises:
@@ -132,7 +134,7 @@ class Jobs:
             before = self._jobs.get(name)
             if before is not None and not before.snapshot().over:
                 raise RetrieverError(f"{before.title} is still going on.", hint="Wait for it, or stop it first.")
-            job = self._jobs[name] = begin(title, work)
+            job = self._jobs[name] = begin(title, work, about)
             return job
 
     def find(self, name: str) -> Job | None:
