@@ -244,6 +244,16 @@ def _start(trainings: Trainings, training: Training, base: str, label: str, *, a
 
 def _discard(trainings: Trainings, training: Training) -> None:
     def discard() -> None:
+        promotion = read_promotion()  # now: another session may have promoted it since the page was drawn
+        if promotion is not None and promotion.folder == training.model.resolve():
+            raise RetrieverError(
+                f"The model of {training.name!r} is the default.", hint="Go back to the shipped model first."
+            )
+        if grown := trainings.grown_from(training):
+            raise RetrieverError(
+                f"The training {grown[0]!r} goes on from the model of {training.name!r}.",
+                hint="Finish or discard that training first.",
+            )
         used = resources.made_with(training.model)
         if used:
             raise RetrieverError(

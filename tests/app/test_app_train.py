@@ -185,6 +185,30 @@ def test_discarding_deletes_all_of_it(trainings, app):
     assert "Make the training" in labels(session)
 
 
+def test_a_model_that_another_session_promoted_meanwhile_is_kept(trainings, app):
+    training = fakes.finish(trainings.create("moods", fakes.rows()))
+    session = app("train", training="moods")
+    write_promotion(training.model)
+    whole(button(session, "Delete for good").click().run())
+    assert "The model of 'moods' is the default." in shown(session)
+    assert training.model.exists()
+
+
+def test_a_model_that_a_stopped_training_goes_on_from_is_kept(trainings, app):
+    training = fakes.finish(trainings.create("moods", fakes.rows()))
+    second = trainings.create("second", fakes.rows())
+    second.begin(str(training.model.resolve()))
+    (second.folder / "model.training/instemb/states/step-00000002").mkdir(parents=True)
+    second.tell(Told(outcome="stopped"))
+    session = app("train", training="moods")
+    whole(button(session, "Delete for good").click().run())
+    assert "The training 'second' goes on from the model of 'moods'." in shown(session)
+    assert training.model.exists()
+    fakes.finish(second)
+    whole(button(session, "Delete for good").click().run())
+    assert not training.folder.exists()
+
+
 def test_a_model_that_an_index_was_made_with_is_kept(trainings, make, app, monkeypatch):
     from retriever_app import resources
 
