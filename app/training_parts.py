@@ -46,16 +46,26 @@ def say(lines: Sequence[Line]) -> None:
         st.markdown(f"{_ICONS[line.level]} {plain(line.text)}")
 
 
-def table(training: Training) -> None:
-    """Draw the rows to be written in; what is written is kept at once."""
-    begun, last = f"{training.folder} begun with", f"{training.folder} last"
-    if begun not in st.session_state:
-        rows = training.rows()
-        columns = {name: pa.array([str(row.get(name, "")) for row in rows], pa.string()) for name in COLUMNS}
-        st.session_state[begun], st.session_state[last] = pa.table(columns), rows
+def table(training: Training, stored: Rows) -> None:
+    """Draw the rows to be written in; what is written is kept at once.
+
+    Args:
+        training: whose rows they are.
+        stored: its rows as they are now; another session's are not written over, but shown.
+    """
+    begun, known, number = (f"{training.folder} {what}" for what in ("begun with", "known", "number"))
+    changed = stored not in st.session_state.get(known, (stored,))
+    if changed:
+        st.text("The table was changed in another window. It is shown as it is now; look at what you last wrote.")
+    key = f"{training.folder} table {st.session_state.get(number, 0)}"
+    if changed or key not in st.session_state:  # what was written in a table is forgotten where another page is shown
+        columns = {name: pa.array([str(row.get(name, "")) for row in stored], pa.string()) for name in COLUMNS}
+        st.session_state[begun], st.session_state[known] = pa.table(columns), (stored,)
+        st.session_state[number] = st.session_state.get(number, 0) + 1
+        key = f"{training.folder} table {st.session_state[number]}"
     edited = st.data_editor(
         st.session_state[begun],
-        key=f"{training.folder} table",
+        key=key,
         num_rows="dynamic",
         hide_index=True,
         height=430,
@@ -66,9 +76,9 @@ def table(training: Training) -> None:
         },
     )
     rows = training_rows.written(cast("pa.Table", edited).to_pylist())
-    if rows != st.session_state[last]:
+    if rows != stored:
+        st.session_state[known] = (stored, rows)  # first: a run may be cut short, and these are no other session's
         training.write_rows(rows)
-        st.session_state[last] = rows
 
 
 def preview(rows: Rows, most: int = 200) -> None:

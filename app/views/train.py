@@ -124,7 +124,7 @@ def _draft(trainings: Trainings, training: Training, status: Status) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         if training_rows.is_editable(rows):
-            training_parts.table(training)
+            training_parts.table(training, rows)
             st.caption("Every row is kept as it is written. The last row adds one; marked rows can be deleted.")
         else:
             training_parts.preview(rows)
