@@ -1,5 +1,6 @@
 import csv
 import io
+import re
 from datetime import date
 
 import pytest
@@ -58,7 +59,29 @@ def test_nothing_in_a_text_is_markdown(hostile):
     assert "\n" not in escaped
     special = [at for at, one in enumerate(escaped) if one in "![]()<>$:#-`*|"]
     assert all(escaped[at - 1] == "\\" for at in special)
-    assert escaped.replace("\\", "") == " ".join(hostile.split())
+    assert escaped.replace("\\", "").replace("\u2060", "") == " ".join(hostile.split())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://evil.example/x",
+        "see HTTPS://evil.example",
+        "www.evil.example",
+        "(WWW.evil.example)",
+        "a@b.example",
+        "a.b-@b.example",
+        "http://www.evil.example/a@b.example",
+    ],
+)
+def test_addresses_become_no_links(address):
+    shown = text.plain(address).replace("\\", "")  # as Markdown is read before links are looked for in it
+    assert not re.search(r"https?://|www\.|[-.\w+]@[-\w]", shown, re.IGNORECASE)
+    assert shown.replace("\u2060", "") == address
+
+
+def test_words_that_are_no_addresses_stay_as_they_are():
+    assert text.plain("3 @ 5, http and www") == "3 \\@ 5, http and www"
 
 
 def test_filters_become_an_expression_that_parses():
