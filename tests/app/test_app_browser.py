@@ -52,3 +52,10 @@ def test_addresses_in_reviews_are_no_links(serve, page, make):
     main = page.get_by_test_id("stMain")
     assert evil in main.inner_text().replace("\u2060", "")
     assert main.locator("a[href]").count() == 0
+
+
+def test_tables_are_not_saved_with_formulas_in_them(serve, page, make):
+    page.goto(f"{serve(make().parent).address}/model")
+    page.get_by_test_id("stDataFrame").first.hover()
+    page.get_by_role("button", name=re.compile("^Search")).first.wait_for()  # the table's own, beside
+    assert not page.get_by_role("button", name=re.compile("^Download as CSV")).count()

@@ -23,7 +23,9 @@ PROFILE = Profile(
 
 
 @pytest.mark.parametrize(
-    "cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"], ids=["=", "+", "-", "@", "tab", "return"]
+    "cell",
+    ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\tx", "\rx", "\nx"],
+    ids=["=", "+", "-", "@", "wide =", "wide +", "wide -", "wide @", "tab", "return", "newline"],
 )
 def test_no_cell_is_a_formula(cell):
     data = exports.to_csv([{cell: cell, "list": [cell], "n": -1, "none": None}])
@@ -31,6 +33,21 @@ def test_no_cell_is_a_formula(cell):
     assert header == [f"'{cell}", "list", "n", "none"]
     assert (row[0], row[2], row[3]) == (f"'{cell}", "-1", "")
     assert row[1].startswith("[")
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("fine;=1+1", "fine;'=1+1"),
+        ("a;-1;\uff1d2", "a;'-1;'\uff1d2"),
+        ("=1;@x", "'=1;'@x"),
+        ("I like it ;-)", "I like it ;-)"),
+        ("a; = b", "a; = b"),
+    ],
+)
+def test_no_cell_is_a_formula_where_semicolons_part_cells(cell, written):
+    _, row = csv.reader(io.StringIO(exports.to_csv([{"text": cell}]).decode("utf-8-sig"), newline=""))
+    assert row == [written]
 
 
 def test_an_export_has_every_column_and_any_text():
