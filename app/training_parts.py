@@ -1,43 +1,26 @@
 """Pieces of the page about training: a new one, its rows, how it goes, and what came of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
 import streamlit as st
 
-from retriever.core.errors import RetrieverError
 from retriever.core.types import JSON
 from retriever.services.finetune_checks import Findings, look_at
 from retriever_app import training_charts, training_rows
-from retriever_app.components import show_problem
 from retriever_app.training_rows import COLUMNS, Rows
 from retriever_app.trainings import Training
 from retriever_app.view_models import training as shown
 from retriever_app.view_models.text import plain
 from retriever_app.view_models.training import Example, Found, Line
 
-_PROBLEM = "training: problem"
 _ICONS = {
     "good": ":green[:material/check_circle:]",
     "note": ":material/info:",
     "problem": ":orange[:material/warning:]",
 }
 _LONG = 220  # characters of a found text that are shown
-
-
-def attempt(action: Callable[[], object]) -> None:
-    """Do what a button asks for; what goes wrong is kept for `show_attempt`, as a callback cannot draw."""
-    try:
-        action()
-    except (RetrieverError, OSError) as error:
-        st.session_state[_PROBLEM] = error
-
-
-def show_attempt() -> None:
-    """Show what went wrong with the last button, once."""
-    if (error := st.session_state.pop(_PROBLEM, None)) is not None:
-        show_problem(error)
 
 
 def say(lines: Sequence[Line]) -> None:

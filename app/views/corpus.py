@@ -1,5 +1,6 @@
 """Corpus: from a file of reviews to an index, and what an index holds."""
 
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -7,7 +8,7 @@ import streamlit as st
 from retriever.corpus.columns import Columns
 from retriever.services.workspace import Index
 from retriever_app import charts, frame, intake, resources, state
-from retriever_app.components import facts, show_problem, told
+from retriever_app.components import attempt, facts, show_attempt, show_problem, told
 from retriever_app.intake import Plan, Preview
 from retriever_app.jobs import Job
 from retriever_app.view_models import corpus, search, text
@@ -19,6 +20,7 @@ _BOX = "corpus: box"
 
 def main() -> None:
     """Draw the page."""
+    show_attempt()
     with told():
         _work()
     index = None
@@ -119,8 +121,8 @@ def _waiting(plan: Plan, what: str) -> None:
 def _go_on(plan: Plan) -> None:
     folder = plan.file.parent.name
     with st.container(horizontal=True):
-        st.button("Go on", key=f"resume {folder}", type="primary", on_click=lambda: _start(plan))
-        st.button("Leave it", key=f"leave {folder}", on_click=lambda: _discard(plan))
+        st.button("Go on", key=f"resume {folder}", type="primary", on_click=attempt, args=(partial(_start, plan),))
+        st.button("Leave it", key=f"leave {folder}", on_click=attempt, args=(partial(_discard, plan),))
 
 
 def _discard(plan: Plan) -> None:

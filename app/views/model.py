@@ -1,6 +1,7 @@
 """Model and index: what is loaded, its views, whether the model obeys an instruction, and whether all is whole."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import streamlit as st
 from retriever.services import diagnosing, repairing, verifying
 from retriever.services.workspace import Index
 from retriever_app import frame, resources, state
-from retriever_app.components import facts, instruction_box, no_index, show_problem, told
+from retriever_app.components import attempt, facts, instruction_box, no_index, show_attempt, show_problem, told
 from retriever_app.jobs import Job
 from retriever_app.view_models import model, search, text
 from retriever_app.view_models.model import Diagnosed
@@ -20,6 +21,7 @@ EVERY = 1.0
 def main() -> None:
     """Draw the page; a damaged index can still be checked and mended."""
     st.title("Model and index")
+    show_attempt()
     path = frame.chosen_path()
     if path is None:
         no_index()
@@ -63,7 +65,7 @@ def _check(path: Path) -> None:
         _outcome(checked, model.verified)
         found = checked.snapshot().result
         if found is not None and not found.whole:
-            st.button("Mend it", type="primary", on_click=lambda: _mend(mending, path))
+            st.button("Mend it", type="primary", on_click=attempt, args=(partial(_mend, mending, path),))
 
 
 def _verified(path: Path) -> verifying.Verification:

@@ -253,6 +253,23 @@ def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
     assert "6 were there already" in shown(session)
 
 
+def test_going_on_while_another_file_is_indexed_is_told(indexes, app, gated):
+    kept = intake.keep(indexes, "b.csv", CSV.encode())
+    intake.note(intake.Plan(kept, "one", intake.preview(kept).columns))
+    session = click(begin(app("corpus"), "one"), "Go on")
+    assert "Indexing a.csv into one is still going on." in shown(session)
+    assert "Wait for it, or stop it first." in shown(session)
+    gated.set()
+
+
+def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
+    kept = intake.keep(indexes, "a.csv", CSV.encode())
+    intake.note(intake.Plan(kept, "../elsewhere", intake.preview(kept).columns))
+    session = click(app("corpus"), "Go on")
+    assert "'../elsewhere' cannot be the name of an index." in shown(session)
+    assert not resources.jobs().named("")
+
+
 def test_an_indexing_that_was_stopped_when_its_file_was_gone(indexes, app, gated):
     session = begin(app("corpus"), "one")
     click(session, "Stop")

@@ -1,5 +1,6 @@
 import shutil
 import sqlite3
+import threading
 from contextlib import closing
 
 from app_checks import shown, whole
@@ -90,6 +91,18 @@ def test_damage_is_named_and_mended(make, app):
     assert "It can be mended here" in shown(session)
     assert "Made anew" in shown(press(session, "Mend it"))
     assert "All is whole" in shown(press(session, "Check every file and row"))
+
+
+def test_mending_twice_at_once_is_told(make, app):
+    folder = make()
+    file = next(folder.glob("views/*/*.faiss"))
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    session = press(app("model"), "Check every file and row")
+    go = threading.Event()
+    resources.jobs().start(f"repair {folder}", "The repair", lambda job: go.wait(60))  # of another session
+    next(one for one in session.button if one.label == "Mend it").click().run()
+    assert "The repair is still going on." in shown(whole(session))
+    go.set()
 
 
 def test_one_changed_row_is_found(make, app):
