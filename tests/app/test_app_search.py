@@ -221,6 +221,9 @@ def test_a_model_with_steps_has_a_slider_for_them_that_changes_the_search(indexe
     assert texts(whole(session))[:2] == ["A toy, nothing more.", "The toy broke."]
     assert texts(app("search", **session.query_params)) == texts(session)
     assert not app("search", index="plain").slider
+    far = whole(app("search", index="stepped", q="toy broke", mode="dense", steps="50").run())
+    assert far.slider(key="Question.steps").value == 20
+    assert texts(far)[0] == "The toy broke."
 
 
 @pytest.mark.parametrize("page", ["search", "compare", "clusters", "corpus", "train"])
