@@ -29,7 +29,7 @@ def told() -> Iterator[None]:
         show_problem(error)
 
 
-def show_problem(error: Exception) -> None:
+def show_problem(error: BaseException) -> None:
     """Show what went wrong and what to do."""
     found = problem(error)
     with st.container(border=True):

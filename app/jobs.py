@@ -32,7 +32,7 @@ class Snapshot:
     seconds: float = 0.0
     progress: Any = None
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def over(self) -> bool:
@@ -97,12 +97,12 @@ class Job:
             result = work(self)
         except Stopped:
             self._end("stopped")
-        except Exception as error:
+        except BaseException as error:  # a library's panic is no Exception; nothing is above this but the thread's end
             self._end("failed", error=error)
         else:
             self._end("done", result=result)
 
-    def _end(self, status: Status, *, result: object = None, error: Exception | None = None) -> None:
+    def _end(self, status: Status, *, result: object = None, error: BaseException | None = None) -> None:
         with self._lock:
             seconds = time.monotonic() - self._started
             self._state = replace(self._state, status=status, seconds=seconds, result=result, error=error)
@@ -146,6 +146,12 @@ class Jobs:
         """Return the jobs whose names begin so, oldest first."""
         with self._lock:
             return {name: job for name, job in self._jobs.items() if name.startswith(prefix)}
+
+    def forget_others(self, prefix: str, name: str) -> None:
+        """Drop the jobs that are over and whose names begin so, but for one."""
+        for other in self.named(prefix):
+            if other != name:
+                self.forget(other)
 
     def forget(self, name: str) -> None:
         """Drop a job that is over."""

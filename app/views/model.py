@@ -95,6 +95,7 @@ def _diagnose(index: Index, suggestions: list[str]) -> None:
     job = resources.jobs().find(name)
     running = job is not None and not job.snapshot().over
     if st.button("Look into it", type="primary", disabled=not asked or running):
+        resources.jobs().forget_others(f"diagnose {index.path} ", name)
         job = resources.jobs().start(name, "The diagnosis", lambda job: _look(index, asked))
     if job is not None:
         _diagnosis(job)

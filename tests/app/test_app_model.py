@@ -4,7 +4,7 @@ import threading
 from contextlib import closing
 
 from app_checks import shown, whole
-from app_fakes import MOOD, REVIEWS, KeywordEncoder
+from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever_app import resources
 
@@ -59,6 +59,9 @@ def test_a_diagnosis_says_whether_an_instruction_is_followed(make, app):
     whole(session.run())
     assert "Looked at 12 reviews" in shown(session)
     assert "hate (2), love (4)" in shown(session) or "love (4), hate (2)" in shown(session)
+    session.text_input(key="Diagnosed.diagnose").set_value(PRODUCT).run()
+    press(session, "Look into it")
+    assert [PRODUCT in one for one in resources.jobs().named("diagnose")] == [True]
 
 
 def test_too_few_reviews_for_a_diagnosis(make, app):
