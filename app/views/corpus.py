@@ -149,9 +149,12 @@ def _drop() -> None:
         key=f"corpus: file {number}",
         help="One review a row, with column names.",
     )
-    example = st.button("Take the example: 224 invented reviews of 12 products", type="tertiary")
-    if example:
-        _keep("example", "example.jsonl", _example())
+    st.button(
+        "Take the example: 224 invented reviews of 12 products",
+        type="tertiary",
+        on_click=attempt,
+        args=(_take_example,),
+    )
     if dropped is not None:
         data = dropped.getvalue()
         encoding = _encoding(dropped.name, data)
@@ -172,8 +175,14 @@ def _keep(token: object, name: str, data: bytes, encoding: str = "utf-8-sig") ->
     st.session_state[_KEPT] = (token, intake.keep(resources.place().folder, name, data, encoding))
 
 
-def _example() -> bytes:
-    return intake.EXAMPLE.read_bytes()
+def _take_example() -> None:
+    _empty_box()
+    _keep("example", "example.jsonl", intake.EXAMPLE.read_bytes())
+
+
+def _empty_box() -> None:
+    """Have another box drawn, which holds no file."""
+    st.session_state[_BOX] += 1
 
 
 def _encoding(name: str, data: bytes) -> str:
@@ -214,7 +223,7 @@ def _prepare(file: Path) -> None:
 def _begin(plan: Plan) -> None:
     """Start what was prepared; the file is the plan's from now on, and the page forgets it first."""
     resources.place().new(plan.index)
-    st.session_state[_BOX] += 1  # another box, which holds no file
+    _empty_box()
     del st.session_state[_KEPT]
     intake.note(plan)
     _start(plan)

@@ -340,3 +340,17 @@ def test_the_example_is_there(app):
     session = click(app("corpus"), "Take the example")
     assert session.dataframe[0].value["Stars"][0] == 5
     assert any(button.label == "Index 224 reviews" for button in session.button)
+
+
+def test_the_example_takes_the_place_of_a_dropped_file(indexes, app):
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
+    whole(session.run())
+    click(session, "Take the example")
+    assert any(button.label == "Index 224 reviews" for button in session.button)
+    whole(session.run())
+    assert any(button.label == "Index 224 reviews" for button in session.button)
+    assert [file.name for file in (indexes / intake.FOLDER).glob("*/*")] == ["example.jsonl"]
+    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
+    whole(session.run())
+    assert any(button.label == "Index 6 reviews" for button in session.button)
