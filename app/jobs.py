@@ -137,6 +137,14 @@ class Jobs:
             job = self._jobs[name] = begin(title, work, about)
             return job
 
+    def join(self, name: str, title: str, work: Work) -> Job:
+        """Return the job of a name that still runs, whoever began it, or begin it."""
+        with self._lock:
+            job = self._jobs.get(name)
+            if job is None or job.snapshot().over:
+                job = self._jobs[name] = begin(title, work)
+            return job
+
     def find(self, name: str) -> Job | None:
         """Return the job of a name, running or over."""
         with self._lock:

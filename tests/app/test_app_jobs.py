@@ -57,6 +57,15 @@ def test_an_error_is_kept(jobs):
     assert str(ended.error) == "no such file"
 
 
+def test_a_job_that_runs_is_joined(jobs):
+    go = threading.Event()
+    first = jobs.join("a", "Clustering", lambda job: go.wait(10))
+    assert jobs.join("a", "Clustering", lambda job: None) is first
+    go.set()
+    first.wait(10)
+    assert jobs.join("a", "Clustering", lambda job: 2).wait(10).result == 2
+
+
 def test_a_panic_ends_a_job_too(jobs):
     class Panic(BaseException):
         pass
