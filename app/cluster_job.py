@@ -41,7 +41,7 @@ def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | N
     if job is None or (wanted and job.snapshot().over):
         if not wanted and not _is_quick(index, asks):
             return None
-        job = jobs.start(name, "Clustering", resources.clusterings().work(index, asks, mapped=mapped))
+        job = jobs.join(name, "Clustering", resources.clusterings().work(index, asks, mapped=mapped))
     snapshot = job.wait(_AT_FIRST)
     if not snapshot.over:
         _watch(job)

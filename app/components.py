@@ -15,6 +15,7 @@ from retriever_app.view_models.problems import problem
 from retriever_app.view_models.text import plain
 
 _LOG = logging.getLogger(__name__)
+_PROBLEM = "attempt: problem"
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def told() -> Iterator[None]:
         show_problem(error)
 
 
-def show_problem(error: Exception) -> None:
+def show_problem(error: BaseException) -> None:
     """Show what went wrong and what to do."""
     found = problem(error)
     with st.container(border=True):
@@ -36,6 +37,22 @@ def show_problem(error: Exception) -> None:
         st.text(found.what)
         if found.next:
             st.text(found.next)
+
+
+def attempt(action: Callable[[], object]) -> None:
+    """Do what a button asks for; what goes wrong is kept for `show_attempt`, as a callback cannot draw."""
+    try:
+        action()
+    except Exception as error:
+        if not isinstance(error, RetrieverError):
+            _LOG.exception("A button failed")
+        st.session_state[_PROBLEM] = error
+
+
+def show_attempt() -> None:
+    """Show what went wrong with the last button, once."""
+    if (error := st.session_state.pop(_PROBLEM, None)) is not None:
+        show_problem(error)
 
 
 def facts(values: Sequence[Fact]) -> None:

@@ -30,7 +30,7 @@ def choose(profile: Profile) -> str | None:
         if columns.stars and profile.stars:
             _stars(profile, chosen)
         if profile.days:
-            _days(profile.days)
+            _days(profile.days, chosen)
         if chosen != Filters():
             st.button("Clear filters", on_click=_clear, width="stretch")
         if not (profile.products or profile.categories or profile.stars or profile.days):
@@ -60,11 +60,19 @@ def _stars(profile: Profile, chosen: Filters) -> None:
     )
 
 
-def _days(days: tuple[str, str]) -> None:
-    first, last = (date.fromisoformat(day) for day in days)
+def _days(days: tuple[str, str], chosen: Filters) -> None:
+    """Draw the first and the last day to look at; those that a link names may lie outside of the index's days."""
+    within = [*map(date.fromisoformat, days), *filter(None, (chosen.since, chosen.until))]
     left, right = st.columns(2)
     for column, label, field in ((left, "From", "since"), (right, "To", "until")):
-        column.date_input(label, key=state.key(Filters, field), min_value=first, max_value=last, format="YYYY-MM-DD")
+        column.date_input(
+            label,
+            None,
+            key=state.key(Filters, field),
+            min_value=min(within),
+            max_value=max(within),
+            format="YYYY-MM-DD",
+        )
 
 
 def _clear() -> None:

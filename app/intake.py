@@ -1,15 +1,15 @@
 """From a file that somebody dropped to an index: kept on disk, looked at, indexed in the background, gone on with.
 
-A file waits in ``.uploads`` in the folder of indexes, beside a note of what is to become of it, until it is indexed
-whole: so that an indexing that was stopped, or a server that was, goes on with the same file.
+A file waits in ``.uploads`` in the folder of indexes, in a folder of its own beside a note of what is to become of it,
+until it is indexed whole: so that an indexing that was stopped, or a server that was, goes on with the same file.
 """
 
 import csv
-import hashlib
 import io
 import json
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import InputError
+from retriever.core.paths import make_folder, new_file, write_whole
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.columns import Columns, normalised, recognise
 from retriever.corpus.readers import count_rows, read_documents, read_fields
-from retriever.corpus.rows import FieldNames
+from retriever.corpus.rows import FieldNames, Limits
 from retriever.services.profiling import flat, set_columns
 from retriever.services.results import IndexingReport
 from retriever.services.workspace import DATABASE, Index
@@ -68,13 +69,13 @@ class Plan:
     """What is to be indexed.
 
     Attributes:
-        file: the path of the kept file.
+        file: the kept file; its folder holds nothing but what belongs to this plan.
         index: the index's name.
         columns: which field holds what.
         instructions: views to fill besides the base view.
     """
 
-    file: str
+    file: Path
     index: str
     columns: Columns
     instructions: tuple[str, ...] = ()
@@ -82,7 +83,20 @@ class Plan:
     @property
     def name(self) -> str:
         """The file's name as it was dropped."""
-        return Path(self.file).name
+        return self.file.name
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What was begun and not finished, in this process or one before.
+
+    Attributes:
+        plans: what can be gone on with.
+        unreadable: folders of plans whose notes cannot be read.
+    """
+
+    plans: list[Plan]
+    unreadable: list[Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +134,21 @@ def guess_encoding(name: str, data: bytes) -> str:
 def keep(folder: Path, name: str, data: bytes, encoding: str = "utf-8-sig") -> Path:
     """Keep a file under the folder of indexes, in UTF-8 and with commas where it is a table; return its path.
 
-    The same file is kept once. Nothing of the name but its last part counts.
+    It gets a folder of its own, whatever is kept already. Nothing of the name but its last part counts.
+
+    Raises:
+        InputError: it is not in that encoding, or a table whose rows cannot be told apart.
     """
     plain = re.sub(r"[^\w .-]", "_", Path(name.replace("\\", "/")).name).strip(" .") or "reviews"
-    _sweep(folder / FOLDER)
-    place = folder / FOLDER / hashlib.sha256(encoding.encode() + data).hexdigest()[:16]
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
     if _is_text(plain):
-        text = data.decode(encoding, "strict" if encoding == "utf-8-sig" else "replace")
+        text = _decoded(data, encoding)
         data = (_with_commas(text) if plain.lower().endswith(".csv") else text).encode("utf-8")
-    (place / plain).write_bytes(data)
-    return place / plain
+    _sweep(folder / FOLDER)
+    make_folder(folder / FOLDER, private=True)
+    kept = Path(tempfile.mkdtemp(dir=folder / FOLDER), plain)
+    with new_file(kept) as file:
+        file.write(data)
+    return kept
 
 
 def preview(file: Path) -> Preview:
@@ -148,21 +166,43 @@ def preview(file: Path) -> Preview:
 
 def note(plan: Plan) -> None:
     """Write down what is to become of a kept file."""
-    Path(plan.file).with_name(NOTE).write_text(json.dumps(asdict(plan)), encoding="utf-8")
+    said = {
+        "file": plan.name,
+        "index": plan.index,
+        "columns": asdict(plan.columns),
+        "instructions": plan.instructions,
+    }
+    write_whole(plan.file.with_name(NOTE), json.dumps(said, ensure_ascii=False) + "\n")
 
 
-def unfinished(folder: Path) -> list[Plan]:
-    """Return what was begun and not finished, in this process or one before."""
-    found = []
+def unfinished(folder: Path) -> Unfinished:
+    """Return what was begun under a folder of indexes and not finished."""
+    found = Unfinished([], [])
     for written in sorted((folder / FOLDER).glob(f"*/{NOTE}")):
-        plan = json.loads(written.read_text(encoding="utf-8"))
-        found.append(Plan(plan["file"], plan["index"], Columns(**plan["columns"]), tuple(plan["instructions"])))
-    return [plan for plan in found if Path(plan.file).is_file()]
+        try:
+            plan = _noted(written)
+        except FileNotFoundError:  # finished or left meanwhile
+            continue
+        except (OSError, ValueError, LookupError, TypeError):
+            found.unreadable.append(written.parent)
+        else:
+            if plan.file.is_file():
+                found.plans.append(plan)
+    return found
 
 
-def discard(plan: Plan) -> None:
-    """Drop a kept file; what was indexed of it stays."""
-    shutil.rmtree(Path(plan.file).parent, ignore_errors=True)
+def _noted(written: Path) -> Plan:
+    """Return the plan of a note. Nothing of the file's name but its last part counts: it lies beside the note."""
+    said = json.loads(written.read_text(encoding="utf-8"))
+    name, index, columns = Path(said["file"]).name, said["index"], Columns(**said["columns"])
+    if not all(isinstance(one, str) for one in (index, *asdict(columns).values(), *said["instructions"])):
+        raise TypeError(written)
+    return Plan(written.with_name(name), index, columns, tuple(said["instructions"]))
+
+
+def discard(folder: Path) -> None:
+    """Drop a kept file with its folder; what was indexed of it stays."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def indexing(
@@ -193,7 +233,7 @@ def indexing(
             finally:
                 if (path / DATABASE).exists():
                     set_columns(index, plan.columns)
-        discard(plan)
+        discard(plan.file.parent)
         return report
 
     return work
@@ -226,6 +266,18 @@ def _is_text(name: str) -> bool:
     return name.lower().endswith(_TEXT_FORMATS)
 
 
+def _decoded(data: bytes, encoding: str) -> str:
+    if encoding != "utf-8-sig":
+        return data.decode(encoding, "replace")
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"The file is not in UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1:,}.",
+            hint="Choose another encoding, or save the file as UTF-8 and drop it again.",
+        ) from error
+
+
 def _with_commas(text: str) -> str:
     """Return a table whose cells are parted by commas, whatever the spreadsheet took."""
     header = text.lstrip().partition("\n")[0]
@@ -233,8 +285,24 @@ def _with_commas(text: str) -> str:
     if not delimiter or "," in header:
         return text
     out = io.StringIO(newline="")
-    try:
-        csv.writer(out).writerows(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    except csv.Error as error:
-        raise InputError(f"The table cannot be read: {error}.", hint="Save it as CSV with commas.") from error
+    csv.writer(out).writerows(_parted(text, delimiter))
     return out.getvalue()
+
+
+def _parted(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Yield the rows of a table; one that is not CSV is named by the line it begins in."""
+    csv.field_size_limit(max(csv.field_size_limit(), Limits().line_bytes))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            closed = "unexpected end of data" not in str(error)
+            problem = f"is not CSV: {error}" if closed else "has a quote that is never closed"
+            raise InputError(
+                f"The row that begins in line {line} {problem}.", hint="Correct it, or save the table with commas."
+            ) from error
+        if row is None:
+            return
+        yield row

@@ -32,7 +32,7 @@ class Snapshot:
     seconds: float = 0.0
     progress: Any = None
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def over(self) -> bool:
@@ -46,9 +46,11 @@ class Job:
 
     Attributes:
         title: what it does, for the user.
+        about: what it works on, for whoever began it.
     """
 
     title: str
+    about: object = None
     _state: Snapshot = field(default_factory=lambda: Snapshot("running"))
     _started: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -95,12 +97,12 @@ class Job:
             result = work(self)
         except Stopped:
             self._end("stopped")
-        except Exception as error:
+        except BaseException as error:  # a library's panic is no Exception; nothing is above this but the thread's end
             self._end("failed", error=error)
         else:
             self._end("done", result=result)
 
-    def _end(self, status: Status, *, result: object = None, error: Exception | None = None) -> None:
+    def _end(self, status: Status, *, result: object = None, error: BaseException | None = None) -> None:
         with self._lock:
             seconds = time.monotonic() - self._started
             self._state = replace(self._state, status=status, seconds=seconds, result=result, error=error)
@@ -108,9 +110,9 @@ class Job:
         self._told.set()
 
 
-def begin(title: str, work: Work) -> Job:
+def begin(title: str, work: Work, about: object = None) -> Job:
     """Begin a job on a thread of its own."""
-    job = Job(title)
+    job = Job(title, about)
     threading.Thread(target=job.run, args=(work,), name=title, daemon=True).start()
     return job
 
@@ -122,7 +124,7 @@ class Jobs:
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
 
-    def start(self, name: str, title: str, work: Work) -> Job:
+    def start(self, name: str, title: str, work: Work, about: object = None) -> Job:
         """Begin a job and keep it under a name.
 
         Raises:
@@ -132,7 +134,15 @@ class Jobs:
             before = self._jobs.get(name)
             if before is not None and not before.snapshot().over:
                 raise RetrieverError(f"{before.title} is still going on.", hint="Wait for it, or stop it first.")
-            job = self._jobs[name] = begin(title, work)
+            job = self._jobs[name] = begin(title, work, about)
+            return job
+
+    def join(self, name: str, title: str, work: Work) -> Job:
+        """Return the job of a name that still runs, whoever began it, or begin it."""
+        with self._lock:
+            job = self._jobs.get(name)
+            if job is None or job.snapshot().over:
+                job = self._jobs[name] = begin(title, work)
             return job
 
     def find(self, name: str) -> Job | None:
@@ -144,6 +154,12 @@ class Jobs:
         """Return the jobs whose names begin so, oldest first."""
         with self._lock:
             return {name: job for name, job in self._jobs.items() if name.startswith(prefix)}
+
+    def forget_others(self, prefix: str, name: str) -> None:
+        """Drop the jobs that are over and whose names begin so, but for one."""
+        for other in self.named(prefix):
+            if other != name:
+                self.forget(other)
 
     def forget(self, name: str) -> None:
         """Drop a job that is over."""

@@ -25,11 +25,13 @@ class Place:
     only: str | None = None
 
     def names(self) -> list[str]:
-        """Return the names of the indexes that are there now."""
+        """Return the names of the indexes that are there now; what begins with a dot is a draft of one."""
         if not self.folder.is_dir():
             return []
         found = sorted(database.parent.name for database in self.folder.glob(f"*/{DATABASE}"))
-        return found if self.only is None else [name for name in found if name == self.only]
+        if self.only is not None:
+            return [name for name in found if name == self.only]
+        return [name for name in found if not name.startswith(".")]
 
     def find(self, name: str) -> Path:
         """Return the folder of an index.

@@ -1,23 +1,20 @@
 """Pieces of the page about training: a new one, its rows, how it goes, and what came of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
 import streamlit as st
 
-from retriever.core.errors import RetrieverError
 from retriever.core.types import JSON
 from retriever.services.finetune_checks import Findings, look_at
 from retriever_app import training_charts, training_rows
-from retriever_app.components import show_problem
 from retriever_app.training_rows import COLUMNS, Rows
 from retriever_app.trainings import Training
 from retriever_app.view_models import training as shown
 from retriever_app.view_models.text import plain
 from retriever_app.view_models.training import Example, Found, Line
 
-_PROBLEM = "training: problem"
 _ICONS = {
     "good": ":green[:material/check_circle:]",
     "note": ":material/info:",
@@ -26,36 +23,32 @@ _ICONS = {
 _LONG = 220  # characters of a found text that are shown
 
 
-def attempt(action: Callable[[], object]) -> None:
-    """Do what a button asks for; what goes wrong is kept for `show_attempt`, as a callback cannot draw."""
-    try:
-        action()
-    except (RetrieverError, OSError) as error:
-        st.session_state[_PROBLEM] = error
-
-
-def show_attempt() -> None:
-    """Show what went wrong with the last button, once."""
-    if (error := st.session_state.pop(_PROBLEM, None)) is not None:
-        show_problem(error)
-
-
 def say(lines: Sequence[Line]) -> None:
     """Show sentences about rows."""
     for line in lines:
         st.markdown(f"{_ICONS[line.level]} {plain(line.text)}")
 
 
-def table(training: Training) -> None:
-    """Draw the rows to be written in; what is written is kept at once."""
-    begun, last = f"{training.folder} begun with", f"{training.folder} last"
-    if begun not in st.session_state:
-        rows = training.rows()
-        columns = {name: pa.array([str(row.get(name, "")) for row in rows], pa.string()) for name in COLUMNS}
-        st.session_state[begun], st.session_state[last] = pa.table(columns), rows
+def table(training: Training, stored: Rows) -> None:
+    """Draw the rows to be written in; what is written is kept at once.
+
+    Args:
+        training: whose rows they are.
+        stored: its rows as they are now; another session's are not written over, but shown.
+    """
+    begun, known, number = (f"{training.folder} {what}" for what in ("begun with", "known", "number"))
+    changed = stored not in st.session_state.get(known, (stored,))
+    if changed:
+        st.text("The table was changed in another window. It is shown as it is now; look at what you last wrote.")
+    key = f"{training.folder} table {st.session_state.get(number, 0)}"
+    if changed or key not in st.session_state:  # what was written in a table is forgotten where another page is shown
+        columns = {name: pa.array([str(row.get(name, "")) for row in stored], pa.string()) for name in COLUMNS}
+        st.session_state[begun], st.session_state[known] = pa.table(columns), (stored,)
+        st.session_state[number] = st.session_state.get(number, 0) + 1
+        key = f"{training.folder} table {st.session_state[number]}"
     edited = st.data_editor(
         st.session_state[begun],
-        key=f"{training.folder} table",
+        key=key,
         num_rows="dynamic",
         hide_index=True,
         height=430,
@@ -66,9 +59,9 @@ def table(training: Training) -> None:
         },
     )
     rows = training_rows.written(cast("pa.Table", edited).to_pylist())
-    if rows != st.session_state[last]:
+    if rows != stored:
+        st.session_state[known] = (stored, rows)  # first: a run may be cut short, and these are no other session's
         training.write_rows(rows)
-        st.session_state[last] = rows
 
 
 def preview(rows: Rows, most: int = 200) -> None:

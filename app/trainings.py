@@ -217,6 +217,16 @@ class Trainings:
             return "draft"
         return "paused" if training.has_states and told.outcome != "failed" else "failed"
 
+    def grown_from(self, training: Training) -> list[str]:
+        """Return the names of the trainings that need this one's model: they train on it, or can be gone on with."""
+        model = str(training.model.resolve())
+        every = [self.find(name) for name in self.names()]
+        return [one.name for one in every if one.base == model and self._needs_base(one)]
+
+    def _needs_base(self, training: Training) -> bool:
+        status = self.status(training)
+        return status in ("running", "stopping") or (status != "finished" and training.has_states)
+
     def start(self, training: Training, base: str) -> None:
         """Train in a process of its own, which outlives this one; a training that was stopped goes on.
 

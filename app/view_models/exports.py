@@ -5,7 +5,8 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
+from retriever.core.spreadsheets import harmless
+
 _MARK = "\ufeff"  # tells Excel that the file is UTF-8
 
 
@@ -23,7 +24,7 @@ def _cell(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return f"'{text}" if text.startswith(_DANGEROUS) else text
+    return harmless(text)
 
 
 def to_jsonl(rows: Sequence[Mapping[str, object]]) -> bytes:

@@ -31,7 +31,7 @@ _NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
 )
 
 
-def problem(error: Exception) -> Problem:
+def problem(error: BaseException) -> Problem:
     """Return what to tell of an error."""
     if not isinstance(error, RetrieverError):
         return Problem(

@@ -10,6 +10,7 @@ from retriever_app.view_models import text
 SUGGESTED = ("What broke?", "How does the customer feel?", "What is it used for?")
 MOST_SUGGESTED = 8
 MOST_HITS = 100
+MOST_STEPS = 20
 MODES = {"auto": "Best of both", "dense": "By meaning", "lexical": "By words", "hybrid": "Both, fused"}
 
 
@@ -35,7 +36,7 @@ class Question:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", min(max(self.k, 1), MOST_HITS))
-        object.__setattr__(self, "steps", min(max(self.steps, 0), MOST_HITS))
+        object.__setattr__(self, "steps", min(max(self.steps, 0), MOST_STEPS))
 
     @property
     def asks(self) -> bool:

@@ -1,5 +1,6 @@
 """Corpus: from a file of reviews to an index, and what an index holds."""
 
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -7,17 +8,19 @@ import streamlit as st
 from retriever.corpus.columns import Columns
 from retriever.services.workspace import Index
 from retriever_app import charts, frame, intake, resources, state
-from retriever_app.components import facts, show_problem, told
+from retriever_app.components import attempt, facts, show_attempt, show_problem, told
 from retriever_app.intake import Plan, Preview
 from retriever_app.jobs import Job
 from retriever_app.view_models import corpus, search, text
 
 EVERY = 1.0  # seconds between looks at an indexing
 _KEPT = "corpus: kept"
+_BOX = "corpus: box"
 
 
 def main() -> None:
     """Draw the page."""
+    show_attempt()
     with told():
         _work()
     index = None
@@ -45,17 +48,25 @@ def _welcome() -> None:
 
 def _work() -> None:
     """Show every indexing that goes on, has ended, or waits to be gone on with."""
-    jobs = resources.jobs()
-    plans = {plan.index: plan for plan in intake.unfinished(resources.place().folder)}
-    for name, job in jobs.named("index ").items():
-        index = name.removeprefix("index ")
+    found = intake.unfinished(resources.place().folder)
+    waiting = found.plans
+    for name, job in resources.jobs().named("index ").items():
+        plan = next((one for one in waiting if one == job.about), None)
         if not job.snapshot().over:
             _progress(job)
         else:
-            _ended(index, job, plans.get(index))
-        plans.pop(index, None)
-    for plan in plans.values():
+            _ended(name, job, plan)
+        waiting = [one for one in waiting if one != plan]
+    for plan in waiting:
         _waiting(plan, f"The indexing of {plan.name} was not finished.")
+    for folder in found.unreadable:
+        _unreadable(folder)
+
+
+def _unreadable(folder: Path) -> None:
+    with st.container(border=True):
+        st.text("An indexing was not finished, and what it was to do cannot be read. Drop the file again.")
+        st.button("Leave it", key=f"leave {folder.name}", on_click=intake.discard, args=(folder,))
 
 
 @st.fragment(run_every=EVERY)
@@ -74,13 +85,16 @@ def _progress(job: Job) -> None:
         st.button("Stop", key=f"stop {job.title}", on_click=job.stop, disabled=stopping, icon=":material/stop:")
 
 
-def _ended(index: str, job: Job, plan: Plan | None) -> None:
+def _ended(name: str, job: Job, plan: Plan | None) -> None:
+    """Show how a job, which bears a name, came to its end, and what is left of its plan."""
     snapshot = job.snapshot()
     if snapshot.status == "stopped" and plan is not None:
         _waiting(plan, f"{job.title} was stopped. What was read stays.")
         return
     with st.container(border=True):
-        if snapshot.error is not None:
+        if snapshot.status == "stopped":
+            st.text(f"{job.title} was stopped. What was read stays.")
+        elif snapshot.error is not None:
             st.text(f"{job.title} did not succeed.")
             show_problem(snapshot.error)
             if plan is not None:
@@ -88,14 +102,14 @@ def _ended(index: str, job: Job, plan: Plan | None) -> None:
         else:
             st.text(f"{job.title} is done: {corpus.report_line(snapshot.result)}")
         with st.container(horizontal=True):
-            if snapshot.error is None:
-                st.button("Show it", key=f"show {index}", type="primary", on_click=lambda: _show(index))
-            st.button("Close", key=f"close {index}", on_click=lambda: resources.jobs().forget(f"index {index}"))
+            if snapshot.status == "done":
+                st.button("Show it", key=f"show {name}", type="primary", on_click=lambda: _show(name))
+            st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
 
 
-def _show(index: str) -> None:
-    state.change(frame.Chosen, index=index)
-    resources.jobs().forget(f"index {index}")
+def _show(name: str) -> None:
+    state.change(frame.Chosen, index=name.removeprefix("index "))
+    resources.jobs().forget(name)
 
 
 def _waiting(plan: Plan, what: str) -> None:
@@ -105,44 +119,70 @@ def _waiting(plan: Plan, what: str) -> None:
 
 
 def _go_on(plan: Plan) -> None:
+    folder = plan.file.parent.name
     with st.container(horizontal=True):
-        st.button("Go on", key=f"resume {plan.index}", type="primary", on_click=lambda: _start(plan))
-        st.button("Leave it", key=f"discard {plan.index}", on_click=lambda: _discard(plan))
+        st.button("Go on", key=f"resume {folder}", type="primary", on_click=attempt, args=(partial(_start, plan),))
+        st.button("Leave it", key=f"leave {folder}", on_click=attempt, args=(partial(_discard, plan),))
 
 
 def _discard(plan: Plan) -> None:
-    intake.discard(plan)
-    resources.jobs().forget(f"index {plan.index}")
+    intake.discard(plan.file.parent)
+    name = f"index {plan.index}"
+    job = resources.jobs().find(name)
+    if job is not None and job.about == plan:
+        resources.jobs().forget(name)
 
 
 def _start(plan: Plan) -> None:
     encoders = resources.encoders()
     path = resources.place().new(plan.index)
     work = intake.indexing(plan, path, encoders.default, encoders.described)
-    resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work)
+    resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
 
 
 def _drop() -> None:
     """Draw the way from a file to an index."""
+    number = st.session_state.setdefault(_BOX, 0)
     dropped = st.file_uploader(
-        "Reviews as CSV, JSON Lines or Parquet", type=list(intake.TYPES), help="One review a row, with column names."
+        "Reviews as CSV, JSON Lines or Parquet",
+        type=list(intake.TYPES),
+        key=f"corpus: file {number}",
+        help="One review a row, with column names.",
     )
-    example = st.button("Take the example: 224 invented reviews of 12 products", type="tertiary")
-    if example:
-        st.session_state[_KEPT] = ("example", intake.keep(resources.place().folder, "example.jsonl", _example()))
+    st.button(
+        "Take the example: 224 invented reviews of 12 products",
+        type="tertiary",
+        on_click=attempt,
+        args=(_take_example,),
+    )
     if dropped is not None:
         data = dropped.getvalue()
         encoding = _encoding(dropped.name, data)
-        token = (dropped.file_id, encoding)
-        if st.session_state.get(_KEPT, (None,))[0] != token:
-            st.session_state[_KEPT] = (token, intake.keep(resources.place().folder, dropped.name, data, encoding))
+        _keep((dropped.file_id, encoding), dropped.name, data, encoding)
     kept: Path | None = st.session_state.get(_KEPT, (None, None))[1]
     if kept is not None and kept.is_file():
         _prepare(kept)
 
 
-def _example() -> bytes:
-    return intake.EXAMPLE.read_bytes()
+def _keep(token: object, name: str, data: bytes, encoding: str = "utf-8-sig") -> None:
+    """Keep what was chosen, once, in the place of what was chosen before."""
+    before, file = st.session_state.get(_KEPT, (None, None))
+    if before == token and file.is_file():
+        return
+    if file is not None:
+        intake.discard(file.parent)
+        del st.session_state[_KEPT]
+    st.session_state[_KEPT] = (token, intake.keep(resources.place().folder, name, data, encoding))
+
+
+def _take_example() -> None:
+    _empty_box()
+    _keep("example", "example.jsonl", intake.EXAMPLE.read_bytes())
+
+
+def _empty_box() -> None:
+    """Have another box drawn, which holds no file."""
+    st.session_state[_BOX] += 1
 
 
 def _encoding(name: str, data: bytes) -> str:
@@ -176,12 +216,17 @@ def _prepare(file: Path) -> None:
     )
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
-        plan = Plan(str(file), name.strip(), columns, tuple(asked))
-        place.new(plan.index)
-        intake.note(plan)
-        _start(plan)
-        del st.session_state[_KEPT]
+        _begin(Plan(file, name.strip(), columns, tuple(asked)))
         st.rerun()
+
+
+def _begin(plan: Plan) -> None:
+    """Start what was prepared; the file is the plan's from now on, and the page forgets it first."""
+    resources.place().new(plan.index)
+    _empty_box()
+    del st.session_state[_KEPT]
+    intake.note(plan)
+    _start(plan)
 
 
 def _columns(file: Path, preview: Preview) -> Columns:

@@ -1,6 +1,7 @@
 """Model and index: what is loaded, its views, whether the model obeys an instruction, and whether all is whole."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import streamlit as st
 from retriever.services import diagnosing, repairing, verifying
 from retriever.services.workspace import Index
 from retriever_app import frame, resources, state
-from retriever_app.components import facts, instruction_box, no_index, show_problem, told
+from retriever_app.components import attempt, facts, instruction_box, no_index, show_attempt, show_problem, told
 from retriever_app.jobs import Job
 from retriever_app.view_models import model, search, text
 from retriever_app.view_models.model import Diagnosed
@@ -20,6 +21,7 @@ EVERY = 1.0
 def main() -> None:
     """Draw the page; a damaged index can still be checked and mended."""
     st.title("Model and index")
+    show_attempt()
     path = frame.chosen_path()
     if path is None:
         no_index()
@@ -55,7 +57,7 @@ def _check(path: Path) -> None:
     busy = any(job is not None and not job.snapshot().over for job in map(jobs.find, (checking, mending)))
     if st.button("Check every file and row", disabled=busy, icon=":material/verified:"):
         jobs.forget(mending)
-        jobs.start(checking, "The check", lambda job: verifying.verify(path))
+        jobs.start(checking, "The check", lambda job: _verified(path))
     checked, mended = jobs.find(checking), jobs.find(mending)
     if mended is not None:
         _outcome(mended, model.repaired)
@@ -63,7 +65,12 @@ def _check(path: Path) -> None:
         _outcome(checked, model.verified)
         found = checked.snapshot().result
         if found is not None and not found.whole:
-            st.button("Mend it", type="primary", on_click=lambda: _mend(mending, path))
+            st.button("Mend it", type="primary", on_click=attempt, args=(partial(_mend, mending, path),))
+
+
+def _verified(path: Path) -> verifying.Verification:
+    """Check every row too, and embed a sample of the texts again with the index's encoder, which is loaded once."""
+    return verifying.verify(path, deep=True, encoder=lambda: resources.open_index(path.name).encoder)
 
 
 def _mend(name: str, path: Path) -> None:
@@ -88,6 +95,7 @@ def _diagnose(index: Index, suggestions: list[str]) -> None:
     job = resources.jobs().find(name)
     running = job is not None and not job.snapshot().over
     if st.button("Look into it", type="primary", disabled=not asked or running):
+        resources.jobs().forget_others(f"diagnose {index.path} ", name)
         job = resources.jobs().start(name, "The diagnosis", lambda job: _look(index, asked))
     if job is not None:
         _diagnosis(job)

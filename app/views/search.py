@@ -64,7 +64,8 @@ def _ask(index: Index, question: Question, suggestions: list[str]) -> None:
         )
         own = resources.status(index).encoder.get("steps")
         if isinstance(own, int):
-            st.slider("K: steps of thought for the query (0: as indexed)", 0, 20, key=state.key(Question, "steps"))
+            label = "K: steps of thought for the query (0: as indexed)"
+            st.slider(label, 0, search.MOST_STEPS, key=state.key(Question, "steps"))
 
 
 def _like_banner(index: Index, like: str) -> None:

@@ -10,7 +10,7 @@ from retriever.encoders import catalog
 from retriever.encoders.promoted import read_promotion
 from retriever.services.finetune_checks import ENOUGH_ROWS, LEAST_ROWS
 from retriever_app import frame, resources, state, training_parts, training_rows
-from retriever_app.components import show_problem, told
+from retriever_app.components import attempt, show_attempt, show_problem, told
 from retriever_app.training_rows import Rows
 from retriever_app.trainings import Status, Training, Trainings
 from retriever_app.view_models import training as shown
@@ -24,7 +24,7 @@ def main() -> None:
     """Draw the page."""
     st.title("Train")
     trainings = resources.trainings()
-    training_parts.show_attempt()
+    show_attempt()
     name = state.current(ChosenTraining).training
     names = trainings.names()
     options = ["", *names, *([] if name in ["", *names] else [name])]
@@ -83,7 +83,7 @@ def _new(trainings: Trainings) -> None:
     st.button(
         "Make the training",
         type="primary",
-        on_click=training_parts.attempt,
+        on_click=attempt,
         args=(make,),
         disabled=rows is None,
     )
@@ -124,7 +124,7 @@ def _draft(trainings: Trainings, training: Training, status: Status) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         if training_rows.is_editable(rows):
-            training_parts.table(training)
+            training_parts.table(training, rows)
             st.caption("Every row is kept as it is written. The last row adds one; marked rows can be deleted.")
         else:
             training_parts.preview(rows)
@@ -169,9 +169,7 @@ def _running(trainings: Trainings, training: Training) -> None:
     if status == "stopping":
         st.text("It stops after this step, and keeps what was learned.")
     else:
-        st.button(
-            "Stop", icon=":material/stop:", on_click=training_parts.attempt, args=(lambda: trainings.stop(training),)
-        )
+        st.button("Stop", icon=":material/stop:", on_click=attempt, args=(lambda: trainings.stop(training),))
     st.caption("It goes on when this page is closed; searches come first.")
 
 
@@ -223,7 +221,7 @@ def _rows(trainings: Trainings, training: Training) -> None:
             def copy() -> None:
                 state.change(ChosenTraining, training=trainings.create(trainings.free_name(), training.rows()).name)
 
-            st.button("Copy to a new training", on_click=training_parts.attempt, args=(copy,))
+            st.button("Copy to a new training", on_click=attempt, args=(copy,))
 
 
 def _start(trainings: Trainings, training: Training, base: str, label: str, *, able: bool) -> None:
@@ -236,7 +234,7 @@ def _start(trainings: Trainings, training: Training, base: str, label: str, *, a
             type="primary",
             icon=":material/play_arrow:",
             disabled=holder is not None or not able,
-            on_click=training_parts.attempt,
+            on_click=attempt,
             args=(partial(trainings.start, training, base),),
         )
         _discard(trainings, training)
@@ -244,6 +242,16 @@ def _start(trainings: Trainings, training: Training, base: str, label: str, *, a
 
 def _discard(trainings: Trainings, training: Training) -> None:
     def discard() -> None:
+        promotion = read_promotion()  # now: another session may have promoted it since the page was drawn
+        if promotion is not None and promotion.folder == training.model.resolve():
+            raise RetrieverError(
+                f"The model of {training.name!r} is the default.", hint="Go back to the shipped model first."
+            )
+        if grown := trainings.grown_from(training):
+            raise RetrieverError(
+                f"The training {grown[0]!r} goes on from the model of {training.name!r}.",
+                hint="Finish or discard that training first.",
+            )
         used = resources.made_with(training.model)
         if used:
             raise RetrieverError(
@@ -254,7 +262,7 @@ def _discard(trainings: Trainings, training: Training) -> None:
 
     with st.popover("Discard", icon=":material/delete:"):
         st.text("Rows, states and model are deleted for good.")
-        st.button("Delete for good", on_click=training_parts.attempt, args=(discard,))
+        st.button("Delete for good", on_click=attempt, args=(discard,))
 
 
 def _bases(trainings: Trainings) -> dict[str, str]:
@@ -284,7 +292,7 @@ def _models(trainings: Trainings) -> None:
         promotion = read_promotion()
         if promotion is not None:
             st.text(f"New indexes are made with {_called(promotion.folder, own)}.")
-            st.button("Back to the shipped model", on_click=training_parts.attempt, args=(_reset,))
+            st.button("Back to the shipped model", on_click=attempt, args=(_reset,))
 
 
 def _called(folder: Path, own: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_asked_for
+from retriever.core.spreadsheets import harmless
 
 if TYPE_CHECKING:
     from retriever.services.clustering import Clustering
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cluster(  # noqa: PLR0913 - one parameter per option
@@ -156,9 +156,5 @@ def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
     writer = csv.writer(table)
     writer.writerow(["id", "cluster", "label"])
     for id, number in document["assignments"].items():
-        writer.writerow([_harmless(id), number, _harmless(names.get(number, "(fits none)"))])
+        writer.writerow([harmless(id), number, harmless(names.get(number, "(fits none)"))])
     write_asked_for(path, table.getvalue(), "--csv")
-
-
-def _harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell

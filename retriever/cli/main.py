@@ -74,10 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         if result == INTERRUPTED:  # Typer turns a KeyboardInterrupt into this code
             raise KeyboardInterrupt
-    except (BrokenPipeError, SystemExit):
-        # The reader (`| head`) has left, which Typer answers with SystemExit; the rest has nowhere to go.
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
-        return 0
+    except (BrokenPipeError, SystemExit) as error:
+        return _left(error)
     except (typer.Abort, KeyboardInterrupt):
         output.say("Interrupted. What was stored stays; run the same command to go on.")
         return INTERRUPTED
@@ -97,6 +95,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.error(f"Unexpected {type(error).__name__}: {error}", "RETRIEVER_DEBUG=1 shows where; please report it.")
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _left(error: BrokenPipeError | SystemExit) -> int:
+    """Return the exit code where the reader (`| head`) has left, or where a server told itself why it cannot start."""
+    # Typer answers a broken pipe with SystemExit; what is still to be written has nowhere to go.
+    if isinstance(error, SystemExit) and error.code and not isinstance(error.__context__, BrokenPipeError):
+        return error.code if isinstance(error.code, int) else 1
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+    return 0
 
 
 def _tell(error: RetrieverError) -> int:

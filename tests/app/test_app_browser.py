@@ -42,3 +42,20 @@ def test_from_a_file_to_hits_and_back_by_the_link(serve, page, tmp_path):
     page.get_by_text("The kettle broke.").first.wait_for()
     sync_api.expect(page.get_by_label("Instruction", exact=True)).to_have_value("Which mood is it?", timeout=SLOW)
     assert outside == []
+
+
+def test_addresses_in_reviews_are_no_links(serve, page, make):
+    evil = "http://evil.example/x www.evil.example me@evil.example"
+    folder = make(rows=[{**REVIEWS[0], "id": evil, "product": evil}])
+    page.goto(f"{serve(folder.parent).address}/search?q=kettle")
+    page.get_by_text("The kettle broke.").wait_for()
+    main = page.get_by_test_id("stMain")
+    assert evil in main.inner_text().replace("\u2060", "")
+    assert main.locator("a[href]").count() == 0
+
+
+def test_tables_are_not_saved_with_formulas_in_them(serve, page, make):
+    page.goto(f"{serve(make().parent).address}/model")
+    page.get_by_test_id("stDataFrame").first.hover()
+    page.get_by_role("button", name=re.compile("^Search")).first.wait_for()  # the table's own, beside
+    assert not page.get_by_role("button", name=re.compile("^Download as CSV")).count()

@@ -2,12 +2,13 @@ import csv
 import io
 import json
 import re
+import threading
 
 import pytest
 from app_checks import shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS
 
-from retriever_app import resources
+from retriever_app import cluster_job, resources
 from retriever_app.view_models import clusters, exports
 from retriever_app.view_models.grouping import Part
 
@@ -131,6 +132,24 @@ def test_what_takes_long_is_begun_by_the_user(make, app, monkeypatch):
     assert "6 reviews must be read under this instruction first" in shown(session)
     assert not resources.jobs().named("clusters")
     assert len(names(press(session, "Read and cluster"))) == 2
+
+
+def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, app, monkeypatch):
+    make()
+    go = threading.Event()
+
+    def begun_elsewhere(index, asks):
+        work = resources.clusterings().work(index, asks, mapped=True)
+        name = f"clusters {index.path} {cluster_job._digest(asks, True)}"
+        resources.jobs().start(name, "Clustering", lambda job: go.wait(60) and work(job))
+        return True
+
+    monkeypatch.setattr(cluster_job, "_is_quick", begun_elsewhere)
+    session = whole(app("clusters", groups="2"))
+    assert "did not work" not in shown(session)
+    assert session.get("progress")[0].proto.text.startswith("Beginning")
+    go.set()
+    assert len(names(settled(session))) == 2
 
 
 def test_an_error_is_told_and_can_be_mended(make, app):

@@ -73,6 +73,12 @@ def test_other_encodings_are_read(tmp_path, encoding, guessed):
     assert [dict(row) for row in intake.preview(kept).rows] == [{"text": "Café très cher et pas très bon", "stars": 2}]
 
 
+def test_long_cells_between_semicolons_are_read(tmp_path):
+    long = "kettle " * 30_000
+    kept = intake.keep(tmp_path, "a.csv", f"text;stars\n{long};2\n".encode())
+    assert intake.preview(kept).rows[0] == {"text": long, "stars": 2}
+
+
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
@@ -81,6 +87,12 @@ def test_other_encodings_are_read(tmp_path, encoding, guessed):
         ("a.parquet", b"PAR1 not at all", "cannot be read as Parquet"),
         ("a.jsonl.gz", b"no zip", "cannot be read"),
         ("a.csv", b'text,stars\n"never closed,1\n', "quote that is never closed"),
+        (
+            "a.csv",
+            b'text;stars\nA fine lamp;5\n"never closed;1\nanother;2\n',
+            "begins in line 3 has a quote that is never closed",
+        ),
+        ("a.csv", b'text;stars\n"closed" too early;1\n', "begins in line 2 is not CSV"),
         ("a.csv", b"text,text\na,b\n", "appears more than once"),
         (
             "a.jsonl",
@@ -109,6 +121,17 @@ def test_a_file_in_another_encoding_is_said_and_shown_to_be_judged(app):
     assert session.dataframe[0].value.iloc[0]["Review text"].startswith("CafŽ tr")
     session.selectbox[0].set_value("mac-roman").run()
     assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Café très cher et pas très bon"
+
+
+def test_utf8_chosen_for_a_file_that_is_not_is_said(app):
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.csv", "text,stars\nCafé très cher,2\n".encode("cp1252"), ""))
+    whole(session.run())
+    session.selectbox[0].set_value("utf-8-sig").run()
+    assert "The file is not in UTF-8: byte 0xe9 at position 15." in shown(whole(session))
+    assert "Choose another encoding" in shown(session)
+    session.selectbox[0].set_value("cp1252").run()
+    assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Café très cher"
 
 
 def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypatch):
@@ -173,9 +196,132 @@ def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch)
     assert (report.unchanged, report.added) == (2, 4)
 
 
+@pytest.fixture
+def gated(monkeypatch):
+    encoder = KeywordEncoder(gate=threading.Event())
+    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: encoder)
+    return encoder.gate
+
+
+def begin(session, name):
+    """Drop the file again and index it under a name."""
+    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
+    whole(session.run())
+    session.text_input[0].set_value(name).run()
+    return click(session, "Index")
+
+
+def files(indexes):
+    return {file: file.stat().st_ino for file in (indexes / intake.FOLDER).glob("*/a.csv")}
+
+
+def test_one_file_becomes_two_indexes_at_once(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    first = files(indexes)
+    begin(session, "two")
+    assert len(files(indexes)) == 2
+    assert files(indexes).items() > first.items()
+    gated.set()
+    finish(session, "one")
+    finish(session, "two")
+    assert shown(session).count("6 reviews added") == 2
+    assert not list((indexes / intake.FOLDER).glob("*"))
+
+
+def test_a_file_that_is_dropped_again_does_not_touch_the_one_being_indexed(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    before = files(indexes)
+    assert not [one for one in session.button if one.label.startswith("Index ")]
+    for data in (CSV, CSV + "One more kettle.;Kettle;1;2024-01-01\n"):
+        session.file_uploader[0].set_value(("a.csv", data.encode(), "text/csv"))
+        whole(session.run())
+        assert len(files(indexes)) == 2
+        assert files(indexes).items() > before.items()
+    gated.set()
+
+
+def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    begin(session, "one")
+    assert "Indexing a.csv into one is still going on." in shown(session)
+    whole(session.run())
+    assert "The indexing of a.csv was not finished." in shown(session)
+    gated.set()
+    finish(session, "one")
+    click(session, "Close")
+    finish(click(session, "Go on"), "one")
+    assert "6 were there already" in shown(session)
+
+
+def test_going_on_while_another_file_is_indexed_is_told(indexes, app, gated):
+    kept = intake.keep(indexes, "b.csv", CSV.encode())
+    intake.note(intake.Plan(kept, "one", intake.preview(kept).columns))
+    session = click(begin(app("corpus"), "one"), "Go on")
+    assert "Indexing a.csv into one is still going on." in shown(session)
+    assert "Wait for it, or stop it first." in shown(session)
+    gated.set()
+
+
+def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
+    kept = intake.keep(indexes, "a.csv", CSV.encode())
+    intake.note(intake.Plan(kept, "../elsewhere", intake.preview(kept).columns))
+    session = click(app("corpus"), "Go on")
+    assert "'../elsewhere' cannot be the name of an index." in shown(session)
+    assert not resources.jobs().named("")
+
+
+def test_an_indexing_that_was_stopped_when_its_file_was_gone(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    click(session, "Stop")
+    intake.discard(next(iter(files(indexes))).parent)
+    gated.set()
+    finish(session, "one")
+    assert "Indexing a.csv into one was stopped" in shown(session)
+    click(session, "Close")
+    assert "was stopped" not in shown(session)
+
+
+def test_what_is_deleted_is_the_folder_of_the_plan_alone(indexes, app, tmp_path):
+    precious = tmp_path / "precious" / "a.csv"
+    precious.parent.mkdir()
+    precious.write_text(CSV)
+    kept = intake.keep(indexes, "a.csv", CSV.encode())
+    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns))
+    note = kept.with_name(intake.NOTE)
+    said = json.loads(note.read_text())
+    assert said["file"] == "a.csv"
+    note.write_text(json.dumps(said | {"file": str(precious)}))
+    click(app("corpus"), "Leave it")
+    assert precious.exists()
+    assert not kept.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "{",
+        "[]",
+        '{"file": 1, "index": "a", "columns": {}, "instructions": []}',
+        '{"file": "a.csv", "index": [], "columns": {}, "instructions": []}',
+        '{"file": "a.csv", "index": "a", "columns": {"taste": "b"}, "instructions": []}',
+        '{"file": "a.csv", "index": "a", "columns": {}, "instructions": 3}',
+    ],
+)
+def test_a_plan_that_cannot_be_read_breaks_nothing(indexes, app, note):
+    kept = intake.keep(indexes, "a.csv", CSV.encode())
+    kept.with_name(intake.NOTE).write_text(note)
+    session = app("corpus")
+    assert "what it was to do cannot be read" in shown(session)
+    assert session.file_uploader
+    click(session, "Leave it")
+    assert "cannot be read" not in shown(session)
+    assert not kept.exists()
+
+
 def test_an_indexing_that_the_server_did_not_survive_is_offered_again(indexes, app):
     kept = intake.keep(indexes, "a.csv", CSV.encode())
-    intake.note(intake.Plan(str(kept), "a", intake.preview(kept).columns))
+    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns))
     session = app("corpus")
     assert "The indexing of a.csv was not finished" in shown(session)
     finish(click(session, "Go on"), "a")
@@ -194,3 +340,17 @@ def test_the_example_is_there(app):
     session = click(app("corpus"), "Take the example")
     assert session.dataframe[0].value["Stars"][0] == 5
     assert any(button.label == "Index 224 reviews" for button in session.button)
+
+
+def test_the_example_takes_the_place_of_a_dropped_file(indexes, app):
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
+    whole(session.run())
+    click(session, "Take the example")
+    assert any(button.label == "Index 224 reviews" for button in session.button)
+    whole(session.run())
+    assert any(button.label == "Index 224 reviews" for button in session.button)
+    assert [file.name for file in (indexes / intake.FOLDER).glob("*/*")] == ["example.jsonl"]
+    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
+    whole(session.run())
+    assert any(button.label == "Index 6 reviews" for button in session.button)

@@ -4,6 +4,7 @@ import pytest
 
 from retriever.core.errors import RetrieverError
 from retriever_app.jobs import Jobs
+from retriever_app.view_models.problems import problem
 
 
 @pytest.fixture
@@ -54,6 +55,38 @@ def test_an_error_is_kept(jobs):
     ended = jobs.start("a", "Indexing", work).wait(10)
     assert ended.status == "failed"
     assert str(ended.error) == "no such file"
+
+
+def test_a_job_that_runs_is_joined(jobs):
+    go = threading.Event()
+    first = jobs.join("a", "Clustering", lambda job: go.wait(10))
+    assert jobs.join("a", "Clustering", lambda job: None) is first
+    go.set()
+    first.wait(10)
+    assert jobs.join("a", "Clustering", lambda job: 2).wait(10).result == 2
+
+
+def test_a_panic_ends_a_job_too(jobs):
+    class Panic(BaseException):
+        pass
+
+    def work(job):
+        raise Panic("called `Option::unwrap()` on a `None` value")
+
+    ended = jobs.start("a", "Indexing", work).wait(10)
+    assert ended.status == "failed"
+    assert isinstance(ended.error, Panic)
+    assert "Panic" in problem(ended.error).what
+
+
+def test_jobs_that_are_over_are_forgotten_but_for_one(jobs):
+    go = threading.Event()
+    for name in ("look a", "look b", "find c"):
+        jobs.start(name, "Looking", lambda job: None).wait(10)
+    jobs.start("look d", "Looking", lambda job: go.wait(10))
+    jobs.forget_others("look ", "look b")
+    assert list(jobs.named("")) == ["look b", "find c", "look d"]
+    go.set()
 
 
 def test_one_job_a_name_at_a_time(jobs):

@@ -1,7 +1,10 @@
 import shutil
+import sqlite3
+import threading
+from contextlib import closing
 
 from app_checks import shown, whole
-from app_fakes import MOOD, REVIEWS
+from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever_app import resources
 
@@ -56,6 +59,9 @@ def test_a_diagnosis_says_whether_an_instruction_is_followed(make, app):
     whole(session.run())
     assert "Looked at 12 reviews" in shown(session)
     assert "hate (2), love (4)" in shown(session) or "love (4), hate (2)" in shown(session)
+    session.text_input(key="Diagnosed.diagnose").set_value(PRODUCT).run()
+    press(session, "Look into it")
+    assert [PRODUCT in one for one in resources.jobs().named("diagnose")] == [True]
 
 
 def test_too_few_reviews_for_a_diagnosis(make, app):
@@ -88,6 +94,38 @@ def test_damage_is_named_and_mended(make, app):
     assert "It can be mended here" in shown(session)
     assert "Made anew" in shown(press(session, "Mend it"))
     assert "All is whole" in shown(press(session, "Check every file and row"))
+
+
+def test_mending_twice_at_once_is_told(make, app):
+    folder = make()
+    file = next(folder.glob("views/*/*.faiss"))
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    session = press(app("model"), "Check every file and row")
+    go = threading.Event()
+    resources.jobs().start(f"repair {folder}", "The repair", lambda job: go.wait(60))  # of another session
+    next(one for one in session.button if one.label == "Mend it").click().run()
+    assert "The repair is still going on." in shown(whole(session))
+    go.set()
+
+
+def test_one_changed_row_is_found(make, app):
+    folder = make()
+    with closing(sqlite3.connect(folder / "corpus.sqlite3")) as database, database:
+        changed = database.execute(
+            "UPDATE vectors SET vector = CAST(x'01' || substr(vector, 2) AS BLOB) WHERE content_id = 3"
+        )
+        assert changed.rowcount == 1
+    session = press(app("model"), "Check every file and row")
+    assert "vector of text 3 in view 1: differs from its checksum" in shown(session)
+    assert "Made anew" in shown(press(session, "Mend it"))
+    assert "All is whole" in shown(press(session, "Check every file and row"))
+
+
+def test_a_model_that_is_another_by_now_is_found(make, app, monkeypatch):
+    make()
+    session = app("model")
+    monkeypatch.setattr(KeywordEncoder, "answers", lambda self, text, instruction: ["hate"])
+    assert "what the encoder makes of the text today" in shown(press(session, "Check every file and row"))
 
 
 def test_a_database_that_is_none_can_still_be_checked(make, app):

@@ -14,6 +14,15 @@ def test_a_folder_shows_its_indexes(indexes, make):
     assert read_place().find("tickets") == indexes / "tickets"
 
 
+def test_drafts_are_no_indexes(indexes, make):
+    make("reviews").rename(indexes / ".reviews-x2b")
+    make("tickets").rename(indexes / ".export-7f")
+    assert read_place().names() == []
+    with pytest.raises(IndexNotFoundError):
+        read_place().find(".export-7f")
+    assert Place(indexes, ".export-7f").names() == [".export-7f"]
+
+
 def test_one_index_is_shown_alone(indexes, make, monkeypatch):
     make("tickets")
     monkeypatch.setenv("RETRIEVER_APP_INDEX", str(make("reviews")))

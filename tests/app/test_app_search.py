@@ -1,5 +1,6 @@
 import shutil
 import threading
+from datetime import date
 
 import pytest
 from app_checks import shown, whole
@@ -147,6 +148,25 @@ def test_days_in_the_wrong_order_are_said(make, app):
     assert "The first day is after the last" in shown(session)
 
 
+def test_days_outside_of_the_index_stay_as_they_are(make, app):
+    make()
+    session = app("search", q="kettle", since="2020-01-01", until="2031-12-31")
+    for _ in range(2):
+        assert len(texts(whole(session.run()))) == len(REVIEWS)
+        asked = {field: session.date_input(key=f"Filters.{field}").value for field in ("since", "until")}
+        assert asked == {"since": date(2020, 1, 1), "until": date(2031, 12, 31)}
+    session.date_input(key="Filters.since").set_value(None).run()
+    assert session.date_input(key="Filters.since").value is None
+    assert "since" not in session.query_params
+
+
+def test_days_after_those_of_the_index_find_nothing(make, app):
+    make()
+    session = app("search", q="kettle", since="2031-01-01")
+    for _ in range(2):
+        assert not texts(whole(session.run()))
+
+
 def test_hostile_reviews_are_shown_as_they_are(make, app):
     hostile = (
         "<img src=x onerror=alert(1)> **bold** [a](javascript:alert(1)) ![p](http://evil/p.png) $x$ :red[x] kettle"
@@ -201,6 +221,9 @@ def test_a_model_with_steps_has_a_slider_for_them_that_changes_the_search(indexe
     assert texts(whole(session))[:2] == ["A toy, nothing more.", "The toy broke."]
     assert texts(app("search", **session.query_params)) == texts(session)
     assert not app("search", index="plain").slider
+    far = whole(app("search", index="stepped", q="toy broke", mode="dense", steps="50").run())
+    assert far.slider(key="Question.steps").value == 20
+    assert texts(far)[0] == "The toy broke."
 
 
 @pytest.mark.parametrize("page", ["search", "compare", "clusters", "corpus", "train"])

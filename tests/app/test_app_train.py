@@ -87,6 +87,42 @@ def test_the_example_and_names_that_are_taken(trainings, app):
     assert len(trainings.find("other").rows()) == 170
 
 
+def answer(session, text):
+    """Write an answer into the first row of the table."""
+    states = session._tree.get_widget_states()
+    edits = {"edited_rows": {"0": {"answer": text}}, "added_rows": [], "deleted_rows": []}
+    states.widgets.add(id=session.dataframe[0].proto.id, string_value=json.dumps(edits))
+    return whole(session._run(states))
+
+
+def test_what_is_written_in_the_table_is_kept(trainings, app):
+    training = trainings.create("mine", fakes.rows())
+    other = trainings.create("other", fakes.rows(21))
+    session = answer(app("train", training="mine"), "a lamp")
+    written = [{**fakes.rows()[0], "answer": "a lamp"}, *fakes.rows()[1:]]
+    assert training.rows() == written
+    table = session.dataframe[0].proto.id
+    assert whole(session.run()).dataframe[0].proto.id == table  # the same one, in which the user goes on
+    for name in ("other", "mine"):
+        session.selectbox[0].set_value(name).run()
+    whole(session.run())
+    assert (training.rows(), other.rows()) == (written, fakes.rows(21))
+    assert "another window" not in shown(session)
+
+
+def test_rows_that_another_session_wrote_are_not_written_over(trainings, app):
+    training = trainings.create("mine", fakes.rows())
+    session = answer(app("train", training="mine"), "mine")
+    theirs = [{**fakes.rows()[0], "answer": "theirs"}, *fakes.rows(30)[1:]]
+    training.write_rows(theirs)
+    answer(session, "mine, written before theirs was seen")
+    assert training.rows() == theirs
+    assert "The table was changed in another window." in shown(session)
+    answer(session, "mine again")
+    assert training.rows() == [{**theirs[0], "answer": "mine again"}, *theirs[1:]]
+    assert "another window" not in shown(session)
+
+
 def test_too_few_rows_cannot_be_trained_on(trainings, app):
     trainings.create("few", fakes.rows(19))
     session = app("train", training="few")
@@ -183,6 +219,30 @@ def test_discarding_deletes_all_of_it(trainings, app):
     whole(button(session, "Delete for good").click().run())
     assert not training.folder.exists()
     assert "Make the training" in labels(session)
+
+
+def test_a_model_that_another_session_promoted_meanwhile_is_kept(trainings, app):
+    training = fakes.finish(trainings.create("moods", fakes.rows()))
+    session = app("train", training="moods")
+    write_promotion(training.model)
+    whole(button(session, "Delete for good").click().run())
+    assert "The model of 'moods' is the default." in shown(session)
+    assert training.model.exists()
+
+
+def test_a_model_that_a_stopped_training_goes_on_from_is_kept(trainings, app):
+    training = fakes.finish(trainings.create("moods", fakes.rows()))
+    second = trainings.create("second", fakes.rows())
+    second.begin(str(training.model.resolve()))
+    (second.folder / "model.training/instemb/states/step-00000002").mkdir(parents=True)
+    second.tell(Told(outcome="stopped"))
+    session = app("train", training="moods")
+    whole(button(session, "Delete for good").click().run())
+    assert "The training 'second' goes on from the model of 'moods'." in shown(session)
+    assert training.model.exists()
+    fakes.finish(second)
+    whole(button(session, "Delete for good").click().run())
+    assert not training.folder.exists()
 
 
 def test_a_model_that_an_index_was_made_with_is_kept(trainings, make, app, monkeypatch):

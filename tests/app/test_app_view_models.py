@@ -1,5 +1,6 @@
 import csv
 import io
+import re
 from datetime import date
 
 import pytest
@@ -22,7 +23,9 @@ PROFILE = Profile(
 
 
 @pytest.mark.parametrize(
-    "cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"], ids=["=", "+", "-", "@", "tab", "return"]
+    "cell",
+    ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\tx", "\rx", "\nx"],
+    ids=["=", "+", "-", "@", "wide =", "wide +", "wide -", "wide @", "tab", "return", "newline"],
 )
 def test_no_cell_is_a_formula(cell):
     data = exports.to_csv([{cell: cell, "list": [cell], "n": -1, "none": None}])
@@ -30,6 +33,21 @@ def test_no_cell_is_a_formula(cell):
     assert header == [f"'{cell}", "list", "n", "none"]
     assert (row[0], row[2], row[3]) == (f"'{cell}", "-1", "")
     assert row[1].startswith("[")
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("fine;=1+1", "fine;'=1+1"),
+        ("a;-1;\uff1d2", "a;'-1;'\uff1d2"),
+        ("=1;@x", "'=1;'@x"),
+        ("I like it ;-)", "I like it ;-)"),
+        ("a; = b", "a; = b"),
+    ],
+)
+def test_no_cell_is_a_formula_where_semicolons_part_cells(cell, written):
+    _, row = csv.reader(io.StringIO(exports.to_csv([{"text": cell}]).decode("utf-8-sig"), newline=""))
+    assert row == [written]
 
 
 def test_an_export_has_every_column_and_any_text():
@@ -58,7 +76,29 @@ def test_nothing_in_a_text_is_markdown(hostile):
     assert "\n" not in escaped
     special = [at for at, one in enumerate(escaped) if one in "![]()<>$:#-`*|"]
     assert all(escaped[at - 1] == "\\" for at in special)
-    assert escaped.replace("\\", "") == " ".join(hostile.split())
+    assert escaped.replace("\\", "").replace("\u2060", "") == " ".join(hostile.split())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://evil.example/x",
+        "see HTTPS://evil.example",
+        "www.evil.example",
+        "(WWW.evil.example)",
+        "a@b.example",
+        "a.b-@b.example",
+        "http://www.evil.example/a@b.example",
+    ],
+)
+def test_addresses_become_no_links(address):
+    shown = text.plain(address).replace("\\", "")  # as Markdown is read before links are looked for in it
+    assert not re.search(r"https?://|www\.|[-.\w+]@[-\w]", shown, re.IGNORECASE)
+    assert shown.replace("\u2060", "") == address
+
+
+def test_words_that_are_no_addresses_stay_as_they_are():
+    assert text.plain("3 @ 5, http and www") == "3 \\@ 5, http and www"
 
 
 def test_filters_become_an_expression_that_parses():

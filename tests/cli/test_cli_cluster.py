@@ -55,11 +55,11 @@ def test_k_is_chosen_and_the_curve_shown(indexed):
 
 
 def test_assignments_as_csv_are_no_formulas(run, fake, write, tmp_path):
-    rows = [{"id": "=1+1", "text": "A kettle."}, {"id": "b", "text": "A lamp."}]
+    rows = [{"id": "=1+1", "text": "A kettle."}, {"id": "b;@x", "text": "A lamp."}]
     run("index", write(rows))
     run("cluster", "--instruction", PRODUCT, "-k", "2", "--csv", "out.csv")
     found = list(csv.reader(io.StringIO((tmp_path / "out.csv").read_text())))
-    assert found == [["id", "cluster", "label"], ["'=1+1", "0", "kettle"], ["b", "1", "lamp"]]
+    assert found == [["id", "cluster", "label"], ["'=1+1", "0", "kettle"], ["b;'@x", "1", "lamp"]]
 
 
 def test_maps_are_written(indexed, tmp_path):

@@ -237,6 +237,16 @@ def test_a_closed_pipe_ends_quietly(indexed, tmp_path, form):
     assert all(line.startswith("lexical search, base view, ") for line in ran.stderr.splitlines()), ran.stderr
 
 
+def test_an_app_that_cannot_start_is_an_error(run, monkeypatch):
+    from retriever_app import serving
+
+    def taken(*args, **options):
+        raise SystemExit(1)  # as Streamlit does where the port is taken
+
+    monkeypatch.setattr(serving, "serve", taken)
+    assert run("app", "--port", "1").code == 1
+
+
 def test_a_pipe_closed_before_the_first_line_ends_quietly(indexed, tmp_path):
     code = RUN.format(["search", "kettle", "--mode", "lexical"]) + "sys.exit(code)"
     ran = subprocess.run(
