@@ -9,7 +9,7 @@ from types import TracebackType
 
 from sqlite_utils import Database
 
-from retriever.core.errors import IndexNotFoundError, RetrieverError, SchemaError
+from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
 from retriever.core.paths import make_folder, sync_directory
 from retriever.store.checksums import Seals
 from retriever.store.clusterings import Clusterings
@@ -67,8 +67,14 @@ class Store:
             IndexNotFoundError: there is no index here.
             SchemaError: a newer retriever wrote it, or an older one and ``read_only`` forbids the update. The file is
                 untouched.
-            IndexDamagedError: the file is no SQLite database, is malformed, or a row of its catalogue changed.
+            IndexDamagedError: the file is a link or no SQLite database, is malformed, or a row of its catalogue
+                changed.
         """
+        if path.is_symlink():
+            raise IndexDamagedError(
+                f"{path} is a link, which is not followed.",
+                hint="Put the file itself in its place, or name the folder it lies in.",
+            )
         if create:
             _make_private(path)
         elif not path.is_file():
