@@ -15,7 +15,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import BadRow
 from retriever.services.encoding import encode_views, load_described, view_key
 from retriever.services.generations import IndexType, build_generation
-from retriever.services.index_status import ENCODER
+from retriever.services.index_status import ENCODER, described
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import versions
 from retriever.services.verifying import EncoderSource, file_problem
@@ -177,8 +177,8 @@ class _Repairing:
 
     def _load(self) -> Encoder:
         if self._encoder is None:
-            description = self._store.settings.get(ENCODER)
-            if not isinstance(description, dict):
+            description = described(self._store)
+            if description is None:
                 raise EncoderMismatchError("The index names no encoder.")
             self._encoder = load_described(description) if self._source is None else self._source()
         return self._encoder
