@@ -28,6 +28,8 @@ from retriever.store.views import Views
 DATABASE_NAME = "corpus.sqlite3"
 """The file's name inside an index's folder."""
 
+_FIRST_RUN = "SELECT run_id, started FROM runs ORDER BY run_id LIMIT 1"
+
 
 class Store:
     """An index's database; a context manager.
@@ -129,6 +131,13 @@ class Store:
         """
         return self._db.number("SELECT number FROM revision")
 
+    def identity(self) -> str:
+        """Return what tells this index from another one that takes its place: when its first run began.
+
+        It stays the same as long as the index lives; a copy of the files has it too.
+        """
+        return " ".join(str(value) for value in self._db.row(_FIRST_RUN) or ())
+
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database file and empty it, as far as running readers allow."""
         self._db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -161,6 +170,13 @@ class Store:
             with suppress(FileNotFoundError):
                 total += self.path.with_name(self.path.name + suffix).stat().st_size
         return total
+
+
+def identity_of(path: Path) -> str:
+    """Return the `Store.identity` of a database file without opening it as an index; empty where it cannot be read."""
+    with suppress(sqlite3.Error), closing(connect(path, "ro")) as connection:
+        return " ".join(str(value) for value in connection.execute(_FIRST_RUN).fetchone() or ())
+    return ""
 
 
 def _make_private(path: Path) -> None:
