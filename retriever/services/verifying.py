@@ -2,7 +2,8 @@
 
 The quick way checks the database's structure and catalogue, and the SHA-256 of every FAISS file. The deep way also
 compares SQLite's indexes with its tables, every text with its hash, every document and vector with its checksum, the
-word index with the texts, and embeds a sample of texts again. Nothing is changed.
+word index with the texts, and embeds a sample of texts again. Nothing is mended;
+opening brings an older schema up to date.
 """
 
 import time
