@@ -31,7 +31,7 @@ def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | N
         asks: the clusterings.
         mapped: whether their maps are wanted.
     """
-    jobs, name = resources.jobs(), f"clusters {index.path} {_digest(asks, mapped)}"
+    jobs, name = resources.jobs(), f"clusters {resources.name_of(index)} {_digest(asks, mapped)}"
     wanted = st.session_state.pop(_GO, False)
     found = _known(index, asks, mapped=mapped)
     if found is not None:

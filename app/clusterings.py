@@ -82,7 +82,7 @@ class Clusterings:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turn = threading.Lock()
-        self._kept: OrderedDict[tuple[str, Ask], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[tuple[str, str], Ask], _Kept] = OrderedDict()
 
     def find(self, index: Index, ask: Ask, *, mapped: bool) -> Drawn | None:
         """Return a clustering if it is known and its documents are still all there are.
@@ -98,7 +98,7 @@ class Clusterings:
             if parent is None:
                 return None
             ids = parent.ids(ask.within[-1])
-        name = (str(index.path), ask)
+        name = (_name_of(index), ask)
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None:
@@ -174,7 +174,7 @@ class Clusterings:
         return self._draw(job, index, ask.parent, mapped=bool(part.box)).ids(part)
 
     def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
-        name = (str(index.path), ask)
+        name = (_name_of(index), ask)
         with self._lock:
             self._kept[name] = _Kept(drawn, -1)
             self._kept.move_to_end(name)
@@ -189,6 +189,10 @@ class Clusterings:
             yield
         finally:
             self._turn.release()
+
+
+def _name_of(index: Index) -> tuple[str, str]:
+    return str(index.path), index.store.identity()  # another index can take its place
 
 
 def _holds(index: Index, kept: _Kept) -> bool:

@@ -17,6 +17,7 @@ from retriever.services import encoding, profiling
 from retriever.services.profiling import Profile, read_columns
 from retriever.services.results import IndexStatus
 from retriever.services.workspace import DATABASE, Index
+from retriever.store.database import identity_of
 from retriever_app.jobs import Jobs
 from retriever_app.place import Place, read_place
 from retriever_app.trainings import FOLDER, Trainings
@@ -106,13 +107,18 @@ def open_index(name: str) -> Index:
         status = database.stat()
     except FileNotFoundError as error:
         raise IndexNotFoundError(f"The index {name!r} was deleted.", hint="Choose another one.") from error
-    return _open(str(database), (status.st_dev, status.st_ino))
+    return _open(str(database), (status.st_dev, status.st_ino, identity_of(database)))
 
 
 @st.cache_resource(show_spinner=False, max_entries=MOST_OPEN)
-def _open(database: str, identity: tuple[int, int]) -> Index:
+def _open(database: str, identity: tuple[int, int, str]) -> Index:
     """Open the database that this file is now; ``identity`` tells it from one that took its place."""
     return Index(Path(database).parent, load=encoders().described)
+
+
+def name_of(index: Index) -> str:
+    """Return what tells an index from all others, also from one that was in its place; caches are keyed by it."""
+    return f"{index.path} {index.store.identity()}"
 
 
 def revision(index: Index) -> int:
@@ -122,23 +128,23 @@ def revision(index: Index) -> int:
 
 def status(index: Index) -> IndexStatus:
     """Return what the index holds now."""
-    return _status(index, str(index.path), revision(index))
+    return _status(index, name_of(index), revision(index))
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _status(_index: Index, path: str, revision: int) -> IndexStatus:
+def _status(_index: Index, name: str, revision: int) -> IndexStatus:
     return _index.status()
 
 
 def columns(index: Index) -> Columns:
     """Return which of the index's fields hold what."""
-    return _columns(index, str(index.path), _last_command(index))
+    return _columns(index, name_of(index), _last_command(index))
 
 
 def profile(index: Index) -> Profile:
     """Return the index's counts as they are now."""
-    path, command = str(index.path), _last_command(index)
-    return _profile(index, path, command, _columns(index, path, command))
+    name, command = name_of(index), _last_command(index)
+    return _profile(index, name, command, _columns(index, name, command))
 
 
 def _last_command(index: Index) -> str:
@@ -147,10 +153,10 @@ def _last_command(index: Index) -> str:
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _columns(_index: Index, path: str, command: str) -> Columns:
+def _columns(_index: Index, name: str, command: str) -> Columns:
     return read_columns(_index)
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _profile(_index: Index, path: str, command: str, columns: Columns) -> Profile:
+def _profile(_index: Index, name: str, command: str, columns: Columns) -> Profile:
     return profiling.profile(_index, columns)

@@ -60,7 +60,7 @@ def _search(index: Index, pair: Pair, where: str | None) -> Job:
     condition = parse_filter(where) if where else None
     requests = tuple(SearchRequest([pair.q], one, pair.k, condition, "hybrid") for one in (pair.first, pair.second))
     running: Running | None = st.session_state.get(_RUNNING)
-    name = str(index.path)
+    name = resources.name_of(index)
     if running is None or not running.answers(name, requests, resources.revision(index)):
         if running is not None:
             running.job.stop()

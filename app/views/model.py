@@ -91,7 +91,7 @@ def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:
 def _diagnose(index: Index, suggestions: list[str]) -> None:
     state.current(Diagnosed)
     asked = instruction_box(state.key(Diagnosed, "diagnose"), suggestions)
-    name = f"diagnose {index.path} {asked}"
+    name = f"diagnose {resources.name_of(index)} {asked}"
     job = resources.jobs().find(name)
     running = job is not None and not job.snapshot().over
     if st.button("Look into it", type="primary", disabled=not asked or running):

@@ -86,7 +86,7 @@ def _search(index: Index, question: Question, where: str | None) -> Job:
     """Return the session's search for the question; a new one where question or index have changed."""
     request = searches.search_request(index, question, where)
     running: Running | None = st.session_state.get(_RUNNING)
-    name = str(index.path)
+    name = resources.name_of(index)
     if running is None or not running.answers(name, request, resources.revision(index)):
         if running is not None:
             running.job.stop()

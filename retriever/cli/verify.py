@@ -18,7 +18,9 @@ def verify(
     ] = False,
     json: JsonOption = False,
 ) -> int:
-    """Check that an index is what was stored; nothing is changed. Exits 4 when something is damaged.
+    """Check that an index is what was stored; nothing is mended. Exits 4 when something is damaged.
+
+    As every command it brings the schema of an older version up to date first.
 
     Example: retriever verify --deep
     """

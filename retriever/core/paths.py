@@ -52,13 +52,29 @@ def within(folder: Path, relative: str) -> Path:
     """
     parts = PurePosixPath(relative).parts
     path = folder.joinpath(*parts)
-    steps = [folder.joinpath(*parts[: end + 1]) for end in range(len(parts))]
     if not parts or "\0" in relative or PurePosixPath(relative).is_absolute() or ".." in parts:
         raise IndexDamagedError(f"{relative!r} names no file of {folder}.", hint="Run `retriever repair`.")
-    if any(step.is_symlink() for step in steps):
+    folder_within(folder, *parts[:-1])
+    if path.is_symlink():
         raise IndexDamagedError(f"{path} is a link, which is not followed.", hint="Run `retriever repair`.")
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise IndexDamagedError(f"{path} is no regular file.", hint="Run `retriever repair`.")
+    return path
+
+
+def folder_within(folder: Path, *names: str) -> Path:
+    """Return a folder in another, there or not, once it is sure that no link stands for it: links lead out.
+
+    Raises:
+        IndexDamagedError: it, or one on the way to it, is a link.
+    """
+    path = folder
+    for name in names:
+        path /= name
+        if path.is_symlink():
+            raise IndexDamagedError(
+                f"{path} is a link, which is not followed.", hint="Remove the link, then run `retriever repair`."
+            )
     return path
 
 

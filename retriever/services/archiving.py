@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from retriever.core.archive import ArchiveReader, write_archive
 from retriever.core.errors import IndexDamagedError, InputError, OutputError, RetrieverError, UsageError
 from retriever.core.paths import make_folder, new_file, new_folder
 from retriever.core.types import JSON
 from retriever.services.generations import IndexType, build_generation
-from retriever.services.index_status import ENCODER
+from retriever.services.index_status import ENCODER, MODEL, OWN_MODEL, described
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import versions
 from retriever.services.workspace import DATABASE
@@ -28,9 +28,6 @@ from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.schema import require_own_schema
 
 KIND = "retriever index"
-MODEL = "model"
-"""Folder of the user's own checkpoint, in the archive and in an imported index."""
-
 _NAMES = re.compile(rf"{re.escape(DATABASE)}|{MODEL}/[^/]+")
 _RUNS = 1000
 
@@ -82,7 +79,7 @@ def export_index(path: Path, archive: Path) -> Archived:
                 _require_whole(copied)
                 _forget_files(copied)
                 facts = _facts(copied)
-            files = {DATABASE: copy, **_model_files(facts["encoder"])}
+            files = {DATABASE: copy, **_model_files(described(store) or {})}
             with new_file(archive) as file:
                 manifest = write_archive(file, facts, files)
     except OSError as error:
@@ -114,7 +111,7 @@ def import_index(archive: Path, path: Path) -> Archived:
             with new_folder(path, private=True) as draft:
                 _require_space(reader, draft)
                 reader.extract(draft)
-                _take_in(draft, path)
+                _take_in(draft)
     except OSError as error:
         raise RetrieverError(f"{archive} cannot be imported: {error.strerror or error}.") from error
     return Archived(str(archive), str(path), reader.manifest, archive.stat().st_size)
@@ -163,12 +160,12 @@ def _facts(store: Store) -> dict[str, Any]:
     }
 
 
-def _model_files(encoder: JSON) -> dict[str, Path]:
+def _model_files(encoder: Mapping[str, JSON]) -> dict[str, Path]:
     """Return the files of the checkpoint the index was made with, where it is the user's own, by name."""
     from retriever.encoders.catalog import SHIPPED_FOLDER, checkpoint_folder
     from retriever.encoders.sources import check_manifest
 
-    name = str(encoder["name"]) if isinstance(encoder, dict) else ""
+    name = str(encoder.get("name") or "")
     folder = checkpoint_folder(name) if name else None
     if folder is None or not folder.is_absolute() or folder.is_relative_to(SHIPPED_FOLDER):
         return {}
@@ -191,7 +188,7 @@ def _require_space(reader: ArchiveReader, folder: Path) -> None:
         raise RetrieverError(f"The index needs {needed >> 20} MiB, and {free >> 20} are free.", hint="Make room.")
 
 
-def _take_in(draft: Path, path: Path) -> None:
+def _take_in(draft: Path) -> None:
     """Make an index of extracted files, having looked at everything that is in them."""
     require_own_schema(draft / DATABASE)
     try:
@@ -201,7 +198,7 @@ def _take_in(draft: Path, path: Path) -> None:
                 raise InputError(f"The archive's database is not ours: {strange[0]}.", hint="Export the index again.")
             if any(store.generations.active(view.view_id) for view in store.views.all()):
                 raise InputError("The archive's database names FAISS files.", hint="Export the index again.")
-            _point_to_model(store, draft, path)
+            _point_to_model(store, draft)
             for view in store.views.all():
                 build_generation(store, view, draft, IndexType())
             store.leave_log()
@@ -211,12 +208,11 @@ def _take_in(draft: Path, path: Path) -> None:
         ) from error
 
 
-def _point_to_model(store: Store, draft: Path, path: Path) -> None:
+def _point_to_model(store: Store, draft: Path) -> None:
     """Let the index look for its checkpoint in its own folder, where the archive brought one."""
     encoder = store.settings.get(ENCODER)
     if (draft / MODEL).is_dir() and isinstance(encoder, dict):
-        name = str(path.expanduser().resolve() / MODEL)
-        store.settings.set(ENCODER, cast("dict[str, JSON]", {**encoder, "name": name}))
+        store.settings.set(ENCODER, {**encoder, "name": OWN_MODEL})
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from retriever.core.paths import folder_within
 from retriever.index.building import build_index
 from retriever.index.generations import remove_other_generations, write_generation
 from retriever.store.database import Store
@@ -52,10 +53,13 @@ def build_generation(store: Store, view: View, folder: Path, index_type: IndexTy
 
     Returns:
         The new generation, or None when the view has no vectors.
+
+    Raises:
+        IndexDamagedError: the view's folder is a link.
     """
+    target = view_folder(folder, view)
     watermark = store.vectors.last_id(view.view_id)
     ids = store.vectors.content_ids(view.view_id, through=watermark)
-    target = folder / "views" / str(view.view_id)
     if not len(ids):
         store.generations.retire(view.view_id)
         forget_obsolete(store, view)
@@ -90,6 +94,15 @@ def build_generation(store: Store, view: View, folder: Path, index_type: IndexTy
         forget_obsolete(store, view)
     remove_other_generations(target, {name})
     return generation
+
+
+def view_folder(folder: Path, view: View) -> Path:
+    """Return where a view's files lie in the index's folder.
+
+    Raises:
+        IndexDamagedError: it is a link, so what lies there may be somebody else's.
+    """
+    return folder_within(folder, "views", str(view.view_id))
 
 
 def forget_obsolete(store: Store, view: View) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
+from retriever.core.types import JSON
 from retriever.services.encoding import CHARACTERS_PER_TOKEN, belongs
 from retriever.services.lazy_reach import lazy_reach, measured
 from retriever.services.results import IndexStatus, ViewStatus
@@ -12,6 +13,12 @@ from retriever.store.views import View
 ENCODER = "encoder"
 """The setting that describes the encoder an index was made with."""
 
+MODEL = "model"
+"""Folder of an imported index's own checkpoint."""
+
+OWN_MODEL = f"./{MODEL}"
+"""Stands for the name of that checkpoint in the setting, so that the folder can be moved."""
+
 _RUNS = 5
 _READ = 512 * CHARACTERS_PER_TOKEN  # of a text, by encoders that cut texts to 512 tokens
 
@@ -20,8 +27,7 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
     """Return what the index in a folder holds, and how its last runs went."""
     indexing = next((run for run in store.runs.last(1000) if run.command == "index"), None)
     bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
-    setting = store.settings.get(ENCODER)
-    encoder = setting if isinstance(setting, dict) else {}
+    encoder = described(store) or {}
     characters = store.documents.mean_length(most=_READ)
     texts = store.documents.count_contents()
     return IndexStatus(
@@ -37,6 +43,14 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
     )
 
 
+def described(store: Store, key: str = ENCODER) -> dict[str, JSON] | None:
+    """Return what an index says of its encoder, or None; a checkpoint of its own is named by where it lies now."""
+    found = store.settings.get(key)
+    if not isinstance(found, dict):
+        return None
+    return {**found, "name": str(store.path.parent.resolve() / MODEL)} if found.get("name") == OWN_MODEL else found
+
+
 def own_views(store: Store) -> list[View]:
     """Return the views of the index's encoder, oldest first; those that `reembed` left of another are none of them."""
     encoder = store.settings.get(ENCODER)
@@ -47,8 +61,7 @@ def own_views(store: Store) -> list[View]:
 def view_states(store: Store) -> list[ViewStatus]:
     """Return the state of every view of the index's encoder, oldest first."""
     texts = len(store.documents.live_contents())
-    encoder = store.settings.get(ENCODER)
-    name = str(encoder.get("name") or "") if isinstance(encoder, dict) else ""
+    name = str((described(store) or {}).get("name") or "")
     return [_state(store, view, texts, name) for view in own_views(store)]
 
 

@@ -15,7 +15,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.services.encoding import VIEW_SETTINGS, belongs, describe, load_described
 from retriever.services.generations import IndexType, build_generation, needs_generation
-from retriever.services.index_status import ENCODER
+from retriever.services.index_status import ENCODER, described
 from retriever.services.indexing import Indexer, Progress
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import recorded
@@ -98,7 +98,7 @@ def roll_back(
             )
         views = [view for view in store.views.all() if belongs(view.key, previous)]
         kept = [view.key.instruction for view in views if store.generations.active(view.view_id)]
-        return _Change(path, store, lambda: load(previous), progress).to(previous, kept)
+        return _Change(path, store, lambda: load(described(store, PREVIOUS) or previous), progress).to(previous, kept)
 
 
 def forget(path: Path) -> Reembedding:
@@ -117,7 +117,7 @@ def forget(path: Path) -> Reembedding:
                 store.views.drop(view_id)
             store.settings.remove(PREVIOUS)
         clear_dropped(store, path)
-    return Reembedding(str(current["name"]), dropped=dropped)
+        return Reembedding(_name_of(store, ENCODER), dropped=dropped)
 
 
 class _Change:
@@ -167,7 +167,7 @@ class _Change:
             self._store.settings.set(PREVIOUS, dict(current))
             for view_id in dropped:
                 self._store.views.drop(view_id)
-        self.report.encoder, self.report.previous = str(wanted["name"]), str(current["name"])
+        self.report.encoder, self.report.previous = _name_of(self._store, ENCODER), _name_of(self._store, PREVIOUS)
         self.report.dropped = dropped
 
 
@@ -176,6 +176,10 @@ def _encoder_of(store: Store) -> Mapping[str, JSON]:
     if not isinstance(description, dict):
         raise UsageError(f"{store.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
     return description
+
+
+def _name_of(store: Store, key: str) -> str:
+    return str((described(store, key) or {}).get("name"))
 
 
 def _same(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> bool:

@@ -12,9 +12,10 @@ from typing import Any
 
 from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError
 from retriever.core.protocols import Encoder
+from retriever.core.types import BadRow
 from retriever.services.encoding import encode_views, load_described, view_key
 from retriever.services.generations import IndexType, build_generation
-from retriever.services.index_status import ENCODER
+from retriever.services.index_status import ENCODER, described
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import versions
 from retriever.services.verifying import EncoderSource, file_problem
@@ -71,36 +72,90 @@ class _Repairing:
         self._store = store
         self._source = encoder
         self._encoder: Encoder | None = None
+        self._documents: list[BadRow] = []  # that were taken out
+        self._vectors: list[DamagedVector] = []  # likewise
+        self._strays = 0  # of those vectors, how many no longer said whose they were
         self.report = Repair()
 
     def run(self) -> Repair:
-        """Mend the database first, then what is made from it."""
-        self._mend_structure()
-        damage = self._store.inspection.rows()
-        self._require_encoder(damage.seals)
+        """Mend the database first, in one transaction, then what is made from it."""
+        # The transaction's end seals the catalogue, so what is wrong with it has to be mended in the same one.
+        pages = self._store.inspection.pages()  # found damaged within a transaction, an index could not be made anew
+        with self._store.transaction():
+            self._mend_structure(pages)
+            damage = self._store.inspection.rows()
+            self._require_encoder(damage.seals)
+            self._remove(damage)
         views = self._views_to_rebuild(damage)
-        wanting = self._remove(damage)
-        self._embed(wanting)
+        self._embed()
         for view in self._store.views.all():
             if view.view_id in views:
                 self._rebuild(view)
         self._store.checkpoint()
         return self.report
 
-    def _mend_structure(self) -> None:
-        inspection = self._store.inspection
-        if problems := inspection.structure():
-            try:
-                with self._store.transaction():
-                    self._store.mending.reindex()
-                    if problems := inspection.structure():
-                        raise IndexDamagedError(problems[0])
-            except IndexDamagedError as error:
-                message = f"{self._store.path} cannot be repaired: {problems[0]}."
-                raise IndexDamagedError(message, hint=_NO_WAY) from error
-            self.report.mended.append("SQLite's indexes")
-        if inspection.words_differ():
+    def _mend_structure(self, problems: Sequence[str]) -> None:
+        """Make SQLite's indexes anew and take out rows that refer to nothing, in the caller's transaction."""
+        try:
+            if problems:
+                self._reindex()
+                self.report.mended.append("SQLite's indexes")
+            self._remove_orphans()
+            if problems and (problems := self._store.inspection.pages()):
+                raise IndexDamagedError(problems[0])
+        except IndexDamagedError as error:
+            message = f"{self._store.path} cannot be repaired: {problems[0] if problems else error.message}"
+            raise IndexDamagedError(message, hint=_NO_WAY) from error
+        if self._store.inspection.words_differ():
             self._rebuild_words()
+
+    def _reindex(self) -> None:
+        try:
+            self._store.mending.reindex()
+        except IndexDamagedError:
+            raise
+        except RetrieverError as error:  # damage made a row the equal of another, which a unique index refuses
+            self._remove_doubles(error)
+
+    def _remove_doubles(self, refused: RetrieverError) -> None:
+        """Take out the rows whose checksum does not hold, and make SQLite's indexes anew."""
+        damage, mending = self._store.inspection.rows(), self._store.mending
+        with mending.indexes_lost():
+            self._documents += mending.remove_documents(damage.documents)
+            self._take_out(damage.vectors, stray=True)
+            self._remove_clusterings()
+            for seal in damage.seals:
+                if seal.kind == "generation":
+                    mending.remove_generation(int(seal.key))
+        try:
+            mending.reindex()
+        except RetrieverError as error:
+            raise IndexDamagedError(error.message) from refused
+
+    def _remove_orphans(self) -> None:
+        """Take out the rows that refer to nothing."""
+        rowids: dict[str, list[int]] = {}
+        for orphan in self._store.inspection.orphans():
+            rowids.setdefault(orphan.table, []).append(orphan.rowid)
+        mending = self._store.mending
+        self._take_out(self._store.inspection.vectors(rowids.get("vectors", ())), stray=True)
+        self._documents += mending.remove_documents(rowids.get("documents", ()))
+        for view_id in rowids.get("similarities", ()):
+            mending.remove_similarity(view_id)
+        if rows := rowids.get("quarantine"):
+            mending.remove_quarantined(rows)
+            self.report.left.append(f"{len(rows)} rows in quarantine were removed: their run is unknown.")
+
+    def _take_out(self, vectors: Sequence[DamagedVector], *, stray: bool = False) -> None:
+        self._store.mending.remove_vectors(vectors)
+        self._vectors += vectors
+        self._strays += len(vectors) if stray else 0
+
+    def _remove_clusterings(self) -> None:
+        clusterings = self._store.clusterings.damaged()
+        self._store.clusterings.remove(clusterings)
+        again = "was removed: cluster again and save it anew."
+        self.report.left += [f"clustering {name!r} {again}" for name in clusterings.values()]
 
     def _rebuild_words(self) -> None:
         self._store.documents.rebuild_words()
@@ -122,19 +177,19 @@ class _Repairing:
 
     def _load(self) -> Encoder:
         if self._encoder is None:
-            description = self._store.settings.get(ENCODER)
-            if not isinstance(description, dict):
+            description = described(self._store)
+            if description is None:
                 raise EncoderMismatchError("The index names no encoder.")
             self._encoder = load_described(description) if self._source is None else self._source()
         return self._encoder
 
     def _views_to_rebuild(self, damage: RowDamage) -> set[int]:
-        """Return the views whose FAISS file is damaged or holds what is taken out."""
-        views = {vector.view_id for vector in damage.vectors}
+        """Return the views whose FAISS file is damaged or holds what was taken out."""
+        views = {vector.view_id for vector in self._vectors}
         views |= self._views_of_broken_generations(damage.seals)
         for view in self._store.views.all():
             generation = self._store.generations.active(view.view_id)
-            if generation and (damage.texts or file_problem(self._path, view, generation)):
+            if generation and (damage.texts or self._strays or file_problem(self._path, view, generation)):
                 views.add(view.view_id)
         return views
 
@@ -145,25 +200,21 @@ class _Repairing:
         # A record that changed may name another view than its own: all views are built anew.
         return {view.view_id for view in self._store.views.all()}
 
-    def _remove(self, damage: RowDamage) -> list[DamagedVector]:
-        """Take out what is damaged, in one transaction; return the vectors whose text is whole."""
+    def _remove(self, damage: RowDamage) -> None:
+        """Take out what is damaged, in the caller's transaction."""
         mending = self._store.mending
-        with self._store.transaction():
-            run_id = self._store.runs.start("repair", versions())
-            removed = mending.remove_texts(damage.texts)
-            removed += mending.remove_documents(damage.documents)
-            mending.remove_vectors(damage.vectors)
-            clusterings = self._store.clusterings.damaged()
-            self._store.clusterings.remove(clusterings)
-            self._mend_seals(damage.seals)
-            self._store.runs.quarantine(run_id, removed)
-            self._store.runs.finish(run_id, "partial" if removed else "finished", {"skipped": len(removed)})
+        run_id = self._store.runs.start("repair", versions())
+        self._documents += mending.remove_texts(damage.texts)
+        self._documents += mending.remove_documents(damage.documents)
+        self._take_out(damage.vectors)
+        self._remove_clusterings()
+        self._mend_seals(damage.seals)
         if damage.texts:
             self._rebuild_words()
-        self.report.lost += [f"document {row.id!r}" for row in removed]
-        again = "was removed: cluster again and save it anew."
-        self.report.left += [f"clustering {name!r} {again}" for name in clusterings.values()]
-        return [vector for vector in damage.vectors if vector.content_id not in damage.texts]
+        lost = self._documents
+        self._store.runs.quarantine(run_id, lost)
+        self._store.runs.finish(run_id, "partial" if lost else "finished", {"skipped": len(lost)})
+        self.report.lost += [f"document {row.id!r}" for row in lost]
 
     def _mend_seals(self, seals: Sequence[BrokenSeal]) -> None:
         """Take out damaged rows of the catalogue; the transaction's end seals what is left."""
@@ -189,14 +240,22 @@ class _Repairing:
         if seal.kind in ("view", "setting"):
             self.report.left.append(f"{seal.kind} {seal.key} is gone.")
 
-    def _embed(self, wanting: Sequence[DamagedVector]) -> None:
+    def _embed(self) -> None:
         """Embed the texts whose vector was taken out."""
-        by_view: dict[int, list[int]] = {}
-        for vector in wanting:
-            by_view.setdefault(vector.view_id, []).append(vector.content_id)
+        found = False
         for view in self._store.views.all():
-            if view.view_id in by_view:
-                self._embed_view(view, by_view[view.view_id])
+            named = [vector.content_id for vector in self._vectors if vector.view_id == view.view_id]
+            missing = self._store.vectors.missing(view.view_id, named)
+            wanting = dict.fromkeys(self._store.documents.texts(missing))
+            # A row whose reference changed names another text than its own. Of a whole view it is what lacks a vector.
+            pending = self._store.vectors.pending(view.view_id).tolist() if self._vectors else []
+            if len(pending) <= len(self._vectors):
+                wanting |= dict.fromkeys(pending)
+                found |= bool(pending)
+            if wanting:
+                self._embed_view(view, list(wanting))
+        if self._strays and not found:
+            self.report.left.append(f"{self._strays} vectors were removed: of which texts is unknown.")
 
     def _embed_view(self, view: View, content_ids: Sequence[int]) -> None:
         name = f"{len(content_ids)} vectors of view {view.view_id}"

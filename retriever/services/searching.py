@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError, UsageError
+from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.text import require_text
 from retriever.core.types import Encoded, Ids
@@ -75,9 +75,13 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a lazy search goes on with: the base view, and the queries (n, dim) under its instruction and the given."""
+    """What a lazy search goes on with: the base view, and the queries (n, dim) under its instruction and the given.
+
+    All of it is one encoder's, whatever the index's is by then.
+    """
 
     request: SearchRequest
+    encoder: Encoder
     base: View
     plain: EmbeddedQueries
     asked: EmbeddedQueries
@@ -119,14 +123,21 @@ class Searcher:
     def search(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
         """Yield one result per query; under a new instruction first the base view's, then the final ones.
 
-        Each answer comes from one state of the database, whatever is written meanwhile.
+        Each answer comes from one state of the database, whatever is written meanwhile. Where the index changes its
+        encoder between the two, the final one is searched for from the start.
         """
         started = time.perf_counter()
         found = self._steadily(lambda: self._at_once(self._capped(request), started))
         yield found.results
-        if found.lazy is not None:
+        while found.lazy is not None:
             question = replace(found.lazy, request=replace(found.lazy.request, k=request.k))
-            yield self._lazy(question, started)
+            results = self._finished(question, started)
+            if results is not None:
+                yield results
+                return
+            found = self._steadily(lambda: self._at_once(self._capped(request), started))
+            if found.lazy is None:
+                yield found.results
 
     def _capped(self, request: SearchRequest) -> SearchRequest:
         """Return the request for no more hits than there are documents in the state that is read."""
@@ -179,7 +190,9 @@ class Searcher:
             return _AtOnce(nothing)
         plain, asked = self._both(request, base, allowed)
         answers = self._dense(request, base, plain, allowed, "base")
-        return _AtOnce(as_results(self._store, request, answers, started), _Question(request, base, plain, asked))
+        return _AtOnce(
+            as_results(self._store, request, answers, started), _Question(request, encoder, base, plain, asked)
+        )
 
     def _allowed(self, request: SearchRequest) -> Ids | None:
         return None if request.where is None else self._store.documents.matching(request.where)
@@ -233,15 +246,28 @@ class Searcher:
         hits = self._store.documents.lexical(query, depth, request.where)
         return Ranking([hit.content_id for hit in hits], [hit.score for hit in hits])
 
+    def _finished(self, question: "_Question", started: float) -> list[SearchResult] | None:
+        """Return the lazy answer, or None where the question's base view is the index's no longer."""
+        try:
+            return self._lazy(question, started) if self._serves(question) else None
+        except RetrieverError:
+            if self._serves(question):
+                raise
+            return None
+
+    def _serves(self, question: "_Question") -> bool:
+        base = self._store.views.find(view_key(self._encoder(), ""))
+        return base is not None and base.view_id == question.base.view_id
+
     def _lazy(self, question: "_Question", started: float) -> list[SearchResult]:
         """Read the foremost candidates anew under the instruction and answer as its complete view would.
 
         Candidates that the token budget leaves out stand behind those that were read, in the base view's order.
         """
         with self._store.transaction():
-            view = self._store.views.ensure(view_key(self._encoder(), question.request.instruction), lazy=True)
+            view = self._store.views.ensure(view_key(question.encoder, question.request.instruction), lazy=True)
         candidates = self._steadily(lambda: self._candidates(question))
-        self._fill(view, [one.order for one in candidates])
+        self._fill(view, [one.order for one in candidates], question.encoder)
         return self._steadily(lambda: self._reordered(question, view, started))
 
     def _reordered(self, question: "_Question", view: View, started: float) -> list[SearchResult]:
@@ -269,7 +295,7 @@ class Searcher:
             found.append(_Candidates(fuse(plain, asked), lexical, fuse(plain, asked, lexical).ids))
         return found
 
-    def _fill(self, view: View, candidates: Sequence[Sequence[int]]) -> None:
+    def _fill(self, view: View, candidates: Sequence[Sequence[int]], encoder: Encoder) -> None:
         """Embed the foremost candidates that the view lacks, as many as the token budget holds, and keep them."""
         # Round-robin over the queries, so that each gets its best candidates read.
         width = max(map(len, candidates), default=0)
@@ -277,11 +303,11 @@ class Searcher:
         missing = self._store.vectors.missing(view.view_id, list(order))
         texts = self._store.documents.texts(missing)
         wanted = [content_id for content_id in missing if content_id in texts]
-        limit = token_limit(self._encoder()) or TOKEN_BUDGET
-        tokens = count_tokens(self._encoder(), [texts[content_id] for content_id in wanted])
+        limit = token_limit(encoder) or TOKEN_BUDGET
+        tokens = count_tokens(encoder, [texts[content_id] for content_id in wanted])
         totals = np.cumsum(np.minimum(np.minimum(tokens, limit) + PROMPT_TOKENS, TOKEN_BUDGET))
         wanted = [content_id for content_id, total in zip(wanted, totals, strict=True) if total <= TOKEN_BUDGET]
         if not wanted:
             return
-        encoded = encode_views(self._encoder(), [texts[one] for one in wanted], [view.key.instruction])[0]
+        encoded = encode_views(encoder, [texts[one] for one in wanted], [view.key.instruction])[0]
         self._keep(view, wanted, encoded)

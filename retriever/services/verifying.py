@@ -2,7 +2,8 @@
 
 The quick way checks the database's structure and catalogue, and the SHA-256 of every FAISS file. The deep way also
 compares SQLite's indexes with its tables, every text with its hash, every document and vector with its checksum, the
-word index with the texts, and embeds a sample of texts again. Nothing is changed.
+word index with the texts, and embeds a sample of texts again. Nothing is mended;
+opening brings an older schema up to date.
 """
 
 import time
@@ -19,7 +20,7 @@ from retriever.core.paths import within
 from retriever.core.protocols import Encoder
 from retriever.index.generations import open_generation
 from retriever.services.encoding import load_described, view_key
-from retriever.services.index_status import ENCODER
+from retriever.services.index_status import described
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.workspace import DATABASE
 from retriever.store.database import Store
@@ -174,8 +175,8 @@ class _Checking:
 
     def _sample(self, store: Store) -> Iterator[Finding]:
         """Embed some texts of every view again and compare."""
-        description = store.settings.get(ENCODER)
-        if not isinstance(description, dict):
+        description = described(store)
+        if description is None:
             return
         try:
             encoder = load_described(description) if self._encoder is None else self._encoder()

@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from retriever.core.errors import InputError, UsageError
+from retriever.core.paths import folder_within
 from retriever.index.generations import remove_other_generations
-from retriever.services.generations import IndexType, build_generation, forget_obsolete
+from retriever.services.generations import IndexType, build_generation, forget_obsolete, view_folder
 from retriever.services.index_status import own_views
 from retriever.store.database import Store
 from retriever.store.views import View
@@ -22,9 +23,12 @@ KEPT = 0.9  # of the limit, so that not every search beyond it has to remove som
 
 def compact(store: Store, folder: Path, index_type: IndexType) -> list[int]:
     """Drop what deleted documents left behind, rebuild every view's FAISS index; return the new generations."""
+    views = store.views.all()
+    for view in views:
+        view_folder(folder, view)  # refuses before anything is done
     with store.transaction():
         store.documents.collect_garbage()
-    built = [build_generation(store, view, folder, index_type) for view in store.views.all()]
+    built = [build_generation(store, view, folder, index_type) for view in views]
     clear_dropped(store, folder)
     store.vacuum()
     return [generation.generation_id for generation in built if generation]
@@ -48,7 +52,14 @@ def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
 
 
 def drop_views(store: Store, folder: Path, views: Iterable[View]) -> None:
-    """Remove views with their vectors, words and files."""
+    """Remove views with their vectors, words and files.
+
+    Raises:
+        IndexDamagedError: the folder of one is a link.
+    """
+    views = list(views)
+    for view in views:
+        view_folder(folder, view)
     with store.transaction():
         for view in views:
             store.views.drop(view.view_id)
@@ -91,25 +102,25 @@ def evict(store: Store, folder: Path, limit: int) -> None:
     if excess <= 0:
         return
     excess += round((1 - KEPT) * limit)
-    shrunk: list[View] = []
+    shrunk: dict[Path, View] = {}
     with store.transaction():
         for view in sorted(own_views(store), key=lambda one: (one.last_used, one.view_id)):
             if view.lazy and excess > 0:
+                shrunk[view_folder(folder, view)] = view
                 each = store.vectors.bytes_each(view.key.dim)
                 count = min(store.vectors.count(view.view_id), -(-excess // each))
                 store.vectors.remove_oldest(view.view_id, count)
                 store.generations.retire(view.view_id)
                 excess -= count * each
-                shrunk.append(view)
-    for view in shrunk:
-        remove_other_generations(folder / "views" / str(view.view_id), ())
+    for files, view in shrunk.items():
+        remove_other_generations(files, ())
         forget_obsolete(store, view)
 
 
 def clear_dropped(store: Store, folder: Path) -> None:
     """Remove the files of views that are gone: those of a drop, and those that a killed one left."""
     known = {view.view_id for view in store.views.all()}
-    for old in sorted((folder / "views").glob("*")):
+    for old in sorted(folder_within(folder, "views").glob("*")):
         if old.is_dir() and not old.is_symlink() and old.name.isdecimal() and int(old.name) not in known:
             remove_other_generations(old, ())
             with suppress(OSError):  # something lies there that is not ours

@@ -13,7 +13,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON, BadRow, Document, Ids
 from retriever.services import encoding
 from retriever.services.generations import IndexType, build_outgrown
-from retriever.services.index_status import ENCODER, index_status, view_states
+from retriever.services.index_status import ENCODER, described, index_status, view_states
 from retriever.services.indexing import Indexer, IndexingOptions, Progress
 from retriever.services.open_views import OpenViews
 from retriever.services.query_steps import Steps
@@ -88,9 +88,9 @@ class Index:
         Raises:
             EncoderMismatchError: it is not the one the index was made with.
         """
-        description = self.store.settings.get(ENCODER)
+        description = described(self.store)
         if self._encoder is None or description != self._description:
-            if not isinstance(description, dict):
+            if description is None:
                 raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
             self._encoder = encoding.described_encoder(description, self._given, self._load)
             self._description = description

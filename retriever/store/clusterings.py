@@ -82,7 +82,7 @@ class Clusterings:
             "SELECT fingerprint, document, centroids, sha256, created FROM clusterings WHERE name = ?", (name,)
         )
         if row is None:
-            known = ", ".join(self.names()) or "none"
+            known = ", ".join(map(str, self.names())) or "none"
             raise InputError(f"There is no saved clustering {name!r}.", hint=f"Saved: {known}.")
         fingerprint, text, blob, digest, created = row
         if not _intact(name, fingerprint, text, blob, digest):

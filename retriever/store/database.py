@@ -9,7 +9,7 @@ from types import TracebackType
 
 from sqlite_utils import Database
 
-from retriever.core.errors import IndexNotFoundError, RetrieverError, SchemaError
+from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
 from retriever.core.paths import make_folder, sync_directory
 from retriever.store.checksums import Seals
 from retriever.store.clusterings import Clusterings
@@ -27,6 +27,8 @@ from retriever.store.views import Views
 
 DATABASE_NAME = "corpus.sqlite3"
 """The file's name inside an index's folder."""
+
+_FIRST_RUN = "SELECT run_id, started FROM runs ORDER BY run_id LIMIT 1"
 
 
 class Store:
@@ -67,8 +69,14 @@ class Store:
             IndexNotFoundError: there is no index here.
             SchemaError: a newer retriever wrote it, or an older one and ``read_only`` forbids the update. The file is
                 untouched.
-            IndexDamagedError: the file is no SQLite database, is malformed, or a row of its catalogue changed.
+            IndexDamagedError: the file is a link or no SQLite database, is malformed, or a row of its catalogue
+                changed.
         """
+        if path.is_symlink():
+            raise IndexDamagedError(
+                f"{path} is a link, which is not followed.",
+                hint="Put the file itself in its place, or name the folder it lies in.",
+            )
         if create:
             _make_private(path)
         elif not path.is_file():
@@ -123,6 +131,13 @@ class Store:
         """
         return self._db.number("SELECT number FROM revision")
 
+    def identity(self) -> str:
+        """Return what tells this index from another one that takes its place: when its first run began.
+
+        It stays the same as long as the index lives; a copy of the files has it too.
+        """
+        return " ".join(str(value) for value in self._db.row(_FIRST_RUN) or ())
+
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database file and empty it, as far as running readers allow."""
         self._db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -155,6 +170,13 @@ class Store:
             with suppress(FileNotFoundError):
                 total += self.path.with_name(self.path.name + suffix).stat().st_size
         return total
+
+
+def identity_of(path: Path) -> str:
+    """Return the `Store.identity` of a database file without opening it as an index; empty where it cannot be read."""
+    with suppress(sqlite3.Error), closing(connect(path, "ro")) as connection:
+        return " ".join(str(value) for value in connection.execute(_FIRST_RUN).fetchone() or ())
+    return ""
 
 
 def _make_private(path: Path) -> None:

@@ -56,6 +56,8 @@ class Documents:
         """Yield every document's id in ascending order; the documents may change meanwhile."""
         last = ""
         while rows := self._db.rows("SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT ?", (last, _BATCH)):
+            if not all(isinstance(row[0], str) for row in rows):
+                raise IndexDamagedError("The database is damaged: an id is no text.", hint=REPAIR)
             yield from (row[0] for row in rows)
             last = rows[-1][0]
 

@@ -1,6 +1,6 @@
 """Looks for damage in the database, and names it row by row. Changes nothing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,15 @@ class DamagedVector:
     vector_id: int
     view_id: int
     content_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A row that refers to one that is not there."""
+
+    table: str
+    rowid: int
+    parent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +111,25 @@ class Inspection:
     def structure(self, *, quick: bool = False) -> list[str]:
         """Return what is wrong with pages, tables and references; ``quick`` does not compare indexes with tables."""
         try:
-            rows = self._db.rows(f"PRAGMA {'quick' if quick else 'integrity'}_check")
-            found = [str(row[0]) for row in rows if row[0] != "ok"]
-            orphans = self._db.rows("PRAGMA foreign_key_check")
+            orphans = self.orphans()
         except IndexDamagedError as error:
             return [error.message]
-        return found + [f"a row of {row[0]} refers to a missing row of {row[2]}" for row in orphans]
+        return self.pages(quick=quick) + [
+            f"a row of {one.table} refers to a missing row of {one.parent}" for one in orphans
+        ]
+
+    def pages(self, *, quick: bool = False) -> list[str]:
+        """Return what is wrong with pages and tables; ``quick`` does not compare indexes with tables."""
+        try:
+            rows = self._db.rows(f"PRAGMA {'quick' if quick else 'integrity'}_check")
+        except IndexDamagedError as error:
+            return [error.message]
+        return [str(row[0]) for row in rows if row[0] != "ok"]
+
+    def orphans(self) -> list[Orphan]:
+        """Return the rows that refer to one that is not there, each once, in the order of their tables."""
+        rows = self._db.rows("PRAGMA foreign_key_check")
+        return list({(table, rowid): Orphan(table, rowid, parent) for table, rowid, parent, _ in rows}.values())
 
     def words_differ(self) -> bool:
         """Whether the word index is not that of the texts; the store must be writable."""
@@ -130,6 +152,14 @@ class Inspection:
             if self._db.number(f"SELECT COUNT(*) FROM {table} WHERE {column} IS NOT NULL AND ({wrong})", (kind,)):
                 found.append(f"a row of {table} has a {column} that is no JSON {kind or 'value'}")
         return found
+
+    def vectors(self, vector_ids: Sequence[int]) -> list[DamagedVector]:
+        """Return what some vectors' rows say they are of."""
+        found = [
+            self._db.row("SELECT vector_id, view_id, content_id FROM vectors WHERE vector_id = ?", (one,))
+            for one in vector_ids
+        ]
+        return [DamagedVector(*row) for row in found if row is not None]
 
     def seals(self) -> list[BrokenSeal]:
         """Return the rows of the catalogue that differ from their seal."""

@@ -1,6 +1,7 @@
 """Takes damaged rows out of the database, and makes anew what follows from other rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from retriever.core.types import BadRow, Document
 from retriever.store import metadata
@@ -20,6 +21,16 @@ class Mending:
     def reindex(self) -> None:
         """Make SQLite's own indexes anew from the tables."""
         self._db.write("REINDEX")
+
+    @contextmanager
+    def indexes_lost(self) -> Iterator[None]:
+        """Let the block remove rows that SQLite's indexes do not list; `reindex` afterwards."""
+        # A row that its index lacks is otherwise refused as damage. Nothing here writes to the schema.
+        self._db.write("PRAGMA writable_schema = ON")
+        try:
+            yield
+        finally:
+            self._db.write("PRAGMA writable_schema = OFF")
 
     def remove_texts(self, content_ids: Sequence[int]) -> list[BadRow]:
         """Take texts out, with their documents and vectors; return those documents as bad rows.
@@ -44,12 +55,18 @@ class Mending:
                 )
             if row is not None:
                 removed.append(BadRow("", 0, row[0], _DAMAGED, row[1] or ""))
-                self._db.write("DELETE FROM documents WHERE rowid = ?", (rowid,))
+                with self._db.writing():
+                    self._db.write("DELETE FROM documents WHERE rowid = ?", (rowid,))
         return removed
 
     def remove_vectors(self, vectors: Iterable[DamagedVector]) -> None:
         """Take vectors out; their texts stay."""
-        self._db.write_many("DELETE FROM vectors WHERE vector_id = ?", [(one.vector_id,) for one in vectors])
+        with self._db.writing():
+            self._db.write_many("DELETE FROM vectors WHERE vector_id = ?", [(one.vector_id,) for one in vectors])
+
+    def remove_quarantined(self, rowids: Iterable[int]) -> None:
+        """Take rows out of quarantine."""
+        self._db.write_many("DELETE FROM quarantine WHERE rowid = ?", [(one,) for one in rowids])
 
     def rebuild_fields(self) -> None:
         """Make the list of metadata fields anew from the documents."""

@@ -139,3 +139,13 @@ def test_a_second_clustering_waits_for_the_first_and_can_be_stopped_meanwhile(ke
     job.stop()
     thread.join(10)
     assert job.snapshot().status == "stopped"
+
+
+def test_an_index_in_the_place_of_another_has_clusterings_of_its_own(kept, index, tmp_path):
+    ask = Ask(PRODUCT, 3)
+    run(kept, index, ask)
+    with Index(tmp_path / "copied", encoder=load_encoder()) as other:
+        other.add(documents(REVIEWS), instructions=[PRODUCT])
+        assert kept.find(index, ask, mapped=True) is not None
+        other.path = index.path
+        assert kept.find(other, ask, mapped=True) is None

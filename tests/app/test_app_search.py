@@ -9,7 +9,8 @@ from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder, SteppedEncoder, do
 import retriever
 from retriever.core.errors import EncoderError
 from retriever.services import profiling
-from retriever.services.workspace import Index
+from retriever.services.workspace import DATABASE, Index
+from retriever_app import resources
 
 
 def heads(session):
@@ -237,3 +238,29 @@ def test_an_index_deleted_while_a_page_is_open(make, app, page):
     make()
     session.run()
     assert "did not work" not in shown(session)
+
+
+@pytest.mark.parametrize("page", ["search", "compare", "clusters"])
+def test_another_index_in_the_place_of_one_shows_its_own_reviews(make, app, page):
+    asked = {"q": "kettle", "instruction": PRODUCT, "k": "2"}
+    folder = make(instructions=[PRODUCT])
+    session = whole(app(page, index="reviews", **asked))
+    assert "kettle" in shown(session)
+    others = [review | {"id": f"other {review['id']}", "text": "A drone, loud."} for review in REVIEWS]
+    other = make("other", rows=others, instructions=[PRODUCT])
+    with Index(folder) as before, Index(other) as after:
+        assert before.store.data_version() == after.store.data_version()
+        assert before.store.identity() != after.store.identity()
+    shutil.rmtree(folder)
+    other.rename(folder)
+    whole(session.run())
+    assert texts(session) == [] and "love this kettle" not in shown(session)
+    assert "A drone, loud." in shown(session)
+
+
+def test_a_database_in_the_same_place_on_the_disk_is_opened_anew(make):
+    folder, other = make(), make("other")
+    before = resources.open_index("reviews")
+    assert resources.open_index("reviews") is before
+    shutil.copyfile(other / DATABASE, folder / DATABASE)  # keeps the number of the file
+    assert resources.open_index("reviews") is not before

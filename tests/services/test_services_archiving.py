@@ -14,6 +14,7 @@ from retriever.core.archive import write_archive
 from retriever.core.errors import IndexDamagedError, IndexLockedError, InputError, SchemaError, UsageError
 from retriever.services.archiving import KIND, export_index, import_index
 from retriever.services.index_status import ENCODER
+from retriever.services.reembedding import reembed, roll_back
 from retriever.services.verifying import verify
 from retriever.services.workspace import DATABASE, Index
 from retriever.store.checksums import document_checksum, vector_checksum
@@ -173,7 +174,8 @@ def test_a_file_that_does_not_belong_is_refused(tmp_path):
         import_index(tmp_path / "x.tar", tmp_path / "there")
 
 
-def test_the_users_checkpoint_travels_with_the_index(tmp_path):
+def export_with_model(tmp_path):
+    """Export an index that was made with a checkpoint of the user's; return both."""
     from retriever.encoders.sources import write_manifest
 
     model = tmp_path / "mine"
@@ -185,14 +187,56 @@ def test_the_users_checkpoint_travels_with_the_index(tmp_path):
     with Index(tmp_path / "index", encoder=encoder) as index:
         index.add(documents(*TEXTS))
     export_index(tmp_path / "index", tmp_path / "index.tar")
+    return model, encoder
+
+
+def test_the_users_checkpoint_travels_with_the_index(tmp_path):
+    model, encoder = export_with_model(tmp_path)
     import_index(tmp_path / "index.tar", tmp_path / "there")
     brought = tmp_path / "there" / "model"
     assert {path.name: path.read_bytes() for path in brought.iterdir()} == {
         path.name: path.read_bytes() for path in model.iterdir()
     }
     with Index(tmp_path / "there", encoder=encoder) as index:
-        assert index.store.settings.get(ENCODER)["name"] == str(brought)
+        assert index.store.settings.get(ENCODER)["name"] == "./model"
+        assert index.status().encoder["name"] == str(brought)
         assert len(index.search("kettle").hits) == 4
     (model / "retriever.json").write_text("{ }")
     with pytest.raises(Exception, match="differs from its recorded SHA-256"):
         export_index(tmp_path / "index", tmp_path / "two.tar")
+
+
+def test_an_imported_index_can_be_moved_with_its_model(tmp_path, monkeypatch):
+    named = []
+
+    def load(name, **options):
+        named.append(name)
+        return RichEncoder()
+
+    monkeypatch.setattr("retriever.load_encoder", load)
+    export_with_model(tmp_path)
+    import_index(tmp_path / "index.tar", tmp_path / "there")
+    moved = tmp_path / "elsewhere" / "moved"
+    moved.parent.mkdir()
+    (tmp_path / "there").rename(moved)
+    with Index(moved) as index:
+        assert len(index.search("kettle", mode="dense").hits) == 4
+    assert verify(moved, deep=True).whole
+    assert reembed(moved, RichEncoder("second")).previous == str(moved / "model")
+    with Index(moved, encoder=RichEncoder("second")) as index:
+        index.add(documents(*TEXTS, "pan glad"))
+    assert roll_back(moved).encoder == str(moved / "model")
+    export_index(moved, tmp_path / "again.tar")
+    assert set(named) == {str(moved / "model")}
+    with tarfile.open(tmp_path / "again.tar") as packed:
+        assert "model/retriever.json" in packed.getnames()
+
+
+def test_an_index_that_names_its_model_by_a_path_is_read_as_before(tmp_path):
+    model, _ = export_with_model(tmp_path)
+    with Index(
+        tmp_path / "index", load=lambda description: named.append(description["name"]) or RichEncoder()
+    ) as index:
+        named = []
+        index.search("kettle", mode="dense")
+    assert named == [str(model)]

@@ -8,6 +8,7 @@ from services_fakes import MOOD, FakeEncoder, documents, found
 
 from retriever.core.errors import IndexDamagedError
 from retriever.services.archiving import export_index, import_index
+from retriever.services.repairing import repair
 from retriever.services.verifying import verify
 from retriever.services.workspace import DATABASE, Index
 from retriever.store.database import Store
@@ -80,3 +81,68 @@ def modes(folder):
     """Require 0700 of folders and 0600 of files, the index's own folder included."""
     for path in [folder, *folder.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+OPERATIONS = {
+    "index": lambda path: Index(path, encoder=FakeEncoder()).add(documents(*TEXTS, "pan glad", "rug mad")),
+    "compact": lambda path: Index(path, encoder=FakeEncoder()).compact(),
+    "drop": lambda path: Index(path, encoder=FakeEncoder()).drop_views([MOOD]),
+    "evict": lambda path: setattr(Index(path, encoder=FakeEncoder()), "lazy_limit", 0),
+    "repair": lambda path: repair(path, encoder=FakeEncoder),
+}
+
+
+@pytest.mark.parametrize("linked", ["views", "views/1"])
+@pytest.mark.parametrize("operation", ["index", "compact", "repair"])
+def test_no_writer_follows_a_link_to_a_folder(whole, tmp_path, linked, operation):
+    refused(whole, tmp_path, linked, operation)
+
+
+@pytest.mark.parametrize("operation", ["drop", "evict"])
+def test_nothing_is_removed_behind_a_link(whole, tmp_path, operation):
+    change(whole, "UPDATE views SET lazy = 1 WHERE view_id = 2")
+    refused(whole, tmp_path, "views/2", operation)
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert [view.vectors for view in index.views()] == [3, 3]
+
+
+def refused(path, tmp_path, linked, operation):
+    """Require that an operation refuses a linked folder, and runs once the link is removed."""
+    elsewhere = tmp_path / "elsewhere"
+    (path / linked).rename(elsewhere)
+    (elsewhere / "precious.faiss").write_bytes(b"x")
+    (elsewhere / "7").mkdir()
+    (elsewhere / "7" / "precious.tmp").write_bytes(b"x")
+    (path / linked).symlink_to(elsewhere, target_is_directory=True)
+    before = sorted(elsewhere.rglob("*"))
+    with pytest.raises(IndexDamagedError, match=r"is a link.*Remove the link"):
+        OPERATIONS[operation](path)
+    assert sorted(elsewhere.rglob("*")) == before
+    (path / linked).unlink()
+    if operation == "repair":
+        repair(path, encoder=FakeEncoder)
+        assert verify(path, deep=True, encoder=FakeEncoder).whole
+    elif operation == "compact":
+        OPERATIONS[operation](path)
+    assert sorted(elsewhere.rglob("*")) == before
+
+
+@pytest.mark.parametrize("operation", [*OPERATIONS, "search"])
+def test_a_database_that_is_a_link_is_left_alone(whole, tmp_path, operation):
+    database = whole / DATABASE
+    database.rename(tmp_path / "other.sqlite3")
+    database.symlink_to(tmp_path / "other.sqlite3")
+    before = (tmp_path / "other.sqlite3").read_bytes()
+    with pytest.raises(IndexDamagedError, match=r"is a link.*Put the file itself"):
+        OPERATIONS.get(operation, lambda path: Index(path, encoder=FakeEncoder()).search("toy"))(whole)
+    assert not verify(whole).whole
+    assert (tmp_path / "other.sqlite3").read_bytes() == before
+
+
+def test_no_database_is_made_behind_a_link(tmp_path):
+    path = tmp_path / "index"
+    path.mkdir()
+    (path / DATABASE).symlink_to(tmp_path / "other.sqlite3")
+    with pytest.raises(IndexDamagedError, match="is a link"):
+        Index(path, encoder=FakeEncoder()).add(documents(*TEXTS))
+    assert not (tmp_path / "other.sqlite3").exists()

@@ -1,11 +1,12 @@
 import pytest
-from services_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, documents, found
+from services_fakes import ALL_WORDS, DIM, FAULT, MOOD, FakeEncoder, documents, found
 
 from retriever.core.errors import EncoderMismatchError, IndexLockedError, UsageError
 from retriever.core.types import Document
 from retriever.services import indexing
 from retriever.services.index_status import ENCODER
 from retriever.services.reembedding import PREVIOUS, forget, reembed, roll_back
+from retriever.services.searching import SearchRequest
 from retriever.services.verifying import verify
 from retriever.services.workspace import Index
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -155,3 +156,55 @@ def test_an_empty_index_changes_its_encoder_too(path):
     assert reembed(path, Mirrored()).embedded == 0
     with Index(path, encoder=Mirrored()) as index:
         assert index.add(documents("toy")).added == 1
+
+
+class Short(Mirrored):
+    """Another encoder, with a quarter of the numbers."""
+
+    dim = DIM // 4
+
+    def __init__(self, **options):
+        FakeEncoder.__init__(self, "short", **options)
+
+    def vectors(self, texts, instruction=""):
+        return 2 * FakeEncoder.vectors(self, texts, instruction)[:, : self.dim]
+
+
+def loaded(description):
+    """Return the encoder that an index describes."""
+    encoders = [FakeEncoder(), Mirrored(), Short()]
+    return next(one for one in encoders if one.fingerprint == description["fingerprint"])
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("encoder", [Mirrored, Short])
+def test_a_lazy_search_that_a_change_of_encoder_overtakes_starts_again(old, encoder, kept):
+    request = SearchRequest(["kettle hot"], FAULT, 20, mode="dense")
+    with Index(old, load=loaded) as index:
+        answers = index.search_progressively(request)
+        (first,) = next(answers)
+        assert first.path == "base"
+        reembed(old, encoder())
+        if not kept:
+            forget(old)
+        ((last,),) = answers
+        assert last.path == "lazy"
+        assert last.view in {view.view_id for view in index.store.views.all() if view.key.dim == encoder.dim}
+    with Index(old, encoder=encoder()) as index:
+        *_, (expected,) = index.search_progressively(request)
+    assert found(last) == found(expected)
+
+
+def test_a_change_of_encoder_while_a_lazy_search_reads_starts_it_again(old):
+    class Overtaken(FakeEncoder):
+        def encode_with_words(self, texts, **options):
+            reembed(old, Mirrored())
+            forget(old)
+            return super().encode_with_words(texts, **options)
+
+    encoders = {FakeEncoder().fingerprint: Overtaken(), Mirrored().fingerprint: Mirrored()}
+    with Index(old, load=lambda description: encoders[description["fingerprint"]]) as index:
+        index.store._db.write("DELETE FROM vectors WHERE view_id = 3")
+        answered = index.search("kettle hot", instruction=FAULT, mode="dense", k=20)
+    with Index(old, encoder=Mirrored()) as index:
+        assert found(answered) == found(index.search("kettle hot", instruction=FAULT, mode="dense", k=20))

@@ -2,7 +2,7 @@ import operator
 import re
 
 import pytest
-from fuzzing import damages
+from fuzzing import MIB, damages, limited
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -359,6 +359,30 @@ def test_a_damaged_filter_runs_or_is_a_filter_error(one_document, data):
         assert len(one_document.documents.matching(parse_filter(data.decode("utf-8", "surrogateescape")))) <= 1
     except FilterError as error:
         assert len(str(error)) < 500
+
+
+def read_hostile_filters(path):
+    """Return how many filters that are long or deep were refused; run in a child."""
+    texts = [
+        "(" * 10_000_000,
+        "not " * 5_000_000,
+        "s = '" + "a" * 20_000_000,
+        "n in (" + "1," * 5_000_000,
+        "9" * 20_000_000,
+    ]
+    short = ["(" * 1000 + "n = 1" + ")" * 990, "not " * 400 + "n = 1", "n in (" + "1," * 900 + "1)"]
+    refused = 0
+    with Store.open(path) as store:
+        for text in [*texts, *short]:
+            try:
+                store.documents.matching(parse_filter(text))
+            except FilterError:
+                refused += 1
+    return refused
+
+
+def test_no_filter_takes_the_memory_or_the_time(one_document):
+    assert limited(read_hostile_filters, one_document.path, memory=1024 * MIB, seconds=60) == 7
 
 
 def test_the_filter_to_damage_is_whole(one_document):

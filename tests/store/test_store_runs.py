@@ -1,4 +1,5 @@
 from retriever.core.types import BadRow
+from retriever.store.database import Store, identity_of
 
 
 def test_a_run_is_recorded_from_start_to_end(store):
@@ -31,3 +32,15 @@ def test_quarantine_keeps_any_row(store):
     store.runs.quarantine(run_id, rows)
     assert store.runs.quarantined(run_id) == [rows[0], BadRow("a.jsonl", 9, "x", "NUL", "a\\udcffb")]
     assert store.runs.quarantined(other) == []
+
+
+def test_an_index_is_known_by_its_first_run(path, tmp_path):
+    with Store.open(path, create=True) as store:
+        assert store.identity() == identity_of(path) == ""
+        store.runs.start("index")
+        identity = store.identity()
+        assert identity == f"1 {store.runs.last(1)[0].started}"
+        store.runs.start("delete")
+        store.settings.set("a", 1)
+        assert store.identity() == identity_of(path) == identity
+    assert identity_of(tmp_path / "none") == ""
