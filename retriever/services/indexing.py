@@ -93,12 +93,12 @@ class Indexer:
             self._store_shard(shard, run_id)
         if self._options.sync:
             self._delete_absent()
-        self.fill()
+        self.fill(run_id)
         self._tick()
         return self.report
 
-    def fill(self, among: Ids | None = None) -> None:
-        """Embed every stored text that one of the views lacks; given content ids, only of those."""
+    def fill(self, run_id: int, among: Ids | None = None) -> None:
+        """Embed every stored text that one of the views lacks, shard by shard; given content ids, only of those."""
         lacking = {int(one) for view in self.views for one in self._store.vectors.pending(view.view_id)}
         pending = sorted(lacking if among is None else lacking.intersection(among.tolist()))
         for start in range(0, len(pending), SHARD):
@@ -107,6 +107,7 @@ class Indexer:
             encoded = self._encode(known, list(known))
             with self._store.transaction():
                 self._put(encoded, known)
+                self._store.runs.progress(run_id, self.report.to_json())
 
     def _store_shard(self, rows: Sequence[Document | BadRow], run_id: int) -> None:
         bad = [row for row in rows if isinstance(row, BadRow)]

@@ -133,14 +133,14 @@ class _Change:
     def to(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> Reembedding:
         """Fill the views of an encoder, then make it the index's own."""
         with recorded(self._store, "reembed") as run_id:
-            self._fill(wanted, instructions)
+            self._fill(wanted, instructions, run_id)
             self._switch(wanted)
             self.report.instructions = list(instructions)
             self._store.runs.progress(run_id, self.report.to_json())
         clear_dropped(self._store, self._path)
         return self.report
 
-    def _fill(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> None:
+    def _fill(self, wanted: Mapping[str, JSON], instructions: Sequence[str], run_id: int) -> None:
         """Embed what the views lack; where they lack nothing, no model is loaded."""
         views = [view for view in self._store.views.all() if belongs(view.key, wanted)]
         there = {view.key.instruction: view for view in views}
@@ -151,7 +151,7 @@ class _Change:
             indexer = Indexer(
                 self._store, self._source(), [one for one in instructions if one], progress=self._progress
             )
-            indexer.fill()
+            indexer.fill(run_id)
             self.report.embedded = sum(indexer.report.embedded.values())
             filled = indexer.views
         for view in filled:

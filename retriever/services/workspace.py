@@ -318,7 +318,7 @@ class Index:
         if len(lacking):
             with self._writing("complete") as run_id:
                 indexer = Indexer(self.store, self.encoder, instructions, progress=progress, lazy=part)
-                indexer.fill(lacking)
+                indexer.fill(run_id, lacking)
                 build_outgrown(self.store, indexer.views, self.path, IndexType())
                 self.store.runs.progress(run_id, indexer.report.to_json())
         keys = [encoding.view_key(self.encoder, one) for one in instructions]

@@ -85,6 +85,7 @@ def test_a_view_half_filled_is_filled_on(path, answers, unbroken):
         with pytest.raises(RuntimeError, match="fell over"):
             index.add([], instructions=[MOOD])
         assert [view.coverage for view in index.views()] == [1.0, 0.4]
+        assert index.status().runs[0]["statistics"]["embedded"] == {"2": 8}  # the run tells of its shards
     with Index(path, encoder=healed) as index:
         index.add([], instructions=[MOOD])
         assert read_twice(first, broken, healed) == []
