@@ -20,7 +20,7 @@ from retriever.services import indexing
 from retriever.services.archiving import export_index, import_index
 from retriever.services.generations import IndexType
 from retriever.services.index_status import ENCODER
-from retriever.services.reembedding import reembed
+from retriever.services.reembedding import reembed, roll_back
 from retriever.services.workspace import DATABASE, Index
 from retriever.store.database import Store
 
@@ -142,6 +142,38 @@ def _unswitched(before: Any, after: Any) -> Any:
     return {**after, "encoder": before["encoder"]}
 
 
+def _reembedded(root: Path) -> None:
+    _viewed(root)
+    reembed(root / INDEX, _second())
+
+
+def _roll_back(root: Path, encoder: FakeEncoder) -> None:
+    with Index(root / INDEX) as index:
+        done = index.store.settings.get(ENCODER)["fingerprint"] == encoder.fingerprint
+    if not done:
+        roll_back(root / INDEX, load=lambda description: encoder)
+
+
+def _searched(root: Path) -> None:
+    _filled(root)
+    with Index(root / INDEX, encoder=FakeEncoder()) as index:
+        index.search("hot", instruction=MOOD)
+
+
+def _drop(index: Index) -> None:
+    if MOOD in {view.instruction for view in index.views()}:
+        index.drop_views([MOOD])
+
+
+def _limit(index: Index) -> None:
+    index.lazy_limit = 0
+
+
+def _save(index: Index) -> None:
+    if "saved" not in index.store.clusterings.names():
+        index.save_clustering("saved", index.cluster(MOOD, k=2))
+
+
 def _second(**options) -> FakeEncoder:
     return FakeEncoder(NEW, **options)
 
@@ -156,6 +188,10 @@ OPERATIONS: Mapping[str, Operation] = {
     "reembed": Operation(_viewed, _reembed, _at(INDEX), 6, _second, _unswitched),
     "export": Operation(_viewed, _export, _archive_state),
     "import": Operation(_exported, _import, _at(OTHER)),
+    "rollback": Operation(_reembedded, _roll_back, _at(INDEX)),
+    "drop view": Operation(_viewed, _on(_drop), _at(INDEX)),
+    "evict": Operation(_searched, _on(_limit), _at(INDEX)),
+    "save": Operation(_viewed, _on(_save), _at(INDEX)),
 }
 
 
