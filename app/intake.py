@@ -40,6 +40,7 @@ ENCODINGS = {
     "mac-roman": "Mac Roman",
 }
 _SAMPLE = 200
+_LOOKED_UP = 1000  # rows whose ids are looked up before they are indexed
 _TEXT_FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson")
 _DELIMITERS = (";", "\t", "|")
 _FORGOTTEN = 86_400  # seconds after which a file that was dropped and never indexed goes
@@ -162,6 +163,16 @@ def preview(file: Path) -> Preview:
     bad = [(row.line, row.problem) for row in read if row.values is None]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return Preview(names, rows, bad, recognise(rows), count_rows([file]))
+
+
+def first_ids(file: Path, columns: Columns) -> list[str]:
+    """Return the ids of a file's first thousand reviews.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    rows = islice(read_documents([file], id_field=columns.id or None, text_field=columns.text or None), _LOOKED_UP)
+    return [row.id for row in rows if isinstance(row, Document)]
 
 
 def note(plan: Plan) -> None:

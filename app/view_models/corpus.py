@@ -59,6 +59,16 @@ def doubts(preview: Preview, columns: Columns) -> list[str]:
     return found
 
 
+def known_line(known: int, looked_at: int, index: str) -> str:
+    """Return how many of the first ids of a file are in the index already, and what becomes of those."""
+    if not known:
+        return ""
+    return (
+        f"{known:,} of the first {text.count(looked_at, 'id')} are in {index!r} already. Where text or fields differ, "
+        "the reviews of this file take the place of those there."
+    )
+
+
 def progress_line(reading: Reading | None, seconds: float) -> str:
     """Return how far an indexing is, in words."""
     if reading is None:

@@ -214,10 +214,22 @@ def _prepare(file: Path) -> None:
         accept_new_options=True,
         placeholder="Optional; each takes longer now and answers at once later",
     )
+    with told():
+        _say_known(file, columns, name.strip())
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
         _begin(Plan(file, name.strip(), columns, tuple(asked)))
         st.rerun()
+
+
+def _say_known(file: Path, columns: Columns, index: str) -> None:
+    """Say how many of the file's reviews would take the place of others."""
+    if not columns.text or index not in resources.place().names():
+        return
+    ids = intake.first_ids(file, columns)
+    known = resources.open_index(index).store.documents.get(ids)
+    if said := corpus.known_line(len(known), len(ids), index):
+        st.markdown(f":material/info: {text.plain(said)}")
 
 
 def _begin(plan: Plan) -> None:

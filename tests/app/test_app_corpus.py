@@ -354,3 +354,19 @@ def test_the_example_takes_the_place_of_a_dropped_file(indexes, app):
     session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
     whole(session.run())
     assert any(button.label == "Index 6 reviews" for button in session.button)
+
+
+def test_ids_that_are_there_already_are_said_before_they_are_indexed(make, app):
+    make()
+    new = [{"id": f"n{number}", "text": "Another kettle, another day.", "stars": 1} for number in range(3)]
+    rows = [*({**review, "stars": 3} for review in REVIEWS[:2]), *new]
+    session = app("corpus")
+    session.file_uploader[0].set_value(("more.jsonl", "\n".join(map(json.dumps, rows)).encode(), ""))
+    whole(session.run())
+    assert "already" not in shown(session)
+    session.text_input[0].set_value("reviews").run()
+    said = shown(whole(session)).replace("\\", "")
+    assert "2 of the first 5 ids are in 'reviews' already." in said
+    assert "take the place of those there" in said
+    finish(click(session, "Index"), "reviews")
+    assert "3 reviews added, 2 updated" in shown(session)
