@@ -1,7 +1,7 @@
 """Whatever a settings file holds, it gives settings or an error that names it."""
 
 import pytest
-from fuzzing import MIB, damages, limited
+from fuzzing import damages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -61,13 +61,3 @@ def test_damaged_settings(path, data):
 @settings(deadline=None)
 def test_any_text(path, text):
     read(path, text.encode())
-
-
-def read_hostile_settings(path):
-    """Return what became of settings that are long or deep; run in a child."""
-    texts = [b"a = " + b"[" * 50_000, b"a = " + b"9" * 1_000_000, b"[a." * 5_000, b"a.b." * 500 + b"c = 1"]
-    return [read(path, text) for text in texts]
-
-
-def test_no_settings_take_the_memory_or_the_time(path):
-    assert limited(read_hostile_settings, path, memory=1024 * MIB, seconds=60) == [None] * 4
