@@ -48,7 +48,7 @@ def where(filters: Filters, columns: Columns) -> str | None:
         parts.append(f"({' or '.join(ratings)})")
     if filters.since and columns.date:
         parts.append(f"{_field(columns.date)} >= '{filters.since.isoformat()}'")
-    if filters.until and columns.date:  # a time of that day is still before the next
+    if filters.until and filters.until < date.max and columns.date:  # a time of that day is still before the next
         parts.append(f"{_field(columns.date)} < '{(filters.until + timedelta(days=1)).isoformat()}'")
     return " and ".join(parts) or None
 

@@ -45,6 +45,7 @@ _INSTEMB: dict[str, Any] = {"distillation": ("ce",), "views": ("answer",), "comp
 """What differs from the paper: two passes a row fewer, and contrast over the vectors that inference gives."""
 _KEPT: dict[str, Any] = {"teacher": "base", "weight": 100.0, "texts": 16}
 """What keeps a trained model's plain search while it learns more."""
+_MOST_BYTES = 32_768  # of a file of settings: brackets nested by the hundred thousand take minutes to refuse
 _OPTIONAL = {
     "similarity": "retriever.training.objectives.similarity:SimilaritySettings",
     "fusion": "retriever.training.objectives.fusion:FusionSettings",
@@ -185,7 +186,11 @@ def read_config(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            written = file.read(_MOST_BYTES + 1)
+        if len(written) > _MOST_BYTES:
+            raise UsageError(f"{path} has more than {_MOST_BYTES} bytes.", hint="Name a TOML file of settings.")
+        return tomllib.loads(written.decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", hint="Name a TOML file.") from error
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested without end

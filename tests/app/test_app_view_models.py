@@ -116,6 +116,10 @@ def test_filters_become_an_expression_that_parses():
         where(Filters(since=date(2024, 2, 1), until=date(2024, 1, 1)), COLUMNS)
 
 
+def test_the_last_day_there_is_leaves_nothing_out():
+    assert where(Filters(until=date.max), COLUMNS) == where(Filters(), COLUMNS)
+
+
 @pytest.mark.parametrize(
     ("hit", "says"),
     [

@@ -116,6 +116,13 @@ def test_mistakes_are_named_with_file_section_and_key(read, text, parts):
     assert [part for part in parts if part not in str(caught.value)] == []
 
 
+def test_a_file_that_is_far_too_large_is_refused_at_once(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("[loop]\nseed = " + "[" * 300_000)
+    with pytest.raises(UsageError, match=r"settings\.toml has more than 32768 bytes"):
+        read_config(path, None, rows=1)
+
+
 def test_a_file_for_another_method_and_a_missing_file_are_refused(read, tmp_path):
     with pytest.raises(UsageError, match=r"tune\.toml is for the method dicl, not gircse"):
         read('method = "dicl"\n', Method.GIRCSE)
