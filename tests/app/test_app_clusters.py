@@ -140,7 +140,7 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
 
     def begun_elsewhere(index, asks):
         work = resources.clusterings().work(index, asks, mapped=True)
-        name = f"clusters {index.path} {cluster_job._digest(asks, True)}"
+        name = f"clusters {resources.name_of(index)} {cluster_job._digest(asks, True)}"
         resources.jobs().start(name, "Clustering", lambda job: go.wait(60) and work(job))
         return True
 
