@@ -89,14 +89,25 @@ class Store:
         store = cls(Connections(path, read_only=read_only))
         try:
             if pending:
-                with store.transaction():
-                    MIGRATIONS.apply(_library(store._db.raw))
+                store._migrate(path)
             if check:
                 store.seals.check()
         except BaseException:
             store.close()
             raise
         return store
+
+    def _migrate(self, path: Path) -> None:
+        try:
+            with self.transaction():
+                MIGRATIONS.apply(_library(self._db.raw))
+        except sqlite3.Error as error:
+            if "already exists" not in str(error) and "no such" not in str(error):
+                raise explain(error, path) from error
+            raise IndexDamagedError(
+                f"{path} is damaged: what it says of its schema is not what it holds ({error}).",
+                hint="Restore it from a copy or an export, or index the corpus again.",
+            ) from error
 
     def close(self) -> None:
         """Close the connections of all threads."""

@@ -61,7 +61,7 @@ def state_of(path: Path) -> Mapping[str, Any]:
             live = set(store.documents.live_contents().tolist())
             vectors = {
                 (view.key.fingerprint, view.key.instruction): {
-                    texts[content_id]: row.tobytes()
+                    texts.get(content_id, f"gone {content_id}"): row.tobytes()
                     for batch in store.vectors.scan(view.view_id)
                     for content_id, row in zip(batch.content_ids.tolist(), batch.embeddings, strict=True)
                     if content_id in live

@@ -96,6 +96,14 @@ def test_a_newer_schema_is_refused_and_untouched(path):
     assert path.read_bytes() == before
 
 
+def test_a_schema_that_is_further_than_its_record_is_damage(path):
+    Store.open(path, create=True).close()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM _sqlite_migrations WHERE name = 'm003_runs'")
+    with pytest.raises(IndexDamagedError, match=r"what it says of its schema is not what it holds .*already exists"):
+        Store.open(path)
+
+
 def test_an_older_schema_is_updated_but_not_by_a_reader(path):
     Store.open(path, create=True).close()
     with sqlite3.connect(path) as other:
