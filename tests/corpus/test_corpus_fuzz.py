@@ -58,10 +58,12 @@ def folder(tmp_path_factory):
 @settings(deadline=None)
 def test_any_lines_of_json(folder, lines):
     path = folder / "a.jsonl"
-    path.write_bytes(b"\n".join([*lines, b'{"id": "last", "text": "whole"}']))
-    assert "last" in {document.id for document in read(path)}
+    written = b"\n".join([*lines, b'{"id": "last", "text": "whole"}'])
+    path.write_bytes(written)
+    expected = set() if written.startswith((b"\xff\xfe", b"\xfe\xff")) else {"last"}  # UTF-16 is refused as a whole
+    assert {document.id for document in read(path)} & {"last"} == expected
     path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(path.read_bytes(), 1))
-    assert "last" in {document.id for document in read(path.with_suffix(".jsonl.gz"))}
+    assert {document.id for document in read(path.with_suffix(".jsonl.gz"))} & {"last"} == expected
 
 
 @given(damages(JSONL), damages(gzip.compress(JSONL, mtime=0)))
