@@ -13,6 +13,7 @@ from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, Json
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_asked_for
 from retriever.core.spreadsheets import harmless
+from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.services.clustering import Clustering
@@ -129,23 +130,23 @@ def _render(document: Mapping[str, Any]) -> None:
 
 def _render_cluster(one: Mapping[str, Any]) -> None:
     output.result(
-        f"{one['cluster']:3}  {output.style(output.printable(one['label']), 'green')}  {one['size']} documents, "
+        f"{one['cluster']:3}  {output.style(printable(one['label']), 'green')}  {one['size']} documents, "
         f"cohesion {one['cohesion']:.2f}, margin {one['margin']:.2f}"
     )
-    output.result(f"       in the texts: {output.printable(', '.join(one['text_keywords']))}")
+    output.result(f"       in the texts: {printable(', '.join(one['text_keywords']))}")
     if one["sentence"]:
-        output.result(f'       "{output.printable(one["sentence"])}"')
-    output.result(f"       nearest: {output.printable(', '.join(one['examples']))}")
+        output.result(f'       "{printable(one["sentence"])}"')
+    output.result(f"       nearest: {printable(', '.join(one['examples']))}")
     for field, spread in one["by"].items():
         shown = list(spread["counts"].items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
-        output.result(f"       {output.printable(f'{field}: {values}')} (entropy {spread['entropy']:.2f})")
+        output.result(f"       {printable(f'{field}: {values}')} (entropy {spread['entropy']:.2f})")
 
 
 def _render_level(number: int, level: Sequence[Mapping[str, Any]]) -> None:
     for group in level:
         clusters = ", ".join(map(str, group["clusters"]))
-        label = output.style(output.printable(group["label"]), "green")
+        label = output.style(printable(group["label"]), "green")
         output.result(f"level {number}  {label}  clusters {clusters}")
 
 

@@ -7,6 +7,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
+from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.services.curating import CurationReport
@@ -65,7 +66,7 @@ def _render(report: "CurationReport") -> None:
     for file, mapping in report.mappings.items():
         output.say(f"{file}: {mapping}")
     for line in report.curated.lines():
-        output.result(output.printable(line))
+        output.result(printable(line))
     output.result(f"{len(report.curated.rows)} of {report.read} rows written to {report.output}.")
     for row in report.bad[:3]:
         output.say(f"{row.file}, row {row.line} was skipped: {row.reason}.")

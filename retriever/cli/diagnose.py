@@ -8,6 +8,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
+from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.services.diagnosing import Diagnosis
@@ -79,7 +80,7 @@ def _render(found: "Diagnosis") -> None:
     )
     output.result()
     words = ", ".join(f"{word} ({count})" for word, count in found.words[:SHOWN])
-    output.result(output.printable(f"answers over {found.texts} texts: {words or 'the model answers in no words'}"))
+    output.result(printable(f"answers over {found.texts} texts: {words or 'the model answers in no words'}"))
     if found.pairs is not None:
         output.result(
             f"{found.pairs.pairs} pairs: AUC {found.pairs.auc:.3f} (base view {found.pairs.base_auc:.3f}), balanced "

@@ -8,6 +8,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
+from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.services.evaluating import EvaluationProgress
@@ -95,7 +96,7 @@ def _render(ours: list["Evaluation"], theirs: list["Evaluation"]) -> None:
     from retriever.services.report import interval, number, verdict
 
     for place, one in enumerate(ours):
-        output.result(output.style(output.printable(f"{one.suite}: {one.name}"), "cyan"))
+        output.result(output.style(printable(f"{one.suite}: {one.name}"), "cyan"))
         header = ["task", "metric", "value", "95 % interval", "items"]
         rows = [[each.task, each.metric, number(each.value), interval(each), each.items] for each in one.scores]
         if theirs:

@@ -7,6 +7,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
+from retriever.core.text import printable, shortened
 from retriever.training.methods import Method
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ def _render_example(example: "Mapping[str, Any]") -> None:
 
 
 def _short(text: str) -> str:
-    line = output.printable(" ".join(text.split()))
-    return f'"{line}"' if len(line) <= _SHOWN else f'"{line[: _SHOWN - 3]}..."'
+    return f'"{shortened(printable(" ".join(text.split())), _SHOWN)}"'
 
 
 def _outcome(judgement: "Judgement", folder: Path) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from retriever.core.errors import InputError
+from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.services.results import IndexingReport
@@ -38,11 +39,6 @@ def error(message: str, hint: str = "") -> None:
     typer.echo(f"{style('Error:', 'red', sys.stderr)} {_printable_lines(message)}", err=True)
     if hint:
         typer.echo(_printable_lines(hint), err=True)
-
-
-def printable(text: str) -> str:
-    """Return the text without control characters, which a hostile one could send to the terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _printable_lines(text: str) -> str:

@@ -9,6 +9,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
+from retriever.core.text import printable, shortened
 
 if TYPE_CHECKING:
     from retriever.services.query_steps import Steps
@@ -87,11 +88,11 @@ def step_count(steps: str | None) -> "Steps":
 def _render(results: list["SearchResult"]) -> None:
     for one in results:
         if len(results) > 1:
-            output.result(output.style(output.printable(one.query), "cyan"))
+            output.result(output.style(printable(one.query), "cyan"))
         for rank, hit in enumerate(one.hits, start=1):
             score = ("     " if hit.score is None else f"{hit.score:.3f}") + _percentile(hit.percentile)
-            words = f"  [{output.printable(', '.join(hit.words))}]" if hit.words else ""
-            output.result(f"{rank:3}  {score}  {output.style(output.printable(hit.document.id), 'green')}{words}")
+            words = f"  [{printable(', '.join(hit.words))}]" if hit.words else ""
+            output.result(f"{rank:3}  {score}  {output.style(printable(hit.document.id), 'green')}{words}")
             output.result(f"            {_snippet(hit.document.text)}")
         if not one.hits:
             output.result("Nothing found.")
@@ -105,5 +106,4 @@ def _percentile(value: float | None) -> str:
 
 
 def _snippet(text: str) -> str:
-    line = output.printable(" ".join(text.split()))
-    return line if len(line) <= SNIPPET else line[: SNIPPET - 3] + "..."
+    return shortened(printable(" ".join(text.split())), SNIPPET)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
+from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.services.results import LazyReach
@@ -51,7 +52,7 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
     )
     for row in found.quarantined[:SHOWN]:
         where = f"{row['file']}, line {row['line']}" if row["file"] else f"document {row['id']}"
-        output.result(output.printable(f"skipped: {where}: {row['reason']}"))
+        output.result(printable(f"skipped: {where}: {row['reason']}"))
     if len(found.quarantined) > SHOWN:
         output.result(f"... and {len(found.quarantined) - SHOWN} more; --json has them all.")
 

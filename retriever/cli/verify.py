@@ -6,6 +6,7 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
+from retriever.core.text import printable
 
 DAMAGED = 4
 LOST = 3
@@ -31,7 +32,7 @@ def verify(
         output.document(found.to_json())
         return 0 if found.whole else DAMAGED
     for one in found.findings:
-        output.result(output.printable(f"damaged: {one.artefact}: {one.problem}"))
+        output.result(printable(f"damaged: {one.artefact}: {one.problem}"))
         output.result(f"         {one.remedy}")
     sampled = f", {found.embedded} texts embedded again" if deep else ""
     verdict = "whole" if found.whole else f"{len(found.findings)} things damaged"
@@ -55,7 +56,7 @@ def repair(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> int:
         return code
     for verb, things in (("made anew", done.mended), ("lost", done.lost), ("left", done.left)):
         for one in things:
-            output.result(output.printable(f"{verb}: {one}"))
+            output.result(printable(f"{verb}: {one}"))
     if not (done.mended or done.lost or done.left):
         output.result("Nothing was damaged.")
     if done.lost:

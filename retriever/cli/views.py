@@ -9,6 +9,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
+from retriever.core.text import shortened
 
 if TYPE_CHECKING:
     from retriever.services.results import ViewStatus
@@ -97,5 +98,4 @@ def _bytes(size: str) -> int | None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+    return shortened(" ".join(text.split()), _LONGEST)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from retriever.core.text import printable, shortened
 from retriever.evaluation.scores import LEVEL, RESAMPLES
 from retriever.services.finetune_report import FinetuneReport, Judgement
 from retriever.services.report import ranged, table
@@ -90,9 +91,8 @@ def _firsts(example: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _code(text: str) -> str:
     """Return a user's text as one line of code, which Markdown shows as it is; control characters become spaces."""
-    plain = "".join(sign if sign.isprintable() else " " for sign in text.replace("`", "'"))
-    line = " ".join(plain.split())
-    return f"`{line if len(line) <= _SHOWN else line[: _SHOWN - 3] + '...'}`"
+    plain = printable(text.replace("`", "'"))
+    return f"`{shortened(' '.join(plain.split()), _SHOWN)}`"
 
 
 def _base(report: FinetuneReport) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from retriever.core.errors import UsageError
 from retriever.core.paths import writing
+from retriever.core.text import shortened
 from retriever.evaluation.scores import LEVEL, RESAMPLES, Score
 from retriever.services.evaluation_results import Compared, Evaluation, compare
 
@@ -215,8 +216,7 @@ def _bars(axis: Any) -> list[Any]:  # noqa: ANN401 - matplotlib's Axes
 
 
 def _label(score: Score) -> str:
-    text = f"{score.task}: {score.metric}"
-    return text if len(text) <= _LABEL else f"{text[: _LABEL - 3]}..."
+    return shortened(f"{score.task}: {score.metric}", _LABEL)
 
 
 def _facts(ours: Evaluation, theirs: Evaluation | None) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from retriever.core.text import shortened
 from retriever.training.rows import TrainingRow
 
 EXAMPLES = 3
@@ -93,8 +94,4 @@ def _place(row: TrainingRow) -> str:
 def _short(row: TrainingRow) -> str:
     """Return the beginnings of question, text and answer on one line."""
     parts = [row.instruction, row.text, row.answer]
-    return " | ".join(_cut(" ".join(part.split())) for part in parts if part)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return " | ".join(shortened(" ".join(part.split()), _SHOWN) for part in parts if part)
