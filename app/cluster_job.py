@@ -10,6 +10,7 @@ from retriever_app import resources, state
 from retriever_app.clusterings import Drawn, Progress
 from retriever_app.components import show_problem
 from retriever_app.jobs import Job, Snapshot
+from retriever_app.place import name_of
 from retriever_app.view_models import clusters, text
 from retriever_app.view_models.grouping import Ask
 
@@ -31,7 +32,7 @@ def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | N
         asks: the clusterings.
         mapped: whether their maps are wanted.
     """
-    jobs, name = resources.jobs(), f"clusters {resources.name_of(index)} {_digest(asks, mapped)}"
+    jobs, name = resources.jobs(), f"clusters {name_of(index)} {_digest(asks, mapped)}"
     wanted = st.session_state.pop(_GO, False)
     found = _known(index, asks, mapped=mapped)
     if found is not None:

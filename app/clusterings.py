@@ -17,6 +17,7 @@ from retriever.services.encoding import count_tokens
 from retriever.services.results import IndexingReport
 from retriever.services.workspace import Index
 from retriever_app.jobs import Job, Work
+from retriever_app.place import name_of
 from retriever_app.view_models.grouping import BOX, Ask, Part
 
 MOST_KEPT = 8
@@ -82,7 +83,7 @@ class Clusterings:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turn = threading.Lock()
-        self._kept: OrderedDict[tuple[tuple[str, str], Ask], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Ask], _Kept] = OrderedDict()
 
     def find(self, index: Index, ask: Ask, *, mapped: bool) -> Drawn | None:
         """Return a clustering if it is known and its documents are still all there are.
@@ -98,7 +99,7 @@ class Clusterings:
             if parent is None:
                 return None
             ids = parent.ids(ask.within[-1])
-        name = (_name_of(index), ask)
+        name = (name_of(index), ask)
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None:
@@ -174,7 +175,7 @@ class Clusterings:
         return self._draw(job, index, ask.parent, mapped=bool(part.box)).ids(part)
 
     def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
-        name = (_name_of(index), ask)
+        name = (name_of(index), ask)
         with self._lock:
             self._kept[name] = _Kept(drawn, -1)
             self._kept.move_to_end(name)
@@ -189,10 +190,6 @@ class Clusterings:
             yield
         finally:
             self._turn.release()
-
-
-def _name_of(index: Index) -> tuple[str, str]:
-    return str(index.path), index.store.identity()  # another index can take its place
 
 
 def _holds(index: Index, kept: _Kept) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from retriever.core.errors import IndexNotFoundError, UsageError
 from retriever.core.paths import plain_name
-from retriever.services.workspace import DATABASE
+from retriever.services.workspace import DATABASE, Index
 
 VARIABLE = "RETRIEVER_APP_INDEX"
 DEFAULT = Path("indexes")
@@ -64,3 +64,8 @@ def read_place() -> Place:
     """Return the place the app was started for: the environment names an index's folder or the folder above."""
     path = Path(os.environ.get(VARIABLE) or DEFAULT).expanduser()
     return Place(path.parent, path.name) if (path / DATABASE).is_file() else Place(path)
+
+
+def name_of(index: Index) -> str:
+    """Return what tells an index from all others, also from one that was in its place; caches are keyed by it."""
+    return f"{index.path} {index.store.identity()}"

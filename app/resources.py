@@ -19,7 +19,7 @@ from retriever.services.results import IndexStatus
 from retriever.services.workspace import DATABASE, Index
 from retriever.store.database import identity_of
 from retriever_app.jobs import Jobs
-from retriever_app.place import Place, read_place
+from retriever_app.place import Place, name_of, read_place
 from retriever_app.trainings import FOLDER, Trainings
 
 if TYPE_CHECKING:
@@ -114,11 +114,6 @@ def open_index(name: str) -> Index:
 def _open(database: str, identity: tuple[int, int, str]) -> Index:
     """Open the database that this file is now; ``identity`` tells it from one that took its place."""
     return Index(Path(database).parent, load=encoders().described)
-
-
-def name_of(index: Index) -> str:
-    """Return what tells an index from all others, also from one that was in its place; caches are keyed by it."""
-    return f"{index.path} {index.store.identity()}"
 
 
 def revision(index: Index) -> int:

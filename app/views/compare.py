@@ -12,6 +12,7 @@ from retriever.store.filters import parse_filter
 from retriever_app import filters, frame, resources, searches, state
 from retriever_app.components import instruction_box, no_index, number_box, show_problem, text_box, theme
 from retriever_app.jobs import Job
+from retriever_app.place import name_of
 from retriever_app.searches import Answer, Running
 from retriever_app.view_models import comparison, exports, search, text
 from retriever_app.view_models.comparison import CARD, MOST_HITS, STEP, Line, Pair
@@ -60,7 +61,7 @@ def _search(index: Index, pair: Pair, where: str | None) -> Job:
     condition = parse_filter(where) if where else None
     requests = tuple(SearchRequest([pair.q], one, pair.k, condition, "hybrid") for one in (pair.first, pair.second))
     running: Running | None = st.session_state.get(_RUNNING)
-    name = resources.name_of(index)
+    name = name_of(index)
     if running is None or not running.answers(name, requests, resources.revision(index)):
         if running is not None:
             running.job.stop()

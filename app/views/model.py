@@ -12,6 +12,7 @@ from retriever.services.workspace import Index
 from retriever_app import frame, resources, state
 from retriever_app.components import attempt, facts, instruction_box, no_index, show_attempt, show_problem, told
 from retriever_app.jobs import Job
+from retriever_app.place import name_of
 from retriever_app.view_models import model, search, text
 from retriever_app.view_models.model import Diagnosed
 
@@ -91,7 +92,7 @@ def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:
 def _diagnose(index: Index, suggestions: list[str]) -> None:
     state.current(Diagnosed)
     asked = instruction_box(state.key(Diagnosed, "diagnose"), suggestions)
-    name = f"diagnose {resources.name_of(index)} {asked}"
+    name = f"diagnose {name_of(index)} {asked}"
     job = resources.jobs().find(name)
     running = job is not None and not job.snapshot().over
     if st.button("Look into it", type="primary", disabled=not asked or running):

@@ -6,6 +6,7 @@ from retriever.services.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
 from retriever_app.components import instruction_box, no_index, number_box, review_card, show_problem, text_box
 from retriever_app.jobs import Job
+from retriever_app.place import name_of
 from retriever_app.searches import Answer, Running
 from retriever_app.view_models import cards, exports, search, text
 from retriever_app.view_models.cards import Card
@@ -86,7 +87,7 @@ def _search(index: Index, question: Question, where: str | None) -> Job:
     """Return the session's search for the question; a new one where question or index have changed."""
     request = searches.search_request(index, question, where)
     running: Running | None = st.session_state.get(_RUNNING)
-    name = resources.name_of(index)
+    name = name_of(index)
     if running is None or not running.answers(name, request, resources.revision(index)):
         if running is not None:
             running.job.stop()

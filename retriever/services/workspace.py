@@ -255,11 +255,13 @@ class Index:
         """Return the clusterings of requests that differ in their instruction alone."""
         from retriever.services.clustering import check, cluster
 
-        instructions, where, ids = [one.instruction for one in requests], requests[0].where, requests[0].ids
-        if len(self.lacking(instructions, where=where, ids=ids)):
-            check(self.store, requests[0])
-        views = self.complete(instructions, where=where, ids=ids, progress=progress)
-        return [cluster(self.store, view, one) for view, one in zip(views, requests, strict=True)]
+        instructions, one = [each.instruction for each in requests], requests[0]
+        lacking = self.lacking(instructions, where=one.where, ids=one.ids)
+        if len(lacking):
+            check(self.store, one)
+        part = one.where is not None or one.ids is not None
+        views = self._completed(instructions, lacking, part=part, progress=progress)
+        return [cluster(self.store, view, each) for view, each in zip(views, requests, strict=True)]
 
     def save_clustering(self, name: str, found: "Clustering") -> None:
         """Save a clustering under a new name.
@@ -313,8 +315,14 @@ class Index:
             UsageError: an instruction is too long.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        lacking = self.lacking(instructions, where=where, ids=ids)
         part = optional_filter(where) is not None or ids is not None
+        lacking = self.lacking(instructions, where=where, ids=ids)
+        return self._completed(instructions, lacking, part=part, progress=progress)
+
+    def _completed(
+        self, instructions: Sequence[str], lacking: Ids, *, part: bool, progress: Progress | None
+    ) -> list[View]:
+        """Embed texts that views of some instructions lack, of a part of the documents or of all; return the views."""
         if len(lacking):
             with self._writing("complete") as run_id:
                 indexer = Indexer(self.store, self.encoder, instructions, progress=progress, lazy=part)
@@ -322,10 +330,8 @@ class Index:
                 build_outgrown(self.store, indexer.views, self.path, IndexType())
                 self.store.runs.progress(run_id, indexer.report.to_json())
         keys = [encoding.view_key(self.encoder, one) for one in instructions]
-        if any(
-            self.store.views.find(key) is None for key in keys
-        ):  # made now, it would be empty, its instruction unread
-            raise nothing_matches()
+        if any(self.store.views.find(key) is None for key in keys):
+            raise nothing_matches()  # a view made now would be empty, its instruction unread
         views = [self.store.views.ensure(key, lazy=part) for key in keys]
         self._open_views.note_use(view.view_id for view in views)
         return views

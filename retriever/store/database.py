@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -102,7 +102,7 @@ class Store:
             with self.transaction():
                 MIGRATIONS.apply(_library(self._db.raw))
         except sqlite3.Error as error:
-            if "already exists" not in str(error) and "no such" not in str(error):
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:
                 raise explain(error, path) from error
             raise IndexDamagedError(
                 f"{path} is damaged: what it says of its schema is not what it holds ({error}).",
@@ -147,7 +147,7 @@ class Store:
 
         It stays the same as long as the index lives; a copy of the files has it too.
         """
-        return " ".join(str(value) for value in self._db.row(_FIRST_RUN) or ())
+        return _told(self._db.row(_FIRST_RUN))
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database file and empty it, as far as running readers allow."""
@@ -186,8 +186,12 @@ class Store:
 def identity_of(path: Path) -> str:
     """Return the `Store.identity` of a database file without opening it as an index; empty where it cannot be read."""
     with suppress(sqlite3.Error), closing(connect(path, "ro")) as connection:
-        return " ".join(str(value) for value in connection.execute(_FIRST_RUN).fetchone() or ())
+        return _told(connection.execute(_FIRST_RUN).fetchone())
     return ""
+
+
+def _told(first_run: Sequence[object] | None) -> str:
+    return " ".join(map(str, first_run or ()))
 
 
 def _make_private(path: Path) -> None:
