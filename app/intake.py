@@ -26,7 +26,8 @@ from retriever.corpus.readers import count_rows, read_documents, read_fields
 from retriever.corpus.rows import FieldNames, Limits
 from retriever.services.profiling import flat, set_columns
 from retriever.services.results import IndexingReport
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 from retriever_app.jobs import Job
 
 FOLDER = ".uploads"

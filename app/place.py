@@ -6,7 +6,8 @@ from pathlib import Path
 
 from retriever.core.errors import IndexNotFoundError, UsageError
 from retriever.core.paths import plain_name
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 
 VARIABLE = "RETRIEVER_APP_INDEX"
 DEFAULT = Path("indexes")

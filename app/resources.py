@@ -16,8 +16,8 @@ from retriever.corpus.columns import Columns
 from retriever.services import encoding, profiling
 from retriever.services.profiling import Profile, read_columns
 from retriever.services.results import IndexStatus
-from retriever.services.workspace import DATABASE, Index
-from retriever.store.database import identity_of
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE, identity_of
 from retriever_app.jobs import Jobs
 from retriever_app.place import Place, name_of, read_place
 from retriever_app.trainings import FOLDER, Trainings

@@ -21,9 +21,8 @@ from retriever.services.generations import IndexType, build_generation
 from retriever.services.index_status import ENCODER, MODEL, OWN_MODEL, described
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import versions
-from retriever.services.workspace import DATABASE
 from retriever.store.connection import utc_now
-from retriever.store.database import Store
+from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.schema import require_own_schema
 

@@ -20,8 +20,7 @@ from retriever.services.indexing import Indexer, Progress
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import recorded
 from retriever.services.view_upkeep import clear_dropped
-from retriever.services.workspace import DATABASE
-from retriever.store.database import Store
+from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
 
 PREVIOUS = "previous_encoder"

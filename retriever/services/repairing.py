@@ -19,9 +19,8 @@ from retriever.services.index_status import ENCODER, described
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import versions
 from retriever.services.verifying import EncoderSource, file_problem
-from retriever.services.workspace import DATABASE
 from retriever.store.checksums import BrokenSeal
-from retriever.store.database import Store
+from retriever.store.database import DATABASE, Store
 from retriever.store.inspection import DamagedVector, RowDamage
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View

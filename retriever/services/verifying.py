@@ -22,8 +22,7 @@ from retriever.index.generations import open_generation
 from retriever.services.encoding import load_described, view_key
 from retriever.services.index_status import described
 from retriever.services.results import SCHEMA_VERSION
-from retriever.services.workspace import DATABASE
-from retriever.store.database import Store
+from retriever.store.database import DATABASE, Store
 from retriever.store.generations import Generation
 from retriever.store.views import View
 

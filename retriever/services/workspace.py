@@ -1,41 +1,32 @@
 """An index as one object: the composition root that ties encoder, database and FAISS together."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retriever.core.errors import IndexNotFoundError, InputError, UsageError
-from retriever.core.protocols import Encoder
-from retriever.core.types import JSON, BadRow, Document, Ids
+from retriever.core.errors import InputError
+from retriever.core.types import BadRow, Document, Ids
 from retriever.services import encoding
 from retriever.services.generations import IndexType, build_outgrown
-from retriever.services.index_status import ENCODER, described, index_status, view_states
+from retriever.services.index_status import index_status, view_states
 from retriever.services.indexing import Indexer, IndexingOptions, Progress
-from retriever.services.open_views import OpenViews
+from retriever.services.open_index import OpenIndex
 from retriever.services.query_steps import Steps
 from retriever.services.results import IndexingReport, IndexStatus, Mode, SearchResult, ViewStatus
-from retriever.services.run_record import recorded
 from retriever.services.searching import Searcher, SearchRequest
 from retriever.services.selection import nothing_matches, selected_contents
 from retriever.services.view_search import ViewSearcher
 from retriever.services.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
-from retriever.store.database import Store
 from retriever.store.filters import optional_filter
-from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.views import View
 
 if TYPE_CHECKING:
     from retriever.services.clustering import Clustering, ClusterRequest
     from retriever.services.saved_clusterings import SavedClustering
 
-DATABASE = "corpus.sqlite3"
 
-
-class Index:
+class Index(OpenIndex):
     """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
 
     Args:
@@ -44,57 +35,6 @@ class Index:
         device: where a loaded encoder runs.
         load: gives the encoder that the index describes; None loads it on ``device``.
     """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        encoder: Encoder | None = None,
-        device: str = "auto",
-        load: encoding.Loader | None = None,
-    ) -> None:
-        self.path = path
-        self._given = encoder
-        self._load = load or (lambda description: encoding.load_described(description, device=device))
-        self._encoder: Encoder | None = None
-        self._description: JSON = None  # of that encoder; `reembed` in another process changes the index's
-        self._device = device
-        self._store: Store | None = None
-        self._views: OpenViews | None = None
-
-    @property
-    def _database(self) -> Path:
-        return self.path / DATABASE
-
-    @property
-    def store(self) -> Store:
-        """The index's database.
-
-        Raises:
-            IndexNotFoundError: nothing was indexed here yet.
-        """
-        return self._store or self._open(create=False)
-
-    @property
-    def _open_views(self) -> OpenViews:
-        if self._views is None:
-            self._views = OpenViews(self.store, self.path, device=self._device)
-        return self._views
-
-    @property
-    def encoder(self) -> Encoder:
-        """The index's encoder, loaded on first use.
-
-        Raises:
-            EncoderMismatchError: it is not the one the index was made with.
-        """
-        description = described(self.store)
-        if self._encoder is None or description != self._description:
-            if description is None:
-                raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-            self._encoder = encoding.described_encoder(description, self._given, self._load)
-            self._description = description
-        return self._encoder
 
     def add(
         self,
@@ -392,42 +332,3 @@ class Index:
     def status(self) -> IndexStatus:
         """Return what the index holds, and how its last runs went."""
         return index_status(self.store, self.path)
-
-    def close(self) -> None:
-        """Close the database."""
-        if self._store is not None:
-            self._store.close()
-        self._store = self._views = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _open(self, *, create: bool) -> Store:
-        self._store = Store.open(self._database, create=create)
-        return self._store
-
-    @contextmanager
-    def _writing(self, command: str) -> Iterator[int]:
-        """Hold the writer's lock over a recorded run; a new index gets its database and encoder first."""
-        if command != "index" and not self._database.exists():
-            raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
-        with WriterLock(self.path / LOCK_NAME):
-            if self._store is None:
-                self._open(create=command == "index")
-            if command == "index" and self.store.settings.get(ENCODER) is None:
-                self._adopt()
-            with recorded(self.store, command) as run_id:
-                yield run_id
-
-    def _adopt(self) -> None:
-        """Make the encoder at hand the index's own."""
-        if self._given is None:
-            from retriever import load_encoder
-
-            self._given = load_encoder(device=self._device)
-        self.store.settings.set(ENCODER, encoding.describe(self._given))

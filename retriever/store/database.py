@@ -28,6 +28,9 @@ from retriever.store.views import Views
 DATABASE_NAME = "corpus.sqlite3"
 """The file's name inside an index's folder."""
 
+DATABASE = "corpus.sqlite3"
+"""Name of the file in an index's folder."""
+
 _FIRST_RUN = "SELECT run_id, started FROM runs ORDER BY run_id LIMIT 1"
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -31,7 +32,7 @@ class KeywordEncoder:
 
     Args:
         spec: its name; another one is another fingerprint.
-        gate: reading documents waits until it is set.
+        gate: reading documents sets ``reached``, and waits until the gate is set.
     """
 
     dim = len(KEYWORDS) + 1
@@ -43,6 +44,7 @@ class KeywordEncoder:
         self.spec = spec
         self.fingerprint = hashlib.sha256(spec.encode()).hexdigest()
         self.gate = gate
+        self.reached = threading.Event()
 
     def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
         rows = [[*(float(word in self.answers(text, instruction)) for word in KEYWORDS), 1.0] for text in texts]
@@ -53,6 +55,7 @@ class KeywordEncoder:
         return [self.encode(texts, instruction=one) for one in instructions]
 
     def encode_many_with_words(self, texts, instructions, *, top=5, on_tokens=None):
+        self.reached.set()
         if self.gate:
             self.gate.wait(60)
         for text in texts if on_tokens else ():

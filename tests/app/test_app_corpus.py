@@ -200,7 +200,7 @@ def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch)
 def gated(monkeypatch):
     encoder = KeywordEncoder(gate=threading.Event())
     monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: encoder)
-    return encoder.gate
+    return encoder
 
 
 def begin(session, name):
@@ -221,7 +221,7 @@ def test_one_file_becomes_two_indexes_at_once(indexes, app, gated):
     begin(session, "two")
     assert len(files(indexes)) == 2
     assert files(indexes).items() > first.items()
-    gated.set()
+    gated.gate.set()
     finish(session, "one")
     finish(session, "two")
     assert shown(session).count("6 reviews added") == 2
@@ -237,7 +237,7 @@ def test_a_file_that_is_dropped_again_does_not_touch_the_one_being_indexed(index
         whole(session.run())
         assert len(files(indexes)) == 2
         assert files(indexes).items() > before.items()
-    gated.set()
+    gated.gate.set()
 
 
 def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
@@ -246,7 +246,7 @@ def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
     assert "Indexing a.csv into one is still going on." in shown(session)
     whole(session.run())
     assert "The indexing of a.csv was not finished." in shown(session)
-    gated.set()
+    gated.gate.set()
     finish(session, "one")
     click(session, "Close")
     finish(click(session, "Go on"), "one")
@@ -259,7 +259,7 @@ def test_going_on_while_another_file_is_indexed_is_told(indexes, app, gated):
     session = click(begin(app("corpus"), "one"), "Go on")
     assert "Indexing a.csv into one is still going on." in shown(session)
     assert "Wait for it, or stop it first." in shown(session)
-    gated.set()
+    gated.gate.set()
 
 
 def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
@@ -272,9 +272,10 @@ def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
 
 def test_an_indexing_that_was_stopped_when_its_file_was_gone(indexes, app, gated):
     session = begin(app("corpus"), "one")
+    assert gated.reached.wait(60), "the file was to be open by now"
     click(session, "Stop")
     intake.discard(next(iter(files(indexes))).parent)
-    gated.set()
+    gated.gate.set()
     finish(session, "one")
     assert "Indexing a.csv into one was stopped" in shown(session)
     click(session, "Close")

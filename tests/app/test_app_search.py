@@ -9,7 +9,8 @@ from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder, SteppedEncoder, do
 import retriever
 from retriever.core.errors import EncoderError
 from retriever.services import profiling
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 from retriever_app import resources
 
 

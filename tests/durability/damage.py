@@ -26,8 +26,8 @@ from retriever.core.errors import RetrieverError, SchemaError
 from retriever.core.types import BadRow
 from retriever.services.repairing import repair
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, Index
-from retriever.store.database import Store
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE, Store
 
 SECONDS = 60
 SAVED = "saved"

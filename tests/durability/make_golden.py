@@ -25,7 +25,8 @@ from replay import read_tree
 from services_fakes import FAULT, MOOD, FakeEncoder
 from sqlite_utils import Database
 
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 from retriever.store.migrations import MIGRATIONS
 
 FIRST = 3

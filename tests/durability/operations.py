@@ -21,8 +21,8 @@ from retriever.services.archiving import export_index, import_index
 from retriever.services.generations import IndexType
 from retriever.services.index_status import ENCODER
 from retriever.services.reembedding import reembed, roll_back
-from retriever.services.workspace import DATABASE, Index
-from retriever.store.database import Store
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE, Store
 
 INDEX = Path("indexes/reviews")
 ARCHIVE = Path("archive.tar")

@@ -11,8 +11,8 @@ from services_fakes import FAULT, MOOD, FakeEncoder, documents, found
 
 from retriever.core.errors import SchemaError
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, Index
-from retriever.store.database import Store
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE, Store
 
 pytestmark = pytest.mark.durability
 GOLDEN = Path(__file__).parents[1] / "golden"

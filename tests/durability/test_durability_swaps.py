@@ -12,7 +12,8 @@ from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderMismatchError, IndexDamagedError
 from retriever.services.repairing import repair
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 
 pytestmark = pytest.mark.durability
 

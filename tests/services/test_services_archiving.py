@@ -16,8 +16,9 @@ from retriever.services.archiving import KIND, export_index, import_index
 from retriever.services.index_status import ENCODER
 from retriever.services.reembedding import reembed, roll_back
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
 from retriever.store.checksums import document_checksum, vector_checksum
+from retriever.store.database import DATABASE
 from retriever.store.lock import LOCK_NAME, WriterLock
 
 TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")

@@ -6,7 +6,8 @@ from services_fakes import MOOD, FakeEncoder, documents, found
 
 from retriever.core.errors import IndexDamagedError
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 
 TEXTS = ("kettle love", "kettle hate", "toy love", "toy hate", "lamp love")
 

@@ -10,8 +10,8 @@ from retriever.core.errors import IndexDamagedError
 from retriever.services.archiving import export_index, import_index
 from retriever.services.repairing import repair
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, Index
-from retriever.store.database import Store
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE, Store
 
 TEXTS = ("toy sad slow", "lamp love hot", "mug hate loud")
 OUTSIDE = ["../../secret", "/etc/passwd", "..", "", ".", "views/1/../../../secret", "views/\0", "views"]

@@ -16,7 +16,8 @@ from retriever.core.errors import (
     UsageError,
 )
 from retriever.services.searching import SearchRequest
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 
 MODES = ["dense", "lexical", "hybrid"]
 

@@ -11,8 +11,8 @@ from retriever.core.similarity import LEVELS
 from retriever.core.types import BadRow
 from retriever.services.repairing import repair
 from retriever.services.verifying import verify
-from retriever.services.workspace import DATABASE, Index
-from retriever.store.database import Store
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE, Store
 from retriever.store.similarities import Similarities
 
 TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")

@@ -13,7 +13,8 @@ from services_fakes import ALL_WORDS, KEYWORDS, MOOD, FakeEncoder, RichEncoder, 
 from retriever.core.types import Document
 from retriever.services import indexing
 from retriever.services.indexing import IndexingOptions
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:20])]
 RUN_AND_STALL = """

@@ -10,7 +10,8 @@ from retriever.core.similarity import pair_quantiles, percentile
 from retriever.core.types import Document
 from retriever.services import similarities
 from retriever.services.searching import SearchRequest
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 
 RNG = random.Random(0)
 CORPUS = [Document(f"d{row:03}", f"{' '.join(RNG.sample(ALL_WORDS, 12))} {row}") for row in range(60)]

@@ -9,7 +9,8 @@ from services_fakes import MOOD, FakeEncoder, RichEncoder, documents, found
 from retriever.core.errors import IndexDamagedError, IndexLockedError, IndexNotFoundError
 from retriever.services.repairing import repair
 from retriever.services.verifying import SAMPLE, Remedy, verify
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
+from retriever.store.database import DATABASE
 from retriever.store.lock import LOCK_NAME, WriterLock
 
 TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")

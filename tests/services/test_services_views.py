@@ -7,8 +7,9 @@ from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, document
 from retriever.core.errors import IndexLockedError, InputError, UsageError
 from retriever.core.types import Document
 from retriever.services import searching, view_upkeep
-from retriever.services.workspace import DATABASE, Index
+from retriever.services.workspace import Index
 from retriever.store.connection import BUSY_SECONDS
+from retriever.store.database import DATABASE
 from retriever.store.lock import LOCK_NAME, WriterLock
 
 TEXTS = ("toy sad slow", "lamp love hot", "mug hate loud")
