@@ -204,7 +204,7 @@ def check(store: Store, request: ClusterRequest) -> None:
     """
     documents = _documents(store, request)
     if not documents:
-        raise nothing_matches()
+        raise nothing_matches(store)
     if request.k is not None:
         check_count(request.k, len(documents))
     fields = store.documents.fields()
@@ -227,7 +227,7 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
         material = read_material(store, view, condition, request.ids)
         fields = store.documents.fields()
     if not material.documents:
-        raise nothing_matches()
+        raise nothing_matches(store)
     choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
     k = request.k if choice is None else choice.k
     partition = spherical_kmeans(material.vectors, k or 1, seed=request.seed, min_size=request.min_size)

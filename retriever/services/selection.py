@@ -45,6 +45,8 @@ def selected_documents(store: Store, where: Filter | None, ids: Collection[str] 
     return sorted(found, key=lambda one: one.id)
 
 
-def nothing_matches() -> InputError:
+def nothing_matches(store: Store) -> InputError:
     """Return the error of a selection without documents."""
+    if not len(store.documents):
+        return InputError("The index holds no documents.", hint="Add some with `retriever index CORPUS`.")
     return InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")

@@ -251,7 +251,7 @@ class Index(OpenIndex):
             progress: called with the growing report.
 
         Raises:
-            InputError: one of the views is not there yet, and no document matches.
+            InputError: one of the views is not there yet, and there is no document or none matches.
             UsageError: an instruction is too long.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
@@ -271,7 +271,7 @@ class Index(OpenIndex):
                 self.store.runs.progress(run_id, indexer.report.to_json())
         keys = [encoding.view_key(self.encoder, one) for one in instructions]
         if any(self.store.views.find(key) is None for key in keys):
-            raise nothing_matches()  # a view made now would be empty, its instruction unread
+            raise nothing_matches(self.store)  # a view made now would be empty, its instruction unread
         views = [self.store.views.ensure(key, lazy=part) for key in keys]
         self._open_views.note_use(view.view_id for view in views)
         return views

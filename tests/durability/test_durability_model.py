@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,6 +16,7 @@ from hypothesis.stateful import (
 )
 from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder
 
+from retriever.core.errors import InputError
 from retriever.core.types import Document
 from retriever.services.archiving import export_index, import_index
 from retriever.services.generations import IndexType
@@ -89,6 +91,10 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(instruction=VIEWED)
     def complete(self, instruction):
+        if not self.live and instruction not in self.read:
+            with pytest.raises(InputError, match="holds no documents"):
+                self.index.complete([instruction])
+            return
         self.index.complete([instruction])
         self.read.setdefault(instruction, set()).update(self.live)
 
