@@ -51,15 +51,18 @@ def current(kind: type[T]) -> T:
     """Return the state of a kind as this run has it, and bring URL and widgets into line with it.
 
     The URL decides where it differs from what was last written there: a link was opened, or the browser went back. An
-    empty URL, as after a change of pages, brings back what the session had.
+    empty URL, as after a change of pages, brings back what the session had. A URL that comes with a widget just used
+    decides nothing: the browser had not seen yet what was last written.
     """
     arrived: Params = st.session_state[_ARRIVED]
     kept: T = st.session_state.get(_name(kind), kind())
     mine = {field: arrived[field] for field in _hints(kind) if field in arrived}
-    if arrived and _name(kind) not in st.session_state[_READ] and mine != st.session_state.get(_name(kind, "url")):
+    used = any(getattr(kept, field) != value for field, value in _held(kind).items())
+    first = _name(kind) not in st.session_state[_READ]
+    if arrived and first and not used and mine != st.session_state.get(_name(kind, "url")):
         kept = parse(kind, arrived)
         _forget(kind)
-    tell = st.session_state[_TELL] and _name(kind) not in st.session_state[_READ]
+    tell = st.session_state[_TELL] and first
     st.session_state[_READ].add(_name(kind))
     held = _held(kind)
     state = replace(kept, **held)  # type: ignore[type-var]

@@ -99,6 +99,16 @@ def test_going_back_in_the_browser_moves_the_widgets(session):
     assert session.text_input[0].value == "broke"
 
 
+def test_a_widget_used_before_the_browser_has_seen_the_last_url_undoes_nothing(session):
+    session.query_params = {"index": "shop"}
+    session.run()
+    session.text_input[0].set_value("leaks").run()
+    session.query_params = {"index": "shop"}
+    session.multiselect[0].set_value(["b"]).run()
+    assert session.text[0].value == "leaks|b"
+    assert set(session.query_params) == {"index", "query", "products"}
+
+
 def test_an_empty_url_brings_back_what_the_session_had(session):
     session.run()
     session.text_input[0].set_value("leaks").run()
