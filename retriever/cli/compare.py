@@ -1,6 +1,5 @@
 """`retriever compare`: what changes when the same corpus is asked another question."""
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,18 +65,16 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
 
 def _render_ranks(document: Mapping[str, Any]) -> None:
+    from retriever.services.comparison_page import approximate
+
     rows = [
         [*("-" if rank is None else rank for rank in one["ranks"]), one["id"], *map(", ".join, one["words"])]
         for one in document["documents"]
     ]
     output.table(["A", "B", "id", "A answers", "B answers"], rows)
     _say_instructions(document)
-    for name, path, instruction in zip("AB", document["paths"], document["instructions"], strict=True):
-        if path == "lazy":
-            output.say(
-                f"{name} is approximate: candidates alone were read under its instruction. "
-                f"`retriever views --complete {shlex.quote(instruction)}` makes it exact."
-            )
+    for sentence in approximate(document):
+        output.say(sentence)
     output.say(f"{document['overlap']:.0%} of the hits are in both.")
 
 

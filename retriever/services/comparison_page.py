@@ -1,5 +1,6 @@
 """A comparison of two instructions as a page without scripts: what texts and models say is shown, never run."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -34,6 +35,17 @@ def write_page(path: Path, document: Mapping[str, Any]) -> None:
     write_asked_for(path, page, "--html")
 
 
+def approximate(document: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on each answer of a query's comparison that was drawn from candidates."""
+    answers = zip("AB", document["paths"], document["instructions"], strict=True)
+    return [
+        f"{name} is approximate: candidates alone were read under its instruction. "
+        f"`retriever views --complete {shlex.quote(instruction)}` makes it exact."
+        for name, path, instruction in answers
+        if path == "lazy"
+    ]
+
+
 def _ranks(document: Mapping[str, Any]) -> str:
     rows = [
         (
@@ -43,9 +55,10 @@ def _ranks(document: Mapping[str, Any]) -> str:
         )
         for one in document["documents"]
     ]
-    share = f"{document['overlap']:.0%} of the hits are in both."
+    says = [f"{document['overlap']:.0%} of the hits are in both.", *approximate(document)]
     header = ["A", "B", "document", "A answers", "B answers"]
-    return _heading(document, document["query"]) + f"<p>{share}</p>" + _table(header, rows)
+    notes = "".join(f"<p>{_text(one)}</p>" for one in says)
+    return _heading(document, document["query"]) + notes + _table(header, rows)
 
 
 def _flows(document: Mapping[str, Any]) -> str:

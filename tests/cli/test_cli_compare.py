@@ -16,9 +16,10 @@ def test_hits_side_by_side(indexed):
     assert f"A: {PRODUCT}\nB: {MOOD}\n" in shown.err
 
 
-def test_an_answer_from_candidates_is_called_approximate(indexed):
+def test_an_answer_from_candidates_is_called_approximate(indexed, tmp_path):
     indexed("views", "--complete", PRODUCT)
-    ran = indexed("compare", *BOTH, "--query", "I love this lamp")
+    ran = indexed("compare", *BOTH, "--query", "I love this lamp", "--html", "page.html")
+    assert (tmp_path / "page.html").read_text().count("is approximate: candidates alone were read") == 1
     assert "A is approximate" not in ran.err
     assert f"B is approximate: candidates alone were read under its instruction. `{COMPLETE}` makes it exact" in ran.err
     indexed("views", "--complete", MOOD)
