@@ -63,13 +63,14 @@ class InBedderEncoder(PromptEncoder):
         return self.backbone.embed_ids(self.backbone.tokenizer.piece("\n")) if reads else None
 
     def read(self, prompted: Prompted, *, answers: bool) -> Reading:
-        """Pool the batch; the words are the first generated token's distribution, at h_N and on a new line."""
-        said = self.next_token(prompted.last, *prompted.tail.unbind(dim=1)) if answers else None
-        if self.pooling == "1st-gen":
-            return Reading(prompted.last, said)
-        if self.pooling == "avg-ppt":
+        """Pool the batch; the words are those of the answer, or of its first token where none is generated."""
+        if not self.reads_on:
+            said = self.next_token(prompted.last, *prompted.tail.unbind(dim=1)) if answers else None
+            if self.pooling == "1st-gen":
+                return Reading(prompted.last, said)
             return Reading(masked_mean(prompted.states[:, :-1], prompted.mask[:, :-1]), said)
         generated = generate(self.backbone, prompted, cast("int", self.steps))
+        said = self._said(generated) if answers else None
         if self.pooling == "avg-all":
             states = torch.cat([prompted.states[:, :-1], generated.states], dim=1)
             return Reading(masked_mean(states, torch.cat([prompted.mask[:, :-1], generated.real], dim=1)), said)
@@ -77,6 +78,14 @@ class InBedderEncoder(PromptEncoder):
         if self.pooling.startswith("avg-gen"):
             return Reading(masked_mean(generated.states, kept), said)
         return Reading(_last_true(generated.states, kept), said)
+
+    def _said(self, generated: Generated) -> Tensor:
+        """Return the mean (B, V) of the distributions that the tokens of an answer were chosen from."""
+        counted = generated.real[:, 1:].float()  # (B, G)
+        counted[:, 0] = 1.0  # where an answer ends at once, what it would have begun with
+        shares = counted / counted.sum(dim=1, keepdim=True)
+        read = zip(generated.states.unbind(dim=1), shares.unbind(dim=1), strict=False)  # all but the last state
+        return cast("Tensor", sum(self.next_token(state) * share.unsqueeze(1) for state, share in read))
 
     @cached_property
     def _stopword_ids(self) -> set[int]:

@@ -120,9 +120,32 @@ def test_inbedders_words_are_of_the_last_prompt_token_and_a_line_break_behind_it
     assert torch.allclose(recorder.answers[0][0], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("method", "pooling"), [("plain", "mean"), ("inbedder", "avg-gen")])
-def test_the_others_words_are_of_the_next_token(make, slow, method, pooling):
-    encoder = make(method, "mistral", pooling=pooling)
+def test_words_of_a_generated_answer_are_of_all_its_tokens(make, slow):
+    encoder = make("inbedder", "mistral", pooling="avg-gen", steps=3)
+    recorder = encoder._words = Recorder()
+    encoder.encode_with_words(["the toy"], instruction="mood")
+    prompt = slow("mistral").prompt("the toy", "mood")
+    answer = slow("mistral").greedy(prompt, 3)
+    assert len(answer) == 3
+    expected = sum(slow("mistral").said([*prompt, *answer[:place]]) for place in range(3)) / 3
+    assert torch.allclose(recorder.answers[0][0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_nothing_behind_the_end_of_an_answer_becomes_a_word(make, slow, backbone, monkeypatch, ended):
+    reference, tokenizer = slow("mistral"), backbone("mistral").tokenizer
+    prompt = reference.prompt("the toy", "mood")
+    answer = reference.greedy(prompt, 3)
+    assert answer[ended] not in answer[:ended]
+    monkeypatch.setattr(tokenizer, "special_ids", tokenizer.special_ids | {answer[ended]})
+    encoder = make("inbedder", "mistral", pooling="last-gen", steps=3)
+    recorder = encoder._words = Recorder()
+    encoder.encode_with_words(["the toy"], instruction="mood")
+    assert torch.allclose(recorder.answers[0][0], reference.said(prompt), atol=1e-6)
+
+
+def test_words_of_a_plain_encoder_are_of_the_next_token(make, slow):
+    encoder = make("plain", "mistral", pooling="mean")
     recorder = encoder._words = Recorder()
     encoder.encode_with_words(["the toy"], instruction="mood")
     expected = slow("mistral").said(slow("mistral").prompt("the toy", "mood"))
