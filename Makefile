@@ -64,8 +64,9 @@ bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
 	$(BIN)/python benchmarks/vector_search.py --output benchmarks/results/vector_search.json
 
-# Loses data on purpose, in every way there is, for hours; the table in docs/storage.md is made of what it finds. In pieces:
-# `make torture ONLY=tests:` runs the parts whose names begin so, and `make torture PIECE=--missing` those not run before.
+# Loses data on purpose, in every way there is, for more than an hour; the table in docs/storage.md is made of what it
+# finds. In pieces: `make torture ONLY=tests:` runs the parts whose names begin so, and `make torture PIECE=--missing` those
+# not run before.
 ONLY :=
 PIECE :=
 torture: setup

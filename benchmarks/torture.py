@@ -48,12 +48,11 @@ PAGE = ROOT / "docs" / "storage.md"
 class Sizes:
     """How much is tried.
 
-    Kills a walk, changes of an operation and of a fine-tuning, flips a region, damages a kind; the tests' profile.
+    Kills a walk, changes of an operation, flips a region, damages a kind; the tests' profile.
     """
 
     kills: int
     points: int | None
-    training_points: int | None
     flips: int
     damages: int | None
     profile: str
@@ -73,7 +72,7 @@ def interrupt(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
 def interrupt_training(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Crash and fail a saved state, a promotion or a fine-tuning at its changes of files."""
     root, base = folder / "run", tiny_models.build_llama(folder / "llama")
-    most = sizes.training_points if name == FINETUNE else None
+    most = sizes.points if name == FINETUNE else None
     scenario = {
         "training state": training_faults.saved_states,
         "promote": lambda: training_faults.promotion(base),
@@ -244,7 +243,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--missing", action="store_true", help="run no part that the output holds already")
     parser.add_argument("--kills", type=int, default=50, help="of each walk")
     parser.add_argument("--points", type=int, help="interrupt no operation at more changes than this")
-    parser.add_argument("--training-points", type=int, default=30, help="the same for fine-tuning; 0 for all")
     parser.add_argument("--flips", type=int, default=4, help="flipped bits in each region of a file")
     parser.add_argument("--damages", type=int, help="damage no kind of file of an index more often than this")
     asked = os.environ.get("HYPOTHESIS_PROFILE", "default")
@@ -253,10 +251,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, help="JSON; parts that are in it and not run again stay")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the table is put")
     options = parser.parse_args(argv)
-    most = options.training_points or None
-    sizes = Sizes(options.kills, options.points, most, options.flips, options.damages, options.profile)
+    sizes = Sizes(options.kills, options.points, options.flips, options.damages, options.profile)
     if options.quick:
-        sizes = Sizes(kills=3, points=3, training_points=3, flips=1, damages=10, profile="default")
+        sizes = Sizes(kills=3, points=3, flips=1, damages=10, profile="default")
     small_shards()
     faiss.omp_set_num_threads(1)
     known = json.loads(options.output.read_text()) if options.output and options.output.exists() else {}

@@ -25,8 +25,8 @@ def table(parts: Parts, names: Mapping[str, Sequence[str]], about: Mapping[str, 
     ours, usual = list(by_kind["kills"].values()), list(by_kind["usual"].values())
     lost = sum(len(one["lost"]) for one in ours)
     lines = [
-        f"Measured on {about['date'][:10]} with {about['cpu']}, {about['cores']} cores beside other work (load average "
-        f"{about['load_average']:.0f}), Python {about['python']}, FAISS "
+        f"Measured on {about['date'][:10]} with {about['cpu']}, {about['cores']} core{'s' * (about['cores'] > 1)} "
+        f"beside other work (load average {about['load_average']:.0f}), Python {about['python']}, FAISS "
         f"{packages.get('faiss-gpu') or packages.get('faiss-cpu')}.",
         "",
         "| operation | changes of files | tried at | crashes and losses of power | failing writes | lost | seconds |",
