@@ -1,8 +1,8 @@
 import re
 
 import pytest
-from app_fakes import REVIEWS
-from browsing import SLOW
+from app_fakes import MOOD, REVIEWS
+from browsing import SLOW, ask
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -42,6 +42,29 @@ def test_from_a_file_to_hits_and_back_by_the_link(serve, page, tmp_path):
     page.get_by_text("The kettle broke.").first.wait_for()
     sync_api.expect(page.get_by_label("Instruction", exact=True)).to_have_value("Which mood is it?", timeout=SLOW)
     assert outside == []
+
+
+def test_what_is_typed_before_the_last_answer_has_come_undoes_nothing(serve, page, make):
+    late, slow = [], []
+
+    def line(browser):
+        server = browser.connect_to_server()
+        browser.on_message(server.send)
+        server.on_message(lambda message: late.append((browser, message)) if slow else browser.send(message))
+
+    page.route_web_socket(re.compile("_stcore/stream"), line)
+    page.goto(f"{serve(make(instructions=[MOOD]).parent).address}/search")
+    page.get_by_text("6 reviews to search").wait_for()
+    slow.append(True)
+    ask(page, "Search for", "I love my lamp")
+    while not late:
+        page.wait_for_timeout(100)
+    ask(page, "Instruction", MOOD)
+    slow.clear()
+    for browser, message in late:
+        browser.send(message)
+    page.wait_for_url(re.compile(r"q=I\+love\+my\+lamp.*instruction="))
+    page.get_by_text("read under this instruction").wait_for()
 
 
 def test_addresses_in_reviews_are_no_links(serve, page, make):
