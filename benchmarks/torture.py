@@ -33,6 +33,7 @@ from damage import WAL, Outcome, Verdict, damages, make_index, make_killed_index
 from disk import unflushed
 from interruptions import Recording, Tally, crash_everywhere, fail_everywhere, points, record
 from operations import OPERATIONS, small_shards
+from repair_faults import fail_repair, judge_repair, record_repair
 from replay import read_tree
 from sigkill import COMMANDS, DOCUMENTS, SlowEncoder, document_of, killed_in_child, walk
 from torture_table import put_into, table
@@ -66,6 +67,14 @@ def interrupt(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     recording = record(OPERATIONS[name], folder)
     crashes = crash_everywhere(recording, folder / "crashed", most=sizes.points)
     failures = fail_everywhere(recording, folder / "failed", most=sizes.points)
+    return tallied(recording, crashes, failures, sizes.points)
+
+
+def interrupt_repair(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
+    """Crash and fail a repair at its changes of files."""
+    recording = record_repair(folder)
+    crashes = crash_everywhere(recording, folder / "crashed", most=sizes.points, judge=judge_repair)
+    failures = fail_everywhere(recording, folder / "failed", most=sizes.points, fail=fail_repair)
     return tallied(recording, crashes, failures, sizes.points)
 
 
@@ -207,6 +216,7 @@ KINDS = {
     "kills": kill,
     "usual": kill_pair,
     "faults": unflushed_part(interrupt),
+    "repair": unflushed_part(interrupt_repair),
     "training": unflushed_part(interrupt_training),
     "damage": unflushed_part(damage_index),
     "files": unflushed_part(damage_files),
@@ -217,6 +227,7 @@ NAMES = {
     "kills": WALKS,
     "usual": WALKS,
     "faults": list(OPERATIONS),
+    "repair": ["repair"],
     "training": ["training state", "promote", FINETUNE],
     "damage": ["database", "log (-wal)", "FAISS files, lock"],
     "files": ["model folder", "training state", "archive", "default model"],

@@ -14,8 +14,8 @@ from retriever.core.errors import EncoderMismatchError, IndexDamagedError, Retri
 from retriever.core.protocols import Encoder
 from retriever.core.types import BadRow
 from retriever.services.encoding import encode_views, load_described, view_key
-from retriever.services.generations import IndexType, build_generation
-from retriever.services.index_status import ENCODER, described
+from retriever.services.generations import IndexType, build_generation, build_outgrown
+from retriever.services.index_status import ENCODER, described, own_views
 from retriever.services.results import SCHEMA_VERSION
 from retriever.services.run_record import versions
 from retriever.services.verifying import EncoderSource, file_problem
@@ -77,7 +77,11 @@ class _Repairing:
         self.report = Repair()
 
     def run(self) -> Repair:
-        """Mend the database first, in one transaction, then what is made from it."""
+        """Mend the database first, in one transaction, then what is made from it.
+
+        What is taken out is known to this run alone: what takes its place has to come in the same transaction, or a
+        repair that was killed would leave a gap that the next one does not see.
+        """
         # The transaction's end seals the catalogue, so what is wrong with it has to be mended in the same one.
         pages = self._store.inspection.pages()  # found damaged within a transaction, an index could not be made anew
         with self._store.transaction():
@@ -85,11 +89,12 @@ class _Repairing:
             damage = self._store.inspection.rows()
             self._require_encoder(damage.seals)
             self._remove(damage)
-        views = self._views_to_rebuild(damage)
-        self._embed()
-        for view in self._store.views.all():
-            if view.view_id in views:
-                self._rebuild(view)
+            views = self._views_to_rebuild(damage)
+            self._embed()
+            types = {view: self._retire(view) for view in self._store.views.all() if view.view_id in views}
+        for view, index_type in types.items():
+            self._rebuild(view, index_type)
+        build_outgrown(self._store, self._store.views.all(), self._path, IndexType())
         self._store.checkpoint()
         return self.report
 
@@ -240,15 +245,16 @@ class _Repairing:
             self.report.left.append(f"{seal.kind} {seal.key} is gone.")
 
     def _embed(self) -> None:
-        """Embed the texts whose vector was taken out."""
-        found = False
+        """Embed the texts whose vector was taken out, and all that the base view lacks, in the caller's transaction."""
+        found, own = False, own_views(self._store)
         for view in self._store.views.all():
             named = [vector.content_id for vector in self._vectors if vector.view_id == view.view_id]
             missing = self._store.vectors.missing(view.view_id, named)
             wanting = dict.fromkeys(self._store.documents.texts(missing))
             # A row whose reference changed names another text than its own. Of a whole view it is what lacks a vector.
-            pending = self._store.vectors.pending(view.view_id).tolist() if self._vectors else []
-            if len(pending) <= len(self._vectors):
+            base = view in own and not view.key.instruction
+            pending = self._store.vectors.pending(view.view_id).tolist() if self._vectors or base else []
+            if base or len(pending) <= len(self._vectors):
                 wanting |= dict.fromkeys(pending)
                 found |= bool(pending)
             if wanting:
@@ -268,12 +274,16 @@ class _Repairing:
             return
         texts = self._store.documents.texts(content_ids)
         (encoded,) = encode_views(encoder, list(texts.values()), [view.key.instruction])
-        with self._store.transaction():
-            self._store.vectors.put(view.view_id, list(texts), encoded.embeddings, encoded.words)
+        self._store.vectors.put(view.view_id, list(texts), encoded.embeddings, encoded.words)
         self.report.mended.append(name)
 
-    def _rebuild(self, view: View) -> None:
+    def _retire(self, view: View) -> IndexType:
+        """Let the view's FAISS file serve no longer, in the caller's transaction; return which type it is of."""
         generation = self._store.generations.active(view.view_id)
-        built = build_generation(self._store, view, self._path, IndexType(generation.factory if generation else "auto"))
+        self._store.generations.retire(view.view_id)
+        return IndexType(generation.factory if generation else "auto")
+
+    def _rebuild(self, view: View, index_type: IndexType) -> None:
+        built = build_generation(self._store, view, self._path, index_type)
         if built is not None:
             self.report.mended.append(built.path)

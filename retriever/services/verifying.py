@@ -20,7 +20,7 @@ from retriever.core.paths import within
 from retriever.core.protocols import Encoder
 from retriever.index.generations import open_generation
 from retriever.services.encoding import load_described, view_key
-from retriever.services.index_status import described
+from retriever.services.index_status import described, own_views
 from retriever.services.results import SCHEMA_VERSION
 from retriever.store.database import DATABASE, Store
 from retriever.store.generations import Generation
@@ -133,6 +133,7 @@ class _Checking:
             if broken:
                 return
             yield from self._rows(store)
+            yield from self._lacking(store)
             for view in store.views.all():
                 yield from self._generation(store, view)
             if self._deep:
@@ -158,6 +159,13 @@ class _Checking:
             yield Finding(f"clustering {name!r}", "differs from its checksum", Remedy.CLUSTER)
         if store.inspection.words_differ():
             yield Finding("word index", "differs from the texts", Remedy.REPAIR)
+
+    def _lacking(self, store: Store) -> Iterator[Finding]:
+        """Check that the base view holds every text: a document comes with its vector in one transaction."""
+        for view in own_views(store):
+            lacking = 0 if view.key.instruction else len(store.vectors.pending(view.view_id))
+            if lacking:
+                yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
 
     def _generation(self, store: Store, view: View) -> Iterator[Finding]:
         """Check the view's FAISS file; one that was replaced meanwhile is none of it any more."""

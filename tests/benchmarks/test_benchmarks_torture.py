@@ -6,7 +6,15 @@ from torture_table import put_into, table
 from torture_tests import FILES, ROOT, run_tests
 from usual_pair import UsualPair
 
-NAMES = {"kills": ["walk 0"], "usual": ["walk 0"], "faults": ["add"], "training": [], "damage": ["log"], "files": []}
+NAMES = {
+    "kills": ["walk 0"],
+    "usual": ["walk 0"],
+    "faults": ["add"],
+    "repair": [],
+    "training": [],
+    "damage": ["log"],
+    "files": [],
+}
 NAMES["tests"] = ["growth"]
 ABOUT = {"date": "2026-01-02T03:04", "cpu": "CPU", "cores": 2, "load_average": 7.6, "python": "3.11", "packages": {}}
 FAULT = {"changes": 90, "points": 30, "crashes": 41, "failing_writes": 42, "lost": ["x"], "seconds": 7.4}

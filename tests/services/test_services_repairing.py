@@ -6,7 +6,7 @@ import pytest
 from services_fakes import FAULT, MOOD, FakeEncoder, documents, found
 from stored_rows import flip
 
-from retriever.core.errors import IndexDamagedError
+from retriever.core.errors import CheckpointError, IndexDamagedError
 from retriever.core.similarity import LEVELS
 from retriever.core.types import BadRow
 from retriever.services.repairing import repair
@@ -131,6 +131,27 @@ def test_what_repair_writes_does_not_seal_a_changed_setting(whole):
     with pytest.raises(IndexDamagedError, match="no longer says which encoder"):
         repair(whole, encoder=FakeEncoder)
     assert not verify(whole).whole
+
+
+def test_what_could_not_be_embedded_is_found_and_embedded_by_the_next_repair(whole):
+    before = answers(whole)
+
+    def gone():
+        raise CheckpointError("The model is gone.")
+
+    damaged(whole, "vectors", "view_id = 1 AND content_id = 2", "vector", 3)
+    assert repair(whole, encoder=gone).left == [
+        "1 vectors of view 1 are missing, and the encoder does not load: The model is gone."
+    ]
+    (finding,) = verify(whole).findings
+    assert (finding.artefact, finding.problem, finding.remedy) == (
+        "view 1",
+        "lacks the vectors of 1 texts",
+        "retriever repair",
+    )
+    assert repair(whole, encoder=FakeEncoder).mended == ["1 vectors of view 1"]
+    assert verify(whole, deep=True, encoder=FakeEncoder).whole
+    assert answers(whole) == before
 
 
 def test_an_open_index_notices_what_repair_took_out(whole):
