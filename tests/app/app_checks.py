@@ -1,3 +1,12 @@
+import shutil
+
+
+def remove(folder):
+    """Delete an index that is open; what reads it may delete its own files meanwhile."""
+    while folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def whole(session):
     """Return the session if no page raised anything but errors in our own words."""
     assert not session.exception, session.exception

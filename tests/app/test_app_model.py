@@ -1,9 +1,8 @@
-import shutil
 import sqlite3
 import threading
 from contextlib import closing
 
-from app_checks import shown, whole
+from app_checks import remove, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever_app import resources
@@ -31,7 +30,7 @@ def test_an_index_changed_elsewhere_shows_at_once(make, app):
 def test_an_index_deleted_while_open(make, app):
     folder = make()
     session = app("model", index="reviews")
-    shutil.rmtree(folder)
+    remove(folder)
     session.run()
     assert "no index 'reviews' here any more" in shown(session)
     assert "Choose another" in shown(session)
