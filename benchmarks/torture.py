@@ -31,7 +31,7 @@ import training_faults
 from common import machine, write
 from damage import WAL, Outcome, Verdict, damages, make_index, make_killed_index, torture
 from disk import unflushed
-from interruptions import Recording, Tally, crash_everywhere, fail_everywhere, points, record
+from interruptions import Recording, Tally, crash_everywhere, fail, fail_everywhere, judge, points, record
 from operations import OPERATIONS, small_shards
 from repair_faults import fail_repair, judge_repair, record_repair
 from replay import read_tree
@@ -42,6 +42,7 @@ from usual_pair import UsualPair
 
 ROOT = Path(__file__).parents[1]
 FINETUNE = "finetune --resume"
+REPAIR = "repair"
 PAGE = ROOT / "docs" / "storage.md"
 
 
@@ -64,17 +65,13 @@ Part = Callable[[str, Path, Sizes], dict[str, Any]]
 
 def interrupt(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Crash and fail an operation of an index at its changes of files."""
-    recording = record(OPERATIONS[name], folder)
-    crashes = crash_everywhere(recording, folder / "crashed", most=sizes.points)
-    failures = fail_everywhere(recording, folder / "failed", most=sizes.points)
-    return tallied(recording, crashes, failures, sizes.points)
-
-
-def interrupt_repair(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
-    """Crash and fail a repair at its changes of files."""
-    recording = record_repair(folder)
-    crashes = crash_everywhere(recording, folder / "crashed", most=sizes.points, judge=judge_repair)
-    failures = fail_everywhere(recording, folder / "failed", most=sizes.points, fail=fail_repair)
+    recording, judging, failing = (
+        (record_repair(folder), judge_repair, fail_repair)
+        if name == REPAIR
+        else (record(OPERATIONS[name], folder), judge, fail)
+    )
+    crashes = crash_everywhere(recording, folder / "crashed", most=sizes.points, judge=judging)
+    failures = fail_everywhere(recording, folder / "failed", most=sizes.points, fail=failing)
     return tallied(recording, crashes, failures, sizes.points)
 
 
@@ -216,7 +213,6 @@ KINDS = {
     "kills": kill,
     "usual": kill_pair,
     "faults": unflushed_part(interrupt),
-    "repair": unflushed_part(interrupt_repair),
     "training": unflushed_part(interrupt_training),
     "damage": unflushed_part(damage_index),
     "files": unflushed_part(damage_files),
@@ -226,8 +222,7 @@ WALKS = [f"walk {seed}" for seed in range(4)]
 NAMES = {
     "kills": WALKS,
     "usual": WALKS,
-    "faults": list(OPERATIONS),
-    "repair": ["repair"],
+    "faults": [*OPERATIONS, REPAIR],
     "training": ["training state", "promote", FINETUNE],
     "damage": ["database", "log (-wal)", "FAISS files, lock"],
     "files": ["model folder", "training state", "archive", "default model"],

@@ -21,7 +21,7 @@ def table(parts: Parts, names: Mapping[str, Sequence[str]], about: Mapping[str, 
     """
     packages = about["packages"]
     by_kind = {kind: {name: parts[f"{kind}: {name}"] for name in chosen} for kind, chosen in names.items()}
-    faults, damage = by_kind["faults"] | by_kind["repair"] | by_kind["training"], by_kind["damage"] | by_kind["files"]
+    faults, damage = by_kind["faults"] | by_kind["training"], by_kind["damage"] | by_kind["files"]
     ours, usual = list(by_kind["kills"].values()), list(by_kind["usual"].values())
     lost = sum(len(one["lost"]) for one in ours)
     lines = [

@@ -10,7 +10,6 @@ NAMES = {
     "kills": ["walk 0"],
     "usual": ["walk 0"],
     "faults": ["add"],
-    "repair": [],
     "training": [],
     "damage": ["log"],
     "files": [],

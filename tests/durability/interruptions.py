@@ -115,7 +115,7 @@ def judge_there(recording: Recording, root: Path, *, only_final: bool = False) -
     _require_whole(root, operation)
 
 
-def fail(recording: Recording, fault: Fault, root: Path) -> Change | None:
+def fail(recording: Recording, fault: Fault, root: Path, *, judge: Callable[..., None] = judge) -> Change | None:
     """Run an operation whose files fail once; judge as a crash is judged. Return the change that failed.
 
     Raises:

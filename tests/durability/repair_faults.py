@@ -1,15 +1,15 @@
 """`repair` interrupted at every change of its files: the next repair ends as an undisturbed one would have."""
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 
-from disk import Change, Disk, Fault
-from interruptions import LostError, Recording, Tree
+from disk import Disk
+from interruptions import LostError, Recording, Tree, fail
 from operations import INDEX, OPERATIONS, Operation, state_of
 from replay import read_tree, write_tree
 from services_fakes import FakeEncoder
 
-from retriever.core.errors import RetrieverError
 from retriever.services.repairing import repair
 from retriever.services.verifying import verify
 from retriever.store.database import DATABASE
@@ -45,13 +45,15 @@ def record_repair(folder: Path) -> Recording:
     )
 
 
-def judge_repair(recording: Recording, tree: Tree, root: Path) -> None:
+def judge_repair(recording: Recording, tree: Tree, root: Path, *, only_final: bool = False) -> None:
     """Repair what an interruption left, as the user would, with the same command.
 
     Raises:
         LostError: something is not as before the damage, or still damaged.
     """
     write_tree(root, tree)
+    if only_final and state_of(root / INDEX) != recording.final:
+        raise LostError("a repair that succeeded is not done")
     mend(root, FakeEncoder())
     if state_of(root / INDEX) != recording.final:
         raise LostError("the same repair again does not end as an undisturbed one")
@@ -60,16 +62,4 @@ def judge_repair(recording: Recording, tree: Tree, root: Path) -> None:
         raise LostError(f"damage: {found.findings[0]}")
 
 
-def fail_repair(recording: Recording, fault: Fault, root: Path) -> Change | None:
-    """Repair on a disk that fails once; judge as a crash is judged. Return the change that failed."""
-    write_tree(root, recording.before)
-    disk = Disk(root, fault)
-    try:
-        with disk.watched():
-            mend(root, FakeEncoder())
-    except RetrieverError:
-        pass
-    except OSError as error:
-        raise LostError(f"a bare {type(error).__name__} reaches the user: {error}") from error
-    judge_repair(recording, read_tree(root), root.with_name(f"{root.name}-again"))
-    return disk.hit
+fail_repair = partial(fail, judge=judge_repair)
