@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.core.closing import Closing
 from retriever.core.errors import IndexDamagedError
 from retriever.store.connection import BUSY_SECONDS, explain, utc_now
 from retriever.store.views import ViewKey
@@ -41,7 +42,7 @@ CREATE TABLE vectors (
 _Result = TypeVar("_Result")
 
 
-class EmbeddingCache:
+class EmbeddingCache(Closing):
     """Vectors by view and text, exact to the last bit. A context manager; several processes may share the file.
 
     Args:
@@ -73,14 +74,6 @@ class EmbeddingCache:
             self._connection.close()
         self._connection = None
         self._view_ids.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def _database(self) -> sqlite3.Connection:

@@ -10,12 +10,12 @@ the encoder's default. mteb's stock phrases for tasks without a prompt are not u
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from retriever.core.closing import Closing
 from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.registry import resolve
@@ -112,7 +112,7 @@ class MtebEncoder:
         return vectors
 
 
-class MtebSearch:
+class MtebSearch(Closing):
     """An index as a search model of mteb's retrieval, reranking and instruction retrieval tasks. A context manager.
 
     Every corpus goes into a temporary index and is searched as `IndexSearchPath` says. mteb breaks ties by descending
@@ -188,14 +188,6 @@ class MtebSearch:
     def close(self) -> None:
         """Remove the temporary indexes."""
         self._search.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def task_instruction(task_metadata: TaskMetadata, kind: str | None) -> str:

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from retriever.core.closing import Closing
 from retriever.core.errors import IndexNotFoundError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
@@ -17,7 +16,7 @@ from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
 
 
-class OpenIndex:
+class OpenIndex(Closing):
     """What every operation on an index stands on (`workspace.Index`). A context manager.
 
     Args:
@@ -83,14 +82,6 @@ class OpenIndex:
         if self._store is not None:
             self._store.close()
         self._store = self._views = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self, *, create: bool) -> Store:
         self._store = Store.open(self._database, create=create)

@@ -9,9 +9,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from retriever.core.closing import Closing
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import content_hash
 from retriever.core.protocols import Encoder
@@ -29,7 +28,7 @@ LEAST_QUERIES = 4
 """Queries an instruction must have on average for its view to be worth completing."""
 
 
-class IndexSearchPath:
+class IndexSearchPath(Closing):
     """Searches any corpus through a temporary index; implements `retriever.evaluation.suites.SearchPath`.
 
     A corpus is indexed once, whatever modes and instructions it is searched with, and each of its views is completed
@@ -101,14 +100,6 @@ class IndexSearchPath:
         self._indexes.clear()
         self._views.clear()
         self._folder.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _index(self, documents: Sequence[Document], instructions: Sequence[str]) -> Index:
         """Return the index of a corpus with its base view and the views of some instructions complete."""

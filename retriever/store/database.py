@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
-from types import TracebackType
 
 from sqlite_utils import Database
 
+from retriever.core.closing import Closing
 from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
 from retriever.core.paths import make_folder, sync_directory
 from retriever.store.checksums import Seals
@@ -34,7 +34,7 @@ DATABASE = "corpus.sqlite3"
 _FIRST_RUN = "SELECT run_id, started FROM runs ORDER BY run_id LIMIT 1"
 
 
-class Store:
+class Store(Closing):
     """An index's database; a context manager.
 
     Several threads may use one store: each gets a connection of its own, reads run in parallel and see committed data
@@ -115,14 +115,6 @@ class Store:
     def close(self) -> None:
         """Close the connections of all threads."""
         self._db.close()
-
-    def __enter__(self) -> "Store":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def in_passing(self, write: Callable[[], None]) -> None:
         """Write bookkeeping that a later call can do as well: wait for nobody, and let it be where it fails."""
