@@ -4,21 +4,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import streamlit as st
 from numpy.typing import NDArray
+from streamlit.components.v2 import component
+from streamlit.components.v2.types import ComponentRenderer
 
 from retriever.corpus.columns import Columns
+from retriever.services.cluster_map import map_asset
 from retriever.services.clustering import Clustering
 from retriever_app import cluster_job, state
 from retriever_app.clusterings import Drawn
 from retriever_app.components import instruction_box, review_card, theme
 from retriever_app.view_models import cards, cluster_charts, clusters, exports, text
 from retriever_app.view_models.clusters import ClusterCard
-from retriever_app.view_models.grouping import BOX, DEEPEST, Grouping, Part
+from retriever_app.view_models.colours import Colours
+from retriever_app.view_models.grouping import DEEPEST, Grouping, Part, read_area
 
 MOST_CARDS = 8
 MOST_REVIEWS = 10
@@ -28,36 +33,34 @@ _KEPT = 8
 
 def let_go() -> None:
     """Choose nothing."""
-    state.change(Grouping, clusters=(), box=(), flow=())
+    state.change(Grouping, clusters=(), area=(), flow=())
 
 
 def draw_map(drawn: Drawn, chosen: Part) -> None:
-    """Draw the map; a click chooses a cluster, a drag what lies in a box."""
+    """Draw the map; a click chooses a cluster, a lasso what lies in it."""
     if drawn.places is None:
         return
-    seed, number = _seed(chosen)
-    key = f"cluster map {drawn.number} {number}"
+    key = f"cluster map {drawn.number}"
+    seed, turn = _seed(chosen)
 
     def take() -> None:
-        found = _picked(st.session_state[key])
-        state.change(Grouping, clusters=found.clusters, box=found.box)
-        st.session_state[_SEED] = (_place(found), seed, number)
+        found = _picked(st.session_state[key]["chosen"])
+        state.change(Grouping, clusters=found.clusters, area=found.area)
+        st.session_state[_SEED] = (_place(found), seed, turn)
 
-    data = _points(drawn, drawn.number)
-    spec = cluster_charts.map_chart(
-        len(drawn.found.clusters), data.num_rows, _names(drawn, drawn.number), seed, theme()
-    )
-    st.vega_lite_chart(
-        data,
-        spec,
+    _map()(
         key=key,
-        on_select=take,
-        selection_mode=[cluster_charts.PICK, cluster_charts.BRUSH],
-        alt="Map of the reviews: those that answer alike lie together. The clusters are listed below it.",
+        data={
+            "points": _points(drawn, drawn.number),
+            "clusters": _marks(drawn, drawn.number, theme()),
+            "chosen": {"clusters": seed.clusters, "area": seed.area},
+            "turn": turn,
+        },
+        on_chosen_change=take,
     )
     st.caption(
-        "Click a review for its cluster, Shift and click for several, drag for a box. Ctrl and wheel zooms, "
-        "Shift and drag moves, a double click lets go."
+        "Click a review for its cluster, Shift and click for several, draw around reviews to choose those. "
+        "Ctrl and wheel zooms, Shift and drag moves, a double click lets go."
     )
 
 
@@ -166,7 +169,7 @@ def draw_way(parts: Sequence[Part], names: Sequence[str]) -> None:
         part = parts[depth]
         let_go()
         state.change(Grouping, within=tuple(one.spell() for one in parts[:depth]))
-        state.change(Grouping, instruction=part.instruction, groups=part.groups, clusters=part.clusters, box=part.box)
+        state.change(Grouping, instruction=part.instruction, groups=part.groups, clusters=part.clusters, area=part.area)
         cluster_job.go()
 
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
@@ -197,7 +200,7 @@ def _card(card: ClusterCard, *, can_choose: bool) -> None:
                     key=f"choose {card.number}",
                     icon=":material/arrow_forward:",
                     type="tertiary",
-                    on_click=lambda: state.change(Grouping, clusters=(card.number,), box=()),
+                    on_click=lambda: state.change(Grouping, clusters=(card.number,), area=()),
                 )
         if card.tally.ratings or card.tally.months:
             left, right = st.columns(2, gap="medium")
@@ -232,18 +235,22 @@ def _seed(chosen: Part) -> tuple[Part, int]:
 
 
 def _place(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(sorted(part.clusters)), part.box
+    return tuple(sorted(part.clusters)), part.area
 
 
 def _picked(event: Mapping[str, Any]) -> Part:
-    """Return what the map's selections mean."""
-    found = event["selection"]
-    numbers = {int(one["cluster"]) for one in found.get(cluster_charts.PICK) or () if "cluster" in one}
-    sides = found.get(cluster_charts.BRUSH) or {}
-    box: tuple[int, ...] = ()
-    if "x" in sides and "y" in sides:
-        box = tuple(round(float(one) * BOX) for axis in ("x", "y") for one in sorted(sides[axis]))
-    return Part(clusters=tuple(sorted(numbers)), box=box)
+    """Return what was chosen on the map."""
+    return Part(clusters=tuple(map(int, event["clusters"])), area=read_area(tuple(map(int, event["area"]))))
+
+
+@st.cache_resource(show_spinner=False)
+def _map() -> ComponentRenderer:
+    here = files("retriever_app")
+    script, style = (
+        map_asset(f"scatter.{ending}") + here.joinpath(f"map.{ending}").read_text(encoding="utf-8")
+        for ending in ("js", "css")
+    )
+    return component("retriever_map", html='<div class="map"></div>', css=style, js=script)
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)
@@ -252,8 +259,8 @@ def _points(_drawn: Drawn, number: int) -> pa.Table:
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)
-def _names(_drawn: Drawn, number: int) -> list[dict[str, object]]:
-    return clusters.names(_drawn.found, _drawn.places)  # type: ignore[arg-type]
+def _marks(_drawn: Drawn, number: int, shades: Colours) -> list[dict[str, Any]]:
+    return clusters.marks(_drawn.found, _drawn.places, shades)  # type: ignore[arg-type]
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)

@@ -18,7 +18,7 @@ from retriever.services.results import IndexingReport
 from retriever.services.workspace import Index
 from retriever_app.jobs import Job, Work
 from retriever_app.place import name_of
-from retriever_app.view_models.grouping import BOX, Ask, Part
+from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 MOST_KEPT = 8
 _LOOK = 0.2  # seconds between looks at whether the job was stopped while it waits
@@ -56,10 +56,8 @@ class Drawn:
         """Return the rows of the documents of a part, those nearest to their cluster's centre first."""
         partition = self.found.partition
         inside = np.isin(partition.labels, part.clusters) if part.clusters else partition.labels >= 0
-        if part.box and self.places is not None:
-            left, right, bottom, top = (number / BOX for number in part.box)
-            x, y = self.places.T
-            inside &= (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
+        if part.area and self.places is not None:
+            inside &= _enclosed(self.places, part.area)
         rows = np.flatnonzero(inside)
         return rows[np.argsort(-partition.cosines[rows], kind="stable")]
 
@@ -95,7 +93,7 @@ class Clusterings:
         """
         ids: frozenset[str] | None = None
         if ask.within:
-            parent = self.find(index, ask.parent, mapped=bool(ask.within[-1].box))
+            parent = self.find(index, ask.parent, mapped=bool(ask.within[-1].area))
             if parent is None:
                 return None
             ids = parent.ids(ask.within[-1])
@@ -118,7 +116,7 @@ class Clusterings:
         ask, ids = asks[0], None
         instructions = [one.instruction for one in asks]
         while ask.within:
-            parent = self.find(index, ask.parent, mapped=bool(ask.within[-1].box))
+            parent = self.find(index, ask.parent, mapped=bool(ask.within[-1].area))
             if parent is not None:
                 ids = parent.ids(ask.within[-1])
                 break
@@ -172,7 +170,7 @@ class Clusterings:
         if not ask.within:
             return None
         part = ask.within[-1]
-        return self._draw(job, index, ask.parent, mapped=bool(part.box)).ids(part)
+        return self._draw(job, index, ask.parent, mapped=bool(part.area)).ids(part)
 
     def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
         name = (name_of(index), ask)
@@ -190,6 +188,14 @@ class Clusterings:
             yield
         finally:
             self._turn.release()
+
+
+def _enclosed(places: NDArray[np.float32], area: Sequence[int]) -> NDArray[np.bool_]:
+    """Return (n,) which places (n, 2) lie in an area that its corners are told of."""
+    from matplotlib.path import Path
+
+    corners = np.reshape(area, (-1, 2)) / UNIT
+    return Path(corners).contains_points(places)
 
 
 def _holds(index: Index, kept: _Kept) -> bool:

@@ -1,6 +1,9 @@
 """Starts the app's server. Knows Streamlit's settings and none of the pages."""
 
+import errno
 import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from retriever.core.errors import UsageError
@@ -8,10 +11,12 @@ from retriever_app.place import VARIABLE
 
 SCRIPT = Path(__file__).with_name("streamlit_app.py")
 HOST = "127.0.0.1"
+FIRST_PORT = 8501
 UPLOAD_MB = 200
 
 _SETTINGS = {
     "browser.gatherUsageStats": "false",
+    "logger.hideWelcomeMessage": "true",  # what it says and shows is for those who write apps
     "server.showEmailPrompt": "false",
     "server.fileWatcherType": "none",
     "runner.magicEnabled": "false",
@@ -36,7 +41,26 @@ _SETTINGS = {
 }
 
 
-def serve(index: Path, *, host: str = HOST, port: int | None = None, browser: bool = True) -> None:
+def free_port(host: str) -> int:
+    """Return the first port from 8501 at which nothing listens yet.
+
+    Raises:
+        UsageError: there is none, or this machine cannot listen at the address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in range(FIRST_PORT, FIRST_PORT + 1000):
+        try:
+            socket.create_server((host, port), family=family).close()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                said = f"This machine cannot listen at {host}: {error.strerror}."
+                raise UsageError(said, hint=f"Name an address of its own with --host; {HOST} always is one.") from error
+        else:
+            return port
+    raise UsageError("No port from 8501 to 9500 is free.", hint="Name another with --port.")
+
+
+def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
     """Serve the app until it is interrupted.
 
     Args:
@@ -44,21 +68,23 @@ def serve(index: Path, *, host: str = HOST, port: int | None = None, browser: bo
         host: the address to listen at.
         port: the port; None for the first free one from 8501.
         browser: open the app in a browser.
+        tell: told where the app is.
 
     Raises:
-        UsageError: ``index`` is a file.
+        UsageError: ``index`` is a file, or nothing can listen there.
     """
     from streamlit.web import cli
 
     if index.is_file():
         raise UsageError(f"{index} is a file.", hint="Name an index's folder, or a folder of indexes, with --index.")
     os.environ[VARIABLE] = str(index.absolute())
+    port = port or free_port(host)
+    tell(f"The app is at http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C stops it.")
     settings = _SETTINGS | {
         "server.address": host,
+        "server.port": str(port),
         "server.headless": "false" if browser else "true",
         "server.maxUploadSize": str(UPLOAD_MB),
     }
-    if port is not None:
-        settings["server.port"] = str(port)
     flags = [f"--{name}={value}" for name, value in settings.items()]
     cli.main(["run", str(SCRIPT), *flags], standalone_mode=False)

@@ -69,9 +69,8 @@ window.captions = () => all("[data-testid=stCaptionContainer]").map((one) => one
 window.cards = () => captions().map((one) => one.split(" · ").at(-1).trim());
 window.says = (text) => captions().some((one) => one.includes(text));
 window.painted = () => {
-  const chart = document.querySelector("[data-testid=stVegaLiteChart]");
-  const drawn = chart?.querySelector("canvas");
-  if (!drawn) return chart ? chart.querySelectorAll(".mark-symbol path").length : 0;
+  const drawn = document.querySelector("[data-testid=stBidiComponentIsolated]")?.shadowRoot?.querySelector("canvas");
+  if (!drawn) return 0;
   const pixels = drawn.getContext("2d").getImageData(0, 0, drawn.width, drawn.height).data;
   let count = 0;
   for (let at = 3; at < pixels.length; at += 4) count += pixels[at] > 0;
@@ -260,7 +259,7 @@ def maps(visit: Visit, rounds: int) -> dict[str, Any]:
         visit.go("Search")
         visit.page.evaluate("window.before = null")
         drawn.append(visit.go("Clusters", "drawn()"))
-    chart = visit.page.locator("[data-testid=stVegaLiteChart]").first
+    chart = visit.page.get_by_role("application", name="Map of the reviews")
     chart.scroll_into_view_if_needed()
     area = chart.bounding_box()
     assert area is not None
@@ -278,7 +277,6 @@ def maps(visit: Visit, rounds: int) -> dict[str, Any]:
     return {
         "opened_with_clustering_s": round(clustering, 1),
         "drawn": spread(drawn),
-        "points": "canvas" if chart.locator("canvas").count() else "SVG",
         "hovering": hovering,
         "zooming": zooming,
     }

@@ -14,6 +14,7 @@ from retriever.services.clustering import Cluster, Clustering
 from retriever.services.profiling import flat
 from retriever.services.results import IndexStatus
 from retriever_app.view_models import text
+from retriever_app.view_models.colours import Colours
 from retriever_app.view_models.grouping import Part
 
 QUOTES = 3
@@ -23,8 +24,6 @@ _QUOTE = 120  # characters
 _TIP = 140
 _STARS = (5, 10)  # scales of ratings
 _SLOW = 10.0  # reviews read a second where nothing tells better
-_NAME_HEIGHT, _NAME_WIDTH = 0.11, 0.55  # of a name on the map, in its units
-_NAME_EDGE = 0.62  # how far from the middle a name may stand, so that it ends on the map
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,32 +142,25 @@ def tally_of(
     )
 
 
-def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, list[Any]]:
+def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
     """Return the columns of the map's points."""
-    labels = found.partition.labels.tolist()
-    names = [name_of(cluster) for cluster in found.clusters]
     return {
-        "x": np.round(places[:, 0].astype(float), 4).tolist(),
-        "y": np.round(places[:, 1].astype(float), 4).tolist(),
-        "cluster": labels,
-        "name": [names[label] for label in labels],
+        "x": places[:, 0],
+        "y": places[:, 1],
+        "cluster": found.partition.labels.astype(np.int32),
         "review": [short(document.text, _TIP) for document in found.material.documents],
     }
 
 
-def names(found: Clustering, places: NDArray[np.float32]) -> list[dict[str, Any]]:
-    """Return the names on the map, each in the middle of its cluster or as near to it as the others leave room."""
+def marks(found: Clustering, places: NDArray[np.float32], colours: Colours) -> list[dict[str, Any]]:
+    """Return how the map marks every cluster: its name, in the middle of its points, their colour and shape."""
     labels = found.partition.labels
-    middles = [np.median(places[labels == cluster.number], axis=0).tolist() for cluster in found.clusters]
-    placed: list[tuple[float, float]] = []
-    for x, y in middles:
-        steps = [sign * step * _NAME_HEIGHT for step in range(len(middles)) for sign in (1, -1)]
-        free = next((y + step for step in steps if abs(y + step) <= 1 and _is_free(x, y + step, placed)), y)
-        placed.append((min(max(x, -_NAME_EDGE), _NAME_EDGE), free))
-    return [
-        {"x": x, "y": y, "cluster": cluster.number, "name": name_of(cluster)}
-        for cluster, (x, y) in zip(found.clusters, placed, strict=True)
-    ]
+    result = []
+    for cluster in found.clusters:
+        x, y = np.median(places[labels == cluster.number], axis=0).tolist()
+        looks = {"colour": colours.of(cluster.number), "shape": colours.shape(cluster.number)}
+        result.append({"label": name_of(cluster), **looks, "x": x, "y": y})
+    return result
 
 
 def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
@@ -193,9 +185,9 @@ def part_name(found: Clustering, part: Part) -> str:
     """Return what a part of a clustering is called."""
     chosen = [name_of(cluster) for cluster in found.clusters if cluster.number in part.clusters]
     named = text.listed(chosen)
-    if not part.box:
+    if not part.area:
         return named
-    return f"A box on the map: {named}" if named else "A box on the map"
+    return f"An area of the map: {named}" if named else "An area of the map"
 
 
 def expected_seconds(status: IndexStatus, texts: int) -> float:
@@ -227,7 +219,3 @@ def _quotes(cluster: Cluster) -> list[str]:
     others = [one.text for one in cluster.examples if not cluster.sentence or cluster.sentence not in one.text]
     said = [one for one in (cluster.sentence, *others) if one]
     return list(dict.fromkeys(short(one, _QUOTE) for one in said))[:QUOTES]
-
-
-def _is_free(x: float, y: float, placed: Iterable[tuple[float, float]]) -> bool:
-    return all(abs(x - left) > _NAME_WIDTH or abs(y - low) >= _NAME_HEIGHT for left, low in placed)

@@ -7,8 +7,10 @@ from typing import Literal
 MOST_GROUPS = 35
 DEEPEST = 5
 """How often one may look closer at a part."""
-BOX = 1000
-"""The map's half width in the numbers a box is told in."""
+UNIT = 1000
+"""The map's half width in the numbers an area is told in."""
+MOST_CORNERS = 60
+"""Of an area."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +21,18 @@ class Part:
         instruction: of the clustering.
         groups: clusters asked for; 0 for the number that sets them most apart.
         clusters: the numbers of those chosen; empty for all.
-        box: left, right, bottom and top of what is chosen on the map, in thousandths; empty for all of it.
+        area: x and y of the corners of what is chosen on the map, in thousandths; empty for all of it.
     """
 
     instruction: str = ""
     groups: int = 0
     clusters: tuple[int, ...] = ()
-    box: tuple[int, ...] = ()
+    area: tuple[int, ...] = ()
 
     def spell(self) -> str:
         """Return the part as a text that `read_part` reads."""
         return json.dumps(
-            [self.instruction, self.groups, self.clusters, self.box], ensure_ascii=False, separators=(",", ":")
+            [self.instruction, self.groups, self.clusters, self.area], ensure_ascii=False, separators=(",", ":")
         )
 
 
@@ -68,7 +70,7 @@ class Grouping:
         beside: what the second clustering answers.
         within: the parts looked closer at, spelled.
         clusters: the numbers of the clusters chosen.
-        box: what is chosen on the map, in thousandths.
+        area: x and y of the corners of what is chosen on the map, in thousandths.
         flow: the flow that is chosen: its cluster under the first instruction and under the second.
     """
 
@@ -78,13 +80,13 @@ class Grouping:
     beside: str = ""
     within: tuple[str, ...] = ()
     clusters: tuple[int, ...] = ()
-    box: tuple[int, ...] = ()
+    area: tuple[int, ...] = ()
     flow: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", min(max(self.groups, 0), MOST_GROUPS))
         object.__setattr__(self, "within", tuple(one for one in self.within if read_part(one))[:DEEPEST])
-        object.__setattr__(self, "box", read_box(self.box))
+        object.__setattr__(self, "area", read_area(self.area))
         object.__setattr__(self, "flow", self.flow if len(self.flow) == 2 else ())
 
     @property
@@ -95,7 +97,7 @@ class Grouping:
     @property
     def chosen(self) -> Part:
         """What is chosen of the clustering on the page."""
-        return Part(self.instruction.strip(), self.groups, self.clusters, self.box)
+        return Part(self.instruction.strip(), self.groups, self.clusters, self.area)
 
     def ask(self, where: str | None, instruction: str | None = None) -> Ask:
         """Return the clustering the page is about, under a filter; or the same under another instruction."""
@@ -106,16 +108,13 @@ class Grouping:
 def read_part(spelled: str) -> Part | None:
     """Return the part a text spells, or None where it spells none."""
     try:
-        instruction, groups, clusters, box = json.loads(spelled)
-        part = Part(str(instruction), int(groups), tuple(map(int, clusters)), read_box(tuple(map(int, box))))
+        instruction, groups, clusters, area = json.loads(spelled)
+        part = Part(str(instruction), int(groups), tuple(map(int, clusters)), read_area(tuple(map(int, area))))
     except (ValueError, TypeError, RecursionError):
         return None
-    return part if part.clusters or part.box else None
+    return part if part.clusters or part.area else None
 
 
-def read_box(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Return left, right, bottom and top in order, or nothing where they are no box."""
-    if len(numbers) != 4:
-        return ()
-    left, right, bottom, top = numbers
-    return (min(left, right), max(left, right), min(bottom, top), max(bottom, top))
+def read_area(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return x and y of the corners of an area, or nothing where they enclose none."""
+    return numbers if len(numbers) % 2 == 0 and 3 <= len(numbers) // 2 <= MOST_CORNERS else ()

@@ -87,7 +87,7 @@ def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
     grouping, columns = _existing(drawn), resources.columns(index)
     part = grouping.chosen
     rows = drawn.rows(part)
-    some = bool(part.clusters or part.box)
+    some = bool(part.clusters or part.area)
     panels.draw_map(drawn, part)
     panels.choose_clusters(drawn.found)
     title = clusters.part_name(drawn.found, part) if some else ""
@@ -97,7 +97,7 @@ def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
         panels.download(drawn.found, rows, "selection" if some else "clusters")
         if some:
             st.button("Clear", on_click=panels.let_go, icon=":material/close:")
-    if not some or not part.box:
+    if not some or not part.area:
         panels.draw_cards(drawn, columns, part.clusters)
     if some:
         panels.draw_reviews(drawn.found, rows, columns, part.spell())

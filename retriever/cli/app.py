@@ -20,6 +20,7 @@ def app(
 
     Example: retriever app --index indexes
     """
+    from retriever.cli.output import say
     from retriever_app.serving import serve
 
-    serve(index, host=host, port=port, browser=browser)
+    serve(index, host=host, port=port, browser=browser, tell=say)

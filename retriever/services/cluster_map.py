@@ -54,17 +54,16 @@ def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
         found: the clustering.
         places: from `map_places`.
     """
-    folder = files("retriever.clustering")
-    script = folder.joinpath("map.js").read_text(encoding="utf-8")
+    script = map_asset("scatter.js") + map_asset("map.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
     title = found.request.instruction or "Clusters"
     data = json.dumps({"title": title, **_content(found, places)}, ensure_ascii=False, allow_nan=False)
     for unsafe, escaped in _UNSAFE.items():
         data = data.replace(unsafe, escaped)
-    page = folder.joinpath("map.html").read_text(encoding="utf-8")
-    parts = {"POLICY": policy, "TITLE": html.escape(title), "SCRIPT": script, "DATA": data}
-    return re.sub("__(POLICY|TITLE|SCRIPT|DATA)__", lambda mark: parts[mark[1]], page)
+    style = map_asset("scatter.css")
+    parts = {"POLICY": policy, "TITLE": html.escape(title), "STYLE": style, "SCRIPT": script, "DATA": data}
+    return re.sub("__(POLICY|TITLE|STYLE|SCRIPT|DATA)__", lambda mark: parts[mark[1]], map_asset("map.html"))
 
 
 def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
@@ -97,6 +96,11 @@ def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None
             figure.savefig(path, dpi=150)
     except ValueError as error:
         raise UsageError(f"{path} cannot be written: {error}.", hint="Name a .png file.") from error
+
+
+def map_asset(name: str) -> str:
+    """Return the text of a file that maps are made of; scatter.js and scatter.css draw one into any element."""
+    return files("retriever.clustering").joinpath(name).read_text(encoding="utf-8")
 
 
 def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:

@@ -68,18 +68,21 @@ def test_points_carry_their_cluster_and_a_short_text(found):
     places = map_places(found)
     points = clusters.points(found, places)
     assert {len(column) for column in points.values()} == {len(REVIEWS)}
-    assert points["name"] == ["1 kettle"] * 2 + ["2 lamp"] * 2 + ["3 toy"] * 2
+    assert points["cluster"].tolist() == [0, 0, 1, 1, 2, 2]
     assert points["review"][0] == "The kettle broke."
-    assert points["x"] == pytest.approx(places[:, 0].tolist(), abs=1e-4)
+    assert np.array_equal(np.stack([points["x"], points["y"]], axis=1), places)
 
 
-def test_names_on_the_map_do_not_lie_on_each_other(found):
-    crowded = np.zeros((len(REVIEWS), 2), np.float32)
-    heights = sorted(name["y"] for name in clusters.names(found, crowded))
-    assert np.diff(heights).min() >= 0.1
-    apart = np.array([[-1, 0], [-1, 0], [0, 0], [0, 0], [1, 0], [1, 0]], np.float32)
-    assert [name["y"] for name in clusters.names(found, apart)] == [0, 0, 0]
-    assert max(abs(name["x"]) for name in clusters.names(found, apart)) < 0.7
+def test_a_cluster_is_marked_in_the_middle_of_its_points(found):
+    places = np.array([[-1, 0], [-0.5, 1], [0, 0], [0, 0], [1, 0], [1, 0]], np.float32)
+    kettle, lamp, _ = clusters.marks(found, places, LIGHT)
+    assert kettle == {"label": "1 kettle", "colour": LIGHT.of(0), "shape": LIGHT.shape(0), "x": -0.75, "y": 0.5}
+    assert lamp["colour"] != kettle["colour"]
+
+
+def test_where_colours_are_used_up_shapes_tell_clusters_apart():
+    assert LIGHT.of(0) == LIGHT.of(7)
+    assert LIGHT.shape(0) != LIGHT.shape(7)
 
 
 def test_rows_to_take_away_keep_fields_that_are_named_like_ours(make):
@@ -92,8 +95,8 @@ def test_rows_to_take_away_keep_fields_that_are_named_like_ours(make):
 
 def test_parts_have_names(found):
     assert clusters.part_name(found, Part(clusters=(0, 2))) == "1 kettle and 3 toy"
-    assert clusters.part_name(found, Part(box=(0, 1, 0, 1))) == "A box on the map"
-    assert clusters.part_name(found, Part(clusters=(1,), box=(0, 1, 0, 1))) == "A box on the map: 2 lamp"
+    assert clusters.part_name(found, Part(area=(0, 0, 1, 0, 1, 1))) == "An area of the map"
+    assert clusters.part_name(found, Part(clusters=(1,), area=(0, 0, 1, 0, 1, 1))) == "An area of the map: 2 lamp"
 
 
 def test_reading_takes_as_long_as_it_took(index):
@@ -110,18 +113,6 @@ def test_reading_takes_as_long_as_it_took(index):
 )
 def test_durations_without_false_precision(seconds, said):
     assert clusters.about(seconds) == said
-
-
-def test_the_map_begins_with_what_a_link_chose():
-    chart = cluster_charts.map_chart(9, 20, [], Part(clusters=(2,), box=(-500, 500, 0, 1000)), LIGHT)
-    pick, brush, _ = chart["layer"][0]["params"]
-    assert pick["value"] == [{"cluster": 2}]
-    assert brush["value"] == {"x": [-0.5, 0.5], "y": [0, 1]}
-    colour, shape = (chart["layer"][0]["encoding"][channel]["scale"]["range"] for channel in ("color", "shape"))
-    assert (colour[0], shape[0]) != (colour[7], shape[7])
-    assert colour[0] == colour[7]
-    bare = cluster_charts.map_chart(2, 20, [], Part(), LIGHT)
-    assert not any("value" in one for one in bare["layer"][0]["params"])
 
 
 def test_bars_say_shares():

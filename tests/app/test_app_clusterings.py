@@ -1,5 +1,7 @@
 import threading
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 
@@ -73,16 +75,26 @@ def test_a_part_goes_with_the_clustering_it_is_of(kept, index):
     assert sorted(kept.find(index, ask, mapped=True).found.assignments) == ["r0", "r1", "r2"]
 
 
-def test_a_box_and_clusters_together_choose_what_is_in_both(kept, index):
+def test_an_area_and_clusters_together_choose_what_is_in_both(kept, index):
     ask = Ask(PRODUCT, 3)
     run(kept, index, ask)
     drawn = kept.find(index, ask, mapped=True)
-    assert len(drawn.rows(Part(box=(-1000, 1000, -1000, 1000)))) == len(REVIEWS)
+    assert len(drawn.rows(Part(area=(-1100, -1100, -1100, 1100, 1100, 1100, 1100, -1100)))) == len(REVIEWS)
     x, y = (round(float(one) * 1000) for one in drawn.places[0])
-    around = (x - 1, x + 1, y - 1, y + 1)
-    assert "r1" in ids(drawn, Part(box=around))
-    assert "r1" in ids(drawn, Part(clusters=(0,), box=around))
-    assert ids(drawn, Part(clusters=(1,), box=(x - 1, x + 1, y - 1, y + 1))) == []
+    around = (x - 3, y - 3, x, y + 5, x + 3, y - 3)
+    assert "r1" in ids(drawn, Part(area=around))
+    assert "r1" in ids(drawn, Part(clusters=(0,), area=around))
+    assert ids(drawn, Part(clusters=(1,), area=around)) == []
+
+
+def test_what_a_dent_in_an_area_leaves_out_is_not_in_it(kept, index):
+    ask = Ask(PRODUCT, 3)
+    run(kept, index, ask)
+    drawn = kept.find(index, ask, mapped=True)
+    corner, dent, above, beside = [-0.9, -0.9], [0.0, 0.0], [-0.8, 0.3], [0.3, -0.8]
+    placed = replace(drawn, places=np.array([corner, dent, above, beside, [2, 2], [0.9, 0.9]], np.float32))
+    arrow = (-1000, -1000, -1000, 1000, -200, -200, 1000, -1000)
+    assert sorted(placed.rows(Part(area=arrow)).tolist()) == [0, 2, 3]
 
 
 def test_what_must_be_read_is_that_of_the_first_clustering_that_is_not_known(kept, index):

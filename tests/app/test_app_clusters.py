@@ -65,10 +65,12 @@ def test_a_chosen_cluster_is_read_the_most_typical_first(opened):
     assert not read(press(session, "Clear"))
 
 
-def test_a_box_in_the_url_is_a_choice(opened):
-    session = opened(instruction=PRODUCT, groups="3", box=["-1000", "1000", "-1000", "1000"])
+def test_an_area_in_the_url_is_a_choice(opened):
+    session = opened(
+        instruction=PRODUCT, groups="3", area=["-1100", "-1100", "-1100", "1100", "1100", "1100", "1100", "-1100"]
+    )
     assert len(read(session)) == len(REVIEWS)
-    assert session.subheader[0].value == "A box on the map"
+    assert session.subheader[0].value == "An area of the map"
 
 
 def test_another_instruction_lets_go_of_what_was_chosen(opened):

@@ -3,7 +3,7 @@ import re
 
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS
-from browsing import SLOW
+from browsing import SLOW, rest
 
 HOSTILE = '<img src=x onerror="window.hurt=1"> [a](javascript:window.hurt=1) $x$'
 
@@ -25,19 +25,47 @@ def visit(make, serve, browser):
     return open_page
 
 
+DOTS = """(canvas) => {
+  const { width, height } = canvas, found = [];
+  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+  const box = canvas.getBoundingClientRect(), ratio = width / box.width;
+  for (let y = 0; y < height; y++) for (let x = 0; x < width; x++) {
+    const at = 4 * (y * width + x), alpha = data[at + 3];
+    if (alpha < 10) continue;
+    const known = found.find((one) => Math.hypot(one.left - x, one.top - y) < 16);
+    if (known) known.alpha = Math.max(known.alpha, alpha);
+    else found.push({ left: x, top: y, alpha });
+  }
+  return found.map((one) => ({ ...one, x: box.x + one.left / ratio, y: box.y + one.top / ratio + 2 }));
+}"""
+
+
+def canvas(page):
+    """Return the map once it is drawn."""
+    found = page.get_by_role("application", name="Map of the reviews")
+    page.locator(".scatter-names span").first.wait_for()
+    return found
+
+
 def dots(page):
-    """Return the points on the map."""
-    return page.locator("[data-testid=stVegaLiteChart]").first.locator(".mark-symbol path")
+    """Return the points on the map, those that lie together as one: where they are on the page, and their opacity."""
+    return canvas(page).evaluate(DOTS)
+
+
+def dot_of(page, name):
+    """Return a point whose tip says a name."""
+    for dot in dots(page):
+        page.mouse.move(dot["x"], dot["y"])
+        if page.locator(".scatter-tip").text_content().startswith(name):
+            return dot
+    raise AssertionError(f"no point of {name}")
 
 
 def test_from_the_map_to_the_reviews_and_down_into_a_cluster(visit):
     page = visit(f"clusters?groups=3&instruction={PRODUCT}")
-    dots(page).first.wait_for()
-    assert dots(page).count() == len(REVIEWS)
-    dots(page).nth(1).hover()  # the first lies under it: both answer "kettle"
-    tip = page.locator("#vg-tooltip-element")
-    tip.get_by_text("onerror").wait_for()
-    dots(page).nth(1).click()
+    kettle = dot_of(page, "1 kettle")
+    assert "onerror" in page.locator(".scatter-tip").text_content()
+    page.mouse.click(kettle["x"], kettle["y"])
     page.get_by_role("heading", name="1 kettle").wait_for()
     assert "clusters=0" in page.url
     assert page.get_by_text(HOSTILE, exact=False).count() >= 2
@@ -58,19 +86,80 @@ def test_from_the_map_to_the_reviews_and_down_into_a_cluster(visit):
     assert page.evaluate("window.hurt") is None
 
 
-def test_a_drag_chooses_a_box_and_a_double_click_lets_go(visit):
-    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
-    dots(page).first.wait_for()
-    area = page.locator("[data-testid=stVegaLiteChart]").first.bounding_box()
-    page.mouse.move(area["x"] + 4, area["y"] + 4)
-    page.mouse.down()
-    page.mouse.move(area["x"] + area["width"] - 8, area["y"] + area["height"] - 8, steps=8)
+def around(page, dot, size=26):
+    """Draw a lasso around a point."""
+    corners = [(-size, -size), (size, -size), (size, size), (-size, size), (-size, -size + 6)]
+    for number, (right, down) in enumerate(corners):
+        page.mouse.move(dot["x"] + right, dot["y"] + down, steps=3)
+        if number == 0:
+            page.mouse.down()
     page.mouse.up()
-    page.get_by_role("heading", name="A box on the map").wait_for()
-    page.wait_for_url(re.compile("box="))
-    page.mouse.dblclick(area["x"] + area["width"] / 2, area["y"] + 12)
+
+
+def test_a_lasso_chooses_what_it_encloses_and_a_double_click_lets_go(visit):
+    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    around(page, dot_of(page, "2 lamp"))
+    page.get_by_role("heading", name="An area of the map").wait_for()
+    page.wait_for_url(re.compile("area="))
+    page.get_by_text("2 reviews", exact=True).wait_for()
+    assert page.get_by_text("lamp", exact=False).count() >= 2
+    assert sum(one["alpha"] < 80 for one in dots(page)) == 2  # the others stand back
+    again = visit(page.url.split("/")[-1])
+    again.get_by_role("heading", name="An area of the map").wait_for()
+    again.get_by_text("2 reviews", exact=True).wait_for()
+    area = canvas(page).bounding_box()
+    page.mouse.dblclick(area["x"] + 12, area["y"] + 12)
     page.get_by_text("6 reviews in 3 clusters").wait_for()
-    assert "box=" not in page.url
+    assert "area=" not in page.url
+
+
+def test_a_cluster_is_added_with_shift_and_let_go_from_elsewhere(visit):
+    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    kettle, toy = dot_of(page, "1 kettle"), dot_of(page, "3 toy")
+    page.mouse.click(kettle["x"], kettle["y"])
+    page.get_by_role("heading", name="1 kettle", exact=True).wait_for()
+    page.keyboard.down("Shift")
+    page.mouse.click(toy["x"], toy["y"])
+    page.keyboard.up("Shift")
+    page.get_by_role("heading", name="1 kettle and 3 toy").wait_for()
+    assert sum(one["alpha"] < 80 for one in dots(page)) == 1
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_text("6 reviews in 3 clusters").wait_for()
+    rest(page)
+    assert not [one for one in dots(page) if one["alpha"] < 80]
+
+
+def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
+    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    apart = spread(page)
+    page.get_by_role("button", name="Farther").click()
+    near = spread(page)
+    assert near < apart - 20
+    page.get_by_role("button", name="Whole map").click()
+    assert spread(page) == pytest.approx(apart, abs=3)
+    canvas(page).focus()
+    page.keyboard.press("-")
+    assert spread(page) == pytest.approx(near, abs=3)
+    before = dot_of(page, "1 kettle")
+    page.keyboard.press("ArrowLeft")
+    moved = dot_of(page, "1 kettle")
+    assert moved["x"] > before["x"] + 20
+    page.get_by_role("button", name="Move the map").click()
+    middle = canvas(page).bounding_box()
+    x, y = middle["x"] + middle["width"] / 2, middle["y"] + middle["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 30, y + 15, steps=4)
+    page.mouse.up()
+    after = dot_of(page, "1 kettle")
+    assert (after["x"], after["y"]) == pytest.approx((moved["x"] - 30, moved["y"] + 15), abs=3)
+    assert "area=" not in page.url
+
+
+def spread(page):
+    """Return how far apart the points are, in pixels."""
+    places = [one["x"] for one in dots(page)]
+    return max(places) - min(places)
 
 
 def test_a_ribbon_leads_to_its_reviews(visit):

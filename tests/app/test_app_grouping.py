@@ -3,7 +3,7 @@ import pytest
 from retriever_app import state
 from retriever_app.view_models.grouping import DEEPEST, MOST_GROUPS, Ask, Grouping, Part, read_part
 
-PART = Part('What broke? "It", they say', 4, (0, 2), (-1000, 20, -5, 300))
+PART = Part('What broke? "It", they say', 4, (0, 2), (-1000, 20, -5, 300, 0, 0))
 
 
 def test_a_part_survives_its_spelling():
@@ -11,7 +11,18 @@ def test_a_part_survives_its_spelling():
 
 
 @pytest.mark.parametrize(
-    "spelled", ["", "[]", "null", "[1,2]", '["a",0,[],[]]', '["a",0,["x"],[]]', '["a",0,[],[1,2,3]]', "[" * 100_000]
+    "spelled",
+    [
+        "",
+        "[]",
+        "null",
+        "[1,2]",
+        '["a",0,[],[]]',
+        '["a",0,["x"],[]]',
+        '["a",0,[],[1,2,3]]',
+        '["a",0,[],[1,2,3,4,5,6,7]]',
+        "[" * 100_000,
+    ],
 )
 def test_what_spells_no_part_is_none(spelled):
     assert read_part(spelled) is None
@@ -23,12 +34,12 @@ def test_a_link_keeps_what_can_be_meant():
         {
             "groups": ["900"],
             "within": ["nonsense", PART.spell(), *[Part("b", 0, (1,)).spell()] * 9],
-            "box": ["10", "-5", "7", "3"],
+            "area": ["10", "-5", "7", "3", "1", "1"],
             "flow": ["1"],
             "clusters": ["3", "1"],
         },
     )
-    assert (parsed.groups, parsed.box, parsed.flow) == (MOST_GROUPS, (-5, 10, 3, 7), ())
+    assert (parsed.groups, parsed.area, parsed.flow) == (MOST_GROUPS, (10, -5, 7, 3, 1, 1), ())
     assert parsed.parts[0] == PART
     assert len(parsed.parts) == DEEPEST
     assert state.parse(Grouping, state.params(parsed)) == parsed

@@ -13,7 +13,7 @@ from retriever.services.clustering import Group
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> toy"
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:3]
-BOXES = """() => [...document.querySelectorAll('#labels span:not([hidden])')].map((one) => {
+BOXES = """() => [...document.querySelectorAll('.scatter-names span:not([hidden])')].map((one) => {
   const box = one.getBoundingClientRect();
   return [one.textContent, box.left, box.top, box.right, box.bottom];
 })"""
@@ -44,7 +44,7 @@ def opened(browser, clustered, tmp_path):
         page.on("console", lambda said: wrong.append(said.text))
         page.on("request", lambda asked: asked.url.startswith("file:") or wrong.append(asked.url))
         page.goto((tmp_path / "map.html").as_uri())
-        page.locator("#labels span:not([hidden])").first.wait_for()  # drawn
+        page.locator(".scatter-names span:not([hidden])").first.wait_for()  # drawn
         return page
 
     yield open_map
@@ -54,10 +54,10 @@ def opened(browser, clustered, tmp_path):
 def spots(page):
     """Every point of the page's data with its place on the screen."""
     box = page.locator("canvas").bounding_box()
-    unit = min(box["width"], box["height"]) * 0.46
+    across, down = box["width"] / 2 / 1.04, box["height"] / 2 / 1.04
     data = json.loads(page.locator("#data").text_content())
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    return [(one, middle[0] + one["x"] * unit, middle[1] - one["y"] * unit) for one in data["points"]]
+    return [(one, middle[0] + one["x"] * across, middle[1] - one["y"] * down) for one in data["points"]]
 
 
 def shown(page):
@@ -68,9 +68,9 @@ def test_a_hover_shows_the_text_and_a_click_the_document(opened):
     page = opened()
     for point, x, y in spots(page)[:3]:
         page.mouse.move(x, y)
-        assert page.locator("#tip").text_content() == point["text"]
+        assert page.locator(".scatter-tip").text_content() == point["text"]
     page.mouse.move(10, 10)
-    assert page.locator("#tip").is_hidden()
+    assert page.locator(".scatter-tip").is_hidden()
     point, x, y = next(one for one in spots(page) if one[0]["id"] == "<b>bad</b>")
     page.mouse.click(x, y)
     document = page.locator("#document")
@@ -87,7 +87,7 @@ def test_the_search_leaves_documents_with_all_words(opened):
     assert shown(page) == "2"
     _, x, y = next(one for one in spots(page) if PRODUCTS[2] in one[0]["text"])
     page.mouse.move(x, y)
-    assert page.locator("#tip").is_hidden()
+    assert page.locator(".scatter-tip").is_hidden()
     page.get_by_role("searchbox").fill("")
     assert shown(page) == "19"
 
