@@ -1,6 +1,6 @@
 """The parts of the page of clusters: the map, cards, reviews to read and take away, and the way down to them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from retriever_app.view_models.grouping import DEEPEST, Grouping, Part, read_are
 
 MOST_CARDS = 8
 MOST_REVIEWS = 10
-_SEED, _SHOWN, _ALL = "clusters: seed", "clusters: shown", "clusters: all cards"
+_TURN, _SHOWN, _ALL = "clusters: turn", "clusters: shown", "clusters: all cards"
 _KEPT = 8
 
 
@@ -41,20 +41,19 @@ def draw_map(drawn: Drawn, chosen: Part) -> None:
     if drawn.places is None:
         return
     key = f"cluster map {drawn.number}"
-    seed, turn = _seed(chosen)
 
     def take() -> None:
-        found = _picked(st.session_state[key]["chosen"])
-        state.change(Grouping, clusters=found.clusters, area=found.area)
-        st.session_state[_SEED] = (_place(found), seed, turn)
+        event = st.session_state[key]["chosen"]
+        state.change(Grouping, clusters=_numbers(event["clusters"]), area=read_area(_numbers(event["area"])))
+        st.session_state[_TURN] = event["turn"]
 
     _map()(
         key=key,
         data={
             "points": _points(drawn, drawn.number),
             "clusters": _marks(drawn, drawn.number, theme()),
-            "chosen": {"clusters": seed.clusters, "area": seed.area},
-            "turn": turn,
+            "chosen": {"clusters": chosen.clusters, "area": chosen.area},
+            "turn": st.session_state.get(_TURN),
         },
         on_chosen_change=take,
     )
@@ -224,23 +223,8 @@ def _card(card: ClusterCard, *, can_choose: bool) -> None:
             st.caption(f"In the texts: {text.plain(card.words)}")
 
 
-def _seed(chosen: Part) -> tuple[Part, int]:
-    """Return what the map was drawn with and its number; a new one where something else than the map chose."""
-    place = _place(chosen)
-    shown, seed, number = st.session_state.get(_SEED, (None, Part(), 0))
-    if shown != place:
-        seed, number = chosen, number + 1
-        st.session_state[_SEED] = (place, seed, number)
-    return seed, number
-
-
-def _place(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(sorted(part.clusters)), part.area
-
-
-def _picked(event: Mapping[str, Any]) -> Part:
-    """Return what was chosen on the map."""
-    return Part(clusters=tuple(map(int, event["clusters"])), area=read_area(tuple(map(int, event["area"]))))
+def _numbers(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(map(int, values))
 
 
 @st.cache_resource(show_spinner=False)

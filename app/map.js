@@ -1,10 +1,10 @@
-// The map of the page of clusters: what is chosen on it goes to the app. What is chosen elsewhere comes with a new `turn`.
+// The map of the page of clusters: it shows what is chosen, and tells the app what is chosen on it. Until the app has answered
+// to the last of these turns, it is the map that knows.
 const LIT = 0.8, DIM = 0.12, UNIT = 1000; // opacity of what is chosen and of the rest; the map's half width in an area
 const maps = new WeakMap();
 
 const build = (box) => {
-  let points, clusters, send, turn = null;
-  let chosen = { clusters: [], area: [] };
+  let points, clusters, send, chosen, turn = null;
 
   const corners = () => chosen.area.flatMap((x, at, all) => (at % 2 ? [] : [[x / UNIT, all[at + 1] / UNIT]]));
   const inside = (x, y, lasso) => {
@@ -26,8 +26,9 @@ const build = (box) => {
   };
   const choose = (wanted) => {
     chosen = { clusters: [], area: [], ...wanted };
+    turn = Math.random();
     draw();
-    send("chosen", chosen);
+    send("chosen", { ...chosen, turn });
   };
 
   const map = scatter(box, {
@@ -50,7 +51,7 @@ const build = (box) => {
       points = { review: column("review") };
       for (const name of ["x", "y", "cluster"]) points[name] = column(name).toArray();
       clusters = data.clusters.map((one) => ({ ...one, seen: true }));
-      if (data.turn !== turn) ({ turn, chosen } = data);
+      if (turn === null || data.turn === turn) [chosen, turn] = [data.chosen, null];
       send = setTriggerValue;
       draw();
     },

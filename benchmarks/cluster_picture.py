@@ -20,8 +20,8 @@ NEAREST = """() => {
   const box = document.getElementById("map").getBoundingClientRect();
   const away = (point) => Math.hypot(point.x - clusters[0].x, point.y - clusters[0].y);
   const { x, y } = points.reduce((best, point) => (away(point) < away(best) ? point : best));
-  const unit = Math.min(box.width, box.height) * 0.46;
-  return [box.x + box.width / 2 + x * unit, box.y + box.height / 2 - y * unit];
+  const edge = 1.04; // of the map, in units of the places
+  return [box.x + (box.width / 2) * (1 + x / edge), box.y + (box.height / 2) * (1 - y / edge)];
 }"""
 
 
@@ -36,7 +36,7 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(options.map.resolve().as_uri())
-        page.locator("#labels span:not([hidden])").first.wait_for()
+        page.locator(".scatter-names span:not([hidden])").first.wait_for()
         x, y = page.evaluate(NEAREST)
         page.mouse.click(x, y)
         page.mouse.move(0, 0)

@@ -3,7 +3,7 @@ import re
 
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS
-from browsing import SLOW, rest
+from browsing import SLOW, go, rest
 
 HOSTILE = '<img src=x onerror="window.hurt=1"> [a](javascript:window.hurt=1) $x$'
 
@@ -127,6 +127,18 @@ def test_a_cluster_is_added_with_shift_and_let_go_from_elsewhere(visit):
     page.get_by_text("6 reviews in 3 clusters").wait_for()
     rest(page)
     assert not [one for one in dots(page) if one["alpha"] < 80]
+
+
+def test_what_was_chosen_on_the_map_is_still_chosen_when_the_user_comes_back(visit):
+    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    lamp = dot_of(page, "2 lamp")
+    page.mouse.click(lamp["x"], lamp["y"])
+    page.get_by_role("heading", name="2 lamp").wait_for()
+    go(page, "Search")
+    go(page, "Clusters")
+    page.get_by_role("heading", name="2 lamp").wait_for()
+    rest(page)
+    assert sum(one["alpha"] < 80 for one in dots(page)) == 2
 
 
 def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
