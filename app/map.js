@@ -1,10 +1,11 @@
 // The map of the page of clusters: it shows what is chosen, and tells the app what is chosen on it. Until the app has answered
 // to the last of these turns, it is the map that knows.
-const LIT = 0.8, DIM = 0.12, UNIT = 1000; // opacity of what is chosen and of the rest; the map's half width in an area
+const PATIENCE = 5000; // milliseconds
+const LIT = 0.8, DIM = 0.12, UNIT = 10_000; // opacity of what is chosen and of the rest; the map's half width in an area
 const maps = new WeakMap();
 
 const build = (box) => {
-  let points, clusters, send, chosen, turn = null;
+  let points, clusters, send, chosen, turn = null, asked = 0;
 
   const corners = () => chosen.area.flatMap((x, at, all) => (at % 2 ? [] : [[x / UNIT, all[at + 1] / UNIT]]));
   const inside = (x, y, lasso) => {
@@ -26,7 +27,7 @@ const build = (box) => {
   };
   const choose = (wanted) => {
     chosen = { clusters: [], area: [], ...wanted };
-    turn = Math.random();
+    [turn, asked] = [Math.random(), performance.now()];
     draw();
     send("chosen", { ...chosen, turn });
   };
@@ -41,26 +42,23 @@ const build = (box) => {
       choose({ clusters: !more ? alone : others.length < known.length ? others : [...known, picked].sort((a, b) => a - b) });
     },
     enclose: (way) => choose({ area: way.flat().map((one) => Math.round(one * UNIT)) }),
-    release: () => choose({}),
+    release: () => { if (chosen.clusters.length || chosen.area.length) choose({}); },
   });
 
-  return {
-    stop: map.stop,
-    show: (data, setTriggerValue) => {
-      const column = (name) => data.points.getChild(name);
-      points = { review: column("review") };
-      for (const name of ["x", "y", "cluster"]) points[name] = column(name).toArray();
-      clusters = data.clusters.map((one) => ({ ...one, seen: true }));
-      if (turn === null || data.turn === turn) [chosen, turn] = [data.chosen, null];
-      send = setTriggerValue;
-      draw();
-    },
+  return (data, setTriggerValue) => {
+    const column = (name) => data.points.getChild(name);
+    points = { review: column("review") };
+    for (const name of ["x", "y", "cluster"]) points[name] = column(name).toArray();
+    clusters = data.clusters.map((one) => ({ ...one, seen: true }));
+    const answered = turn === null || data.turn === turn || performance.now() - asked > PATIENCE;
+    if (answered) [chosen, turn] = [data.chosen, null];
+    send = setTriggerValue;
+    draw();
   };
 };
 
 export default ({ data, parentElement, setTriggerValue }) => {
   const box = parentElement.querySelector(".map");
   if (!maps.has(box)) maps.set(box, build(box));
-  maps.get(box).show(data, setTriggerValue);
-  return maps.get(box).stop;
+  maps.get(box)(data, setTriggerValue);
 };

@@ -3,7 +3,7 @@
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from retriever.core.errors import UsageError
@@ -13,6 +13,7 @@ SCRIPT = Path(__file__).with_name("streamlit_app.py")
 HOST = "127.0.0.1"
 FIRST_PORT = 8501
 UPLOAD_MB = 200
+_EVERYWHERE = ("0.0.0.0", "::")
 
 _SETTINGS = {
     "browser.gatherUsageStats": "false",
@@ -41,23 +42,24 @@ _SETTINGS = {
 }
 
 
-def free_port(host: str) -> int:
-    """Return the first port from 8501 at which nothing listens yet.
+def free_port(host: str, ports: Sequence[int]) -> int:
+    """Return the first of some ports at which nothing listens yet.
 
     Raises:
         UsageError: there is none, or this machine cannot listen at the address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for port in range(FIRST_PORT, FIRST_PORT + 1000):
+    for port in ports:
         try:
             socket.create_server((host, port), family=family).close()
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                said = f"This machine cannot listen at {host}: {error.strerror}."
-                raise UsageError(said, hint=f"Name an address of its own with --host; {HOST} always is one.") from error
-        else:
-            return port
-    raise UsageError("No port from 8501 to 9500 is free.", hint="Name another with --port.")
+        except (OSError, UnicodeError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                continue
+            said = f"This machine cannot listen at {host}, port {port}: {getattr(error, 'strerror', error)}."
+            hint = f"Name an address of its own with --host ({HOST} always is one), or another --port."
+            raise UsageError(said, hint=hint) from error
+        return port
+    raise UsageError(f"No port from {ports[0]} to {ports[-1]} is free.", hint="Name another with --port.")
 
 
 def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
@@ -78,8 +80,9 @@ def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Call
     if index.is_file():
         raise UsageError(f"{index} is a file.", hint="Name an index's folder, or a folder of indexes, with --index.")
     os.environ[VARIABLE] = str(index.absolute())
-    port = port or free_port(host)
-    tell(f"The app is at http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C stops it.")
+    port = free_port(host, [port] if port else range(FIRST_PORT, FIRST_PORT + 1000))
+    place = "localhost" if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
+    tell(f"The app is at http://{place}:{port}; Ctrl-C stops it.")
     settings = _SETTINGS | {
         "server.address": host,
         "server.port": str(port),

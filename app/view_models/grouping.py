@@ -7,8 +7,9 @@ from typing import Literal
 MOST_GROUPS = 35
 DEEPEST = 5
 """How often one may look closer at a part."""
-UNIT = 1000
+UNIT = 10_000
 """The map's half width in the numbers an area is told in."""
+FARTHEST = 100 * UNIT
 MOST_CORNERS = 60
 """Of an area."""
 
@@ -21,7 +22,7 @@ class Part:
         instruction: of the clustering.
         groups: clusters asked for; 0 for the number that sets them most apart.
         clusters: the numbers of those chosen; empty for all.
-        area: x and y of the corners of what is chosen on the map, in thousandths; empty for all of it.
+        area: x and y of the corners of what is chosen on the map, in ten-thousandths; empty for all of it.
     """
 
     instruction: str = ""
@@ -70,7 +71,7 @@ class Grouping:
         beside: what the second clustering answers.
         within: the parts looked closer at, spelled.
         clusters: the numbers of the clusters chosen.
-        area: x and y of the corners of what is chosen on the map, in thousandths.
+        area: x and y of the corners of what is chosen on the map, in ten-thousandths.
         flow: the flow that is chosen: its cluster under the first instruction and under the second.
     """
 
@@ -110,11 +111,13 @@ def read_part(spelled: str) -> Part | None:
     try:
         instruction, groups, clusters, area = json.loads(spelled)
         part = Part(str(instruction), int(groups), tuple(map(int, clusters)), read_area(tuple(map(int, area))))
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         return None
     return part if part.clusters or part.area else None
 
 
 def read_area(numbers: tuple[int, ...]) -> tuple[int, ...]:
     """Return x and y of the corners of an area, or nothing where they enclose none."""
-    return numbers if len(numbers) % 2 == 0 and 3 <= len(numbers) // 2 <= MOST_CORNERS else ()
+    corners = len(numbers) // 2
+    near = all(abs(one) <= FARTHEST for one in numbers)
+    return numbers if near and len(numbers) % 2 == 0 and 3 <= corners <= MOST_CORNERS else ()

@@ -95,5 +95,6 @@
   levelBox.hidden = levels.length === 1;
   levelBox.addEventListener("change", () => choose(levelBox.selectedIndex));
   find("title").textContent = data.title;
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   choose(0);
 })();

@@ -2,13 +2,13 @@
 // Points on a canvas with names on them: of the page that `retriever cluster --html` writes, and of the app.
 //
 // scatter(parent, told) builds an empty map into an element. `told` holds its label for readers of screens, and what the
-// pointer does: text(row) is shown beside a point, pick(row, more) follows a click. In a page that scrolls, the wheel
+// pointer does: text(row) is shown beside a point, pick(row, more) follows a click, or Enter for the one in the middle. In a page that scrolls, the wheel
 // zooms with Ctrl only (`scrolls`). Where a lasso is wanted, a drag draws one: enclose(corners) follows, with corners
 // [[x, y], ...], and release() a double click or Escape.
 //
 // draw(scene) of what it returns shows the scene: x and y, between -1 and 1, of every point; part(row), with label, colour,
 // shape and whether it is `seen`; the parts, large ones first, whose labels stand at their x and y; alpha(row), 0 for
-// what is hidden; `ringed`, a row or null; `lasso`, corners or null. stop() lets go of the page.
+// what is hidden; `ringed`, a row or null; `lasso`, corners or null.
 const scatter = (parent, told) => {
   const MOVES = [0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5]; // of a name, in heights of its own
   const EDGE = 1.04; // of the map, in units of the places
@@ -83,16 +83,18 @@ const scatter = (parent, told) => {
   const paint = () => {
     due = 0;
     if (scene === null || width < 2) return;
+    const [wide, high] = [width, height].map((side) => Math.round(side * devicePixelRatio));
+    if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
     pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const size = radius();
+    const size = radius(), pictures = new Map(scene.parts.map((part) => [part, sprite(part, size)]));
     for (const bright of [false, true]) { // what is chosen lies on top
       for (let row = 0; row < scene.x.length; row++) {
         const alpha = scene.alpha(row);
         if (alpha === 0 || (alpha > 0.5) !== bright) continue;
         const [x, y] = place(scene.x[row], scene.y[row]);
         if (x < -size || y < -size || x > width + size || y > height + size) continue;
-        const { picture, half } = sprite(scene.part(row), size);
+        const { picture, half } = pictures.get(scene.part(row));
         pen.globalAlpha = alpha;
         pen.drawImage(picture, sharp(x - half), sharp(y - half), 2 * half, 2 * half);
       }
@@ -142,8 +144,8 @@ const scatter = (parent, told) => {
     }
   };
 
-  const nearest = ([left, top]) => {
-    let best = null, least = NEAR * NEAR;
+  const nearest = ([left, top], reach = Math.max(NEAR, radius())) => {
+    let best = null, least = reach * reach;
     for (let row = 0; row < scene.x.length; row++) {
       if (scene.alpha(row) === 0) continue;
       const [x, y] = place(scene.x[row], scene.y[row]), distance = (x - left) ** 2 + (y - top) ** 2;
@@ -162,15 +164,19 @@ const scatter = (parent, told) => {
     view = { x: 0, y: 0, scale: 1 };
     later();
   };
-  const release = () => told.release?.();
+  const release = () => {
+    held = null;
+    told.release?.();
+  };
 
   canvas.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !event.isPrimary) return;
     held = { from: within(event), view: { ...view }, drag: event.shiftKey ? "move" : tool, moved: false, way: null };
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (scene === null) return;
+    if (scene === null || !event.isPrimary) return;
+    if (!event.buttons) held = null; // it went up unseen
     const at = within(event);
     if (!held) {
       hover(at);
@@ -186,8 +192,8 @@ const scatter = (parent, told) => {
   });
   canvas.addEventListener("pointerup", (event) => {
     const was = held;
+    if (was === null || !event.isPrimary) return;
     held = null;
-    if (was === null || scene === null) return;
     if (was.way) {
       const step = Math.ceil(was.way.length / CORNERS);
       const corners = was.way.filter((_, row) => row % step === 0).map(spot);
@@ -211,11 +217,15 @@ const scatter = (parent, told) => {
     ArrowLeft: () => { view.x -= 0.2 / view.scale; }, ArrowRight: () => { view.x += 0.2 / view.scale; },
     ArrowUp: () => { view.y += 0.2 / view.scale; }, ArrowDown: () => { view.y -= 0.2 / view.scale; },
     "+": () => zoom(1.4), "-": () => zoom(1 / 1.4), "0": whole, Escape: release,
+    Enter: (event) => {
+      const row = scene && nearest([width / 2, height / 2], Infinity);
+      if (row !== null) told.pick(row, event.shiftKey);
+    },
   };
   canvas.addEventListener("keydown", (event) => {
     if (!Object.hasOwn(KEYS, event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    KEYS[event.key]();
+    KEYS[event.key](event);
     later();
   });
 
@@ -224,6 +234,7 @@ const scatter = (parent, told) => {
     tip.hidden = row === null;
     if (row === null) return;
     tip.textContent = told.text(row);
+    tip.style.left = "0"; // where it has room to be as wide as it would
     tip.style.left = `${Math.max(0, Math.min(at[0] + 12, width - tip.offsetWidth - 4))}px`;
     tip.style.top = `${Math.max(0, at[1] + 14 + tip.offsetHeight > height ? at[1] - 10 - tip.offsetHeight : at[1] + 14)}px`;
   };
@@ -242,31 +253,26 @@ const scatter = (parent, told) => {
     tool = wanted === tool ? "" : wanted;
     held = null;
     for (const [one, made] of drags) made.setAttribute("aria-pressed", String(one === tool));
-    canvas.style.touchAction = tool ? "none" : "pan-y";
+    canvas.style.touchAction = tool ? "none" : "pan-y pinch-zoom";
     canvas.style.cursor = { move: "grab", lasso: "crosshair" }[tool] ?? "pointer";
   };
   if (told.enclose) {
-    drags.set("lasso", button("Draw around points", "Lasso", () => take("lasso")));
+    drags.set("lasso", button("Lasso: draw around points", "Lasso", () => take("lasso")));
     drags.set("move", button("Move the map", "Move", () => take("move")));
   }
-  button("Closer", "+", () => zoom(1.4));
-  button("Farther", "−", () => zoom(1 / 1.4));
+  button("+ closer", "+", () => zoom(1.4));
+  button("− farther", "−", () => zoom(1 / 1.4));
   button("Whole map", "Whole", whole);
   const first = tool;
   tool = null;
   take(first);
 
-  const size = new ResizeObserver(() => {
+  new ResizeObserver(() => {
     width = canvas.clientWidth;
     height = canvas.clientHeight;
-    canvas.width = width * devicePixelRatio;
-    canvas.height = height * devicePixelRatio;
     measure();
     paint();
-  });
-  size.observe(canvas);
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", later);
+  }).observe(canvas);
 
   return {
     draw: (next) => {
@@ -282,10 +288,6 @@ const scatter = (parent, told) => {
       }
       scene = next;
       paint();
-    },
-    stop: () => {
-      size.disconnect();
-      dark.removeEventListener("change", later);
     },
   };
 };

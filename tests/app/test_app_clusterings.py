@@ -8,7 +8,7 @@ from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 from retriever.services.workspace import Index
 from retriever_app.clusterings import MOST_KEPT, Clusterings
 from retriever_app.jobs import Job
-from retriever_app.view_models.grouping import Ask, Part
+from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 
 @pytest.fixture
@@ -79,9 +79,11 @@ def test_an_area_and_clusters_together_choose_what_is_in_both(kept, index):
     ask = Ask(PRODUCT, 3)
     run(kept, index, ask)
     drawn = kept.find(index, ask, mapped=True)
-    assert len(drawn.rows(Part(area=(-1100, -1100, -1100, 1100, 1100, 1100, 1100, -1100)))) == len(REVIEWS)
-    x, y = (round(float(one) * 1000) for one in drawn.places[0])
-    around = (x - 3, y - 3, x, y + 5, x + 3, y - 3)
+    assert len(drawn.rows(Part(area=(-11_000, -11_000, -11_000, 11_000, 11_000, 11_000, 11_000, -11_000)))) == len(
+        REVIEWS
+    )
+    x, y = (round(float(one) * UNIT) for one in drawn.places[0])
+    around = (x - 30, y - 30, x, y + 50, x + 30, y - 30)
     assert "r1" in ids(drawn, Part(area=around))
     assert "r1" in ids(drawn, Part(clusters=(0,), area=around))
     assert ids(drawn, Part(clusters=(1,), area=around)) == []
@@ -93,7 +95,7 @@ def test_what_a_dent_in_an_area_leaves_out_is_not_in_it(kept, index):
     drawn = kept.find(index, ask, mapped=True)
     corner, dent, above, beside = [-0.9, -0.9], [0.0, 0.0], [-0.8, 0.3], [0.3, -0.8]
     placed = replace(drawn, places=np.array([corner, dent, above, beside, [2, 2], [0.9, 0.9]], np.float32))
-    arrow = (-1000, -1000, -1000, 1000, -200, -200, 1000, -1000)
+    arrow = (-10_000, -10_000, -10_000, 10_000, -2000, -2000, 10_000, -10_000)
     assert sorted(placed.rows(Part(area=arrow)).tolist()) == [0, 2, 3]
 
 

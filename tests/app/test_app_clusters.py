@@ -67,7 +67,9 @@ def test_a_chosen_cluster_is_read_the_most_typical_first(opened):
 
 def test_an_area_in_the_url_is_a_choice(opened):
     session = opened(
-        instruction=PRODUCT, groups="3", area=["-1100", "-1100", "-1100", "1100", "1100", "1100", "1100", "-1100"]
+        instruction=PRODUCT,
+        groups="3",
+        area=["-11000", "-11000", "-11000", "11000", "11000", "11000", "11000", "-11000"],
     )
     assert len(read(session)) == len(REVIEWS)
     assert session.subheader[0].value == "An area of the map"

@@ -16,8 +16,8 @@ def visit(make, serve, browser):
     folder = make(rows=[{**one, "text": f"{one['text']} {HOSTILE}"} for one in REVIEWS], instructions=[PRODUCT, MOOD])
     address = serve(folder.parent).address
 
-    def open_page(path, width=1280):
-        page = browser.new_page(viewport={"width": width, "height": 1000})
+    def open_page(path, width=1280, **options):
+        page = browser.new_page(viewport={"width": width, "height": 1000}, **options)
         page.set_default_timeout(SLOW)
         page.goto(f"{address}/{path}")
         return page
@@ -144,7 +144,7 @@ def test_what_was_chosen_on_the_map_is_still_chosen_when_the_user_comes_back(vis
 def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
     page = visit(f"clusters?groups=3&instruction={PRODUCT}")
     apart = spread(page)
-    page.get_by_role("button", name="Farther").click()
+    page.get_by_role("button", name="farther").click()
     near = spread(page)
     assert near < apart - 20
     page.get_by_role("button", name="Whole map").click()
@@ -166,6 +166,18 @@ def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
     after = dot_of(page, "1 kettle")
     assert (after["x"], after["y"]) == pytest.approx((moved["x"] - 30, moved["y"] + 15), abs=3)
     assert "area=" not in page.url
+
+
+def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
+    page = visit(f"clusters?groups=3&instruction={PRODUCT}", 400, has_touch=True, is_mobile=True)
+    dot = dots(page)[0]
+    lasso = page.get_by_role("button", name="Lasso")
+    assert lasso.get_attribute("aria-pressed") == "false"
+    assert canvas(page).evaluate("(one) => one.style.touchAction").startswith("pan-y")
+    page.touchscreen.tap(dot["x"], dot["y"])
+    page.wait_for_url(re.compile("clusters="))
+    lasso.tap()
+    assert canvas(page).evaluate("(one) => one.style.touchAction") == "none"
 
 
 def spread(page):

@@ -129,6 +129,32 @@ def test_a_level_names_colours_and_filters_groups_of_clusters(opened, clustered)
     assert page.locator("dd").all_text_contents()[:2] == [names[1], "<i>other</i>"]
 
 
+def test_a_document_can_be_opened_by_keys(opened, clustered):
+    places = np.full((len(clustered.material.documents), 2), 0.9, dtype=np.float32)
+    places[3] = [-0.2, 0.3]
+    page = opened(places)
+    page.get_by_role("application").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#document strong").text_content() == clustered.material.documents[3].id
+
+
+def test_the_wheel_and_the_buttons_zoom_and_a_drag_moves(opened):
+    page = opened()
+    (_, x, y), middle = spots(page)[0], page.locator("canvas").bounding_box()
+    page.mouse.move(x, y)
+    assert page.locator(".scatter-tip").is_visible()
+    page.get_by_role("button", name="closer").click()
+    page.mouse.move(x, y)
+    assert page.locator(".scatter-tip").is_hidden()  # it went outwards
+    page.get_by_role("button", name="Whole").click()
+    page.mouse.move(middle["x"] + 40, middle["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(middle["x"] + 10, middle["y"] + 90, steps=3)
+    page.mouse.up()
+    page.mouse.move(x - 30, y + 50)
+    assert page.locator(".scatter-tip").is_visible()
+
+
 def test_without_levels_there_is_nothing_to_choose(opened):
     assert opened().locator("#level").is_hidden()
 
