@@ -216,7 +216,7 @@ def _pending(path: Path, *, empty_is_new: bool) -> bool:
     if newer:
         raise SchemaError(
             f"{path} was written by a newer version of retriever (it has {', '.join(sorted(newer))}).",
-            hint="Update retriever: pip install -U retriever.",
+            hint="Update retriever from where it was installed.",
         )
     if not applied and (tables or not empty_is_new):
         raise IndexNotFoundError(

@@ -36,7 +36,7 @@ def require_own_schema(path: Path) -> None:
     if newer:
         raise SchemaError(
             f"{path.name} was written by a newer version of retriever (it has {', '.join(sorted(newer))}).",
-            hint="Update retriever: pip install -U retriever.",
+            hint="Update retriever from where it was installed.",
         )
     if objects != _expected(applied):
         raise InputError(f"{path.name} has tables or triggers that retriever did not make.", hint="It is not taken in.")
