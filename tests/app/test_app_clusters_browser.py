@@ -3,7 +3,7 @@ import re
 
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS
-from browsing import SLOW, go, rest
+from browsing import SLOW, go
 
 HOSTILE = '<img src=x onerror="window.hurt=1"> [a](javascript:window.hurt=1) $x$'
 
@@ -25,7 +25,8 @@ def visit(make, serve, browser):
     return open_page
 
 
-DOTS = """(canvas) => {
+DOTS = """async (canvas) => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));  // what is due is drawn
   const { width, height } = canvas, found = [];
   const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
   const box = canvas.getBoundingClientRect(), ratio = width / box.width;
@@ -50,6 +51,15 @@ def canvas(page):
 def dots(page):
     """Return the points on the map, those that lie together as one: where they are on the page, and their opacity."""
     return canvas(page).evaluate(DOTS)
+
+
+def wait_for_dim(page, count):
+    """Wait until so many points stand back, those that lie together counted as one."""
+    for _ in range(SLOW // 50):
+        if sum(one["alpha"] < 80 for one in dots(page)) == count:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never {count} that stand back: {dots(page)}")
 
 
 def dot_of(page, name):
@@ -103,7 +113,7 @@ def test_a_lasso_chooses_what_it_encloses_and_a_double_click_lets_go(visit):
     page.wait_for_url(re.compile("area="))
     page.get_by_text("2 reviews", exact=True).wait_for()
     assert page.get_by_text("lamp", exact=False).count() >= 2
-    assert sum(one["alpha"] < 80 for one in dots(page)) == 2  # the others stand back
+    wait_for_dim(page, 2)
     again = visit(page.url.split("/")[-1])
     again.get_by_role("heading", name="An area of the map").wait_for()
     again.get_by_text("2 reviews", exact=True).wait_for()
@@ -122,11 +132,10 @@ def test_a_cluster_is_added_with_shift_and_let_go_from_elsewhere(visit):
     page.mouse.click(toy["x"], toy["y"])
     page.keyboard.up("Shift")
     page.get_by_role("heading", name="1 kettle and 3 toy").wait_for()
-    assert sum(one["alpha"] < 80 for one in dots(page)) == 1
+    wait_for_dim(page, 1)
     page.get_by_role("button", name="Clear").click()
     page.get_by_text("6 reviews in 3 clusters").wait_for()
-    rest(page)
-    assert not [one for one in dots(page) if one["alpha"] < 80]
+    wait_for_dim(page, 0)
 
 
 def test_what_was_chosen_on_the_map_is_still_chosen_when_the_user_comes_back(visit):
@@ -137,8 +146,7 @@ def test_what_was_chosen_on_the_map_is_still_chosen_when_the_user_comes_back(vis
     go(page, "Search")
     go(page, "Clusters")
     page.get_by_role("heading", name="2 lamp").wait_for()
-    rest(page)
-    assert sum(one["alpha"] < 80 for one in dots(page)) == 2
+    wait_for_dim(page, 2)
 
 
 def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
