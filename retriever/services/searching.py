@@ -4,21 +4,20 @@ Each way ends in rankings of contents (`retriever.services.rankings`), which bec
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import accumulate
 from typing import TypeVar
-
-import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.text import require_text
-from retriever.core.types import Encoded, Ids
+from retriever.core.types import Embeddings, Encoded, Ids
 from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key, with_steps
 from retriever.services.query_steps import FIRST_HITS, EmbeddedQueries, Steps, embed_queries, own_steps
 from retriever.services.rankings import Answer, Answers, Ranking, as_results, cosines, fuse, nearest
 from retriever.services.results import Mode, Path, SearchResult
+from retriever.services.typical import first_to_read
 from retriever.services.view_search import ViewSearcher
 from retriever.store.database import Store
 from retriever.store.filters import Filter
@@ -26,6 +25,7 @@ from retriever.store.views import View
 
 CANDIDATES = 100  # depth of the rankings that are fused
 TOKEN_BUDGET = 7_500  # tokens read anew for one search under a new instruction
+TYPICAL_PART = 4  # one in so many of these is for texts that show what is typical
 PROMPT_TOKENS = 25  # what template and instruction add to a text, about
 
 
@@ -217,8 +217,8 @@ class Searcher:
             request.queries,
             instruction,
             request.steps,
-            lambda vectors: [one.ids for one in nearest(self._views(view), vectors, FIRST_HITS, allowed)],
-            partial(cosines, self._store, view),
+            lambda vectors: [one.ids for one in self._nearest(view, vectors, FIRST_HITS, allowed)],
+            lambda vector, ids: cosines(self._store, view, vector - self._views(view).shift, ids),
         )
 
     def _complete(self, request: SearchRequest, view: View, allowed: Ids | None, started: float) -> list[SearchResult]:
@@ -231,16 +231,24 @@ class Searcher:
     ) -> Answers:
         """Search a view and, in hybrid mode, fuse with the lexical ranking."""
         depth = request.depth
-        dense = nearest(self._views(view), queries.vectors, depth, allowed)
-        if request.mode == "dense":
+        dense = self._nearest(view, queries.vectors, depth, allowed)
+        if request.mode == "dense" and not self._views(view).shift.any():
             answers = [Answer(one, dict(zip(one.ids, one.scores, strict=True)), one.ids, []) for one in dense]
             return Answers(view, path, answers, queries.steps)
         answers = []
         for query, vector, one in zip(request.queries, queries.vectors, dense, strict=True):
+            if request.mode == "dense":
+                answers.append(Answer(one, cosines(self._store, view, vector, one.ids), one.ids, []))
+                continue
             lexical = self._lexical(request, query, depth)
             fused = fuse(one, lexical)
             answers.append(Answer(fused, cosines(self._store, view, vector, fused.ids[:depth]), one.ids, lexical.ids))
         return Answers(view, path, answers, queries.steps)
+
+    def _nearest(self, view: View, vectors: Embeddings, depth: int, allowed: Ids | None) -> list[Ranking]:
+        """Return the best contents of every query (n, dim) by what sets them apart in the view."""
+        searcher = self._views(view)
+        return nearest(searcher, vectors - searcher.shift, depth, allowed)
 
     def _lexical(self, request: SearchRequest, query: str, depth: int) -> Ranking:
         hits = self._store.documents.lexical(query, depth, request.where)
@@ -273,11 +281,12 @@ class Searcher:
     def _reordered(self, question: "_Question", view: View, started: float) -> list[SearchResult]:
         answers = []
         for vector, found in zip(question.asked.vectors, self._candidates(question), strict=True):
-            scores = cosines(self._store, view, vector, found.order)
+            scores = cosines(self._store, view, vector - self._views(view).shift, found.order)
             instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
             unread = [content_id for content_id in found.dense.ids if content_id not in scores]
             dense = instructed + unread
-            answers.append(Answer(fuse(Ranking(dense, []), found.lexical), scores, dense, found.lexical.ids))
+            known = cosines(self._store, view, vector, found.order)
+            answers.append(Answer(fuse(Ranking(dense, []), found.lexical), known, dense, found.lexical.ids))
         return as_results(
             self._store, self._capped(question.request), Answers(view, "lazy", answers, question.asked.steps), started
         )
@@ -287,8 +296,8 @@ class Searcher:
         request = self._capped(question.request)
         allowed = self._allowed(request)
         depth = max(CANDIDATES, request.depth)
-        by_plain = nearest(self._views(question.base), question.plain.vectors, depth, allowed)
-        by_asked = nearest(self._views(question.base), question.asked.vectors, depth, allowed)
+        by_plain = self._nearest(question.base, question.plain.vectors, depth, allowed)
+        by_asked = self._nearest(question.base, question.asked.vectors, depth, allowed)
         found = []
         for query, plain, asked in zip(request.queries, by_plain, by_asked, strict=True):
             lexical = Ranking([], []) if request.mode == "dense" else self._lexical(request, query, depth)
@@ -296,18 +305,32 @@ class Searcher:
         return found
 
     def _fill(self, view: View, candidates: Sequence[Sequence[int]], encoder: Encoder) -> None:
-        """Embed the foremost candidates that the view lacks, as many as the token budget holds, and keep them."""
+        """Embed what the view lacks, as much as the token budget holds, and keep it.
+
+        First come texts that show what is typical, in a part of the budget, then the foremost candidates.
+        """
+        typical = first_to_read(self._store.documents.live_contents())
         # Round-robin over the queries, so that each gets its best candidates read.
         width = max(map(len, candidates), default=0)
         order = dict.fromkeys(ids[i] for i in range(width) for ids in candidates if i < len(ids))
-        missing = self._store.vectors.missing(view.view_id, list(order))
-        texts = self._store.documents.texts(missing)
-        wanted = [content_id for content_id in missing if content_id in texts]
-        limit = token_limit(encoder) or TOKEN_BUDGET
-        tokens = count_tokens(encoder, [texts[content_id] for content_id in wanted])
-        totals = np.cumsum(np.minimum(np.minimum(tokens, limit) + PROMPT_TOKENS, TOKEN_BUDGET))
-        wanted = [content_id for content_id, total in zip(wanted, totals, strict=True) if total <= TOKEN_BUDGET]
+        texts = self._store.documents.texts(self._store.vectors.missing(view.view_id, [*typical, *order]))
+        costs = _costs(encoder, texts)
+        wanted = _within([*_within(typical, costs, TOKEN_BUDGET // TYPICAL_PART), *order], costs, TOKEN_BUDGET)
         if not wanted:
             return
         encoded = encode_views(encoder, [texts[one] for one in wanted], [view.key.instruction])[0]
         self._keep(view, wanted, encoded)
+
+
+def _costs(encoder: Encoder, texts: Mapping[int, str]) -> dict[int, int]:
+    """Return how many tokens each text takes to be read, with its prompt."""
+    limit = token_limit(encoder) or TOKEN_BUDGET
+    tokens = count_tokens(encoder, list(texts.values()))
+    return {one: min(min(count, limit) + PROMPT_TOKENS, TOKEN_BUDGET) for one, count in zip(texts, tokens, strict=True)}
+
+
+def _within(ids: Iterable[int], costs: Mapping[int, int], budget: int) -> list[int]:
+    """Return those of the ids that have a cost, each once, as far as a budget reaches."""
+    known = [one for one in dict.fromkeys(ids) if one in costs]
+    totals = accumulate(costs[one] for one in known)
+    return [one for one, total in zip(known, totals, strict=True) if total <= budget]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retriever.core.paths import within
 from retriever.core.similarity import merge
@@ -13,6 +14,7 @@ from retriever.index.building import EXACT, build_index
 from retriever.index.faiss_index import FaissIndex
 from retriever.index.generations import open_generation
 from retriever.index.gpu import place
+from retriever.services.typical import shift
 from retriever.store.database import Store
 from retriever.store.generations import Generation
 from retriever.store.views import View
@@ -27,16 +29,20 @@ class _Loaded:
         generation: the generation in use.
         index: it, opened.
         tail: vectors newer than it.
-        live: the contents that still have a document, or None when all vectors of the view do.
-        complete: whether every live content has a vector.
+        contents: those that have a document, ascending.
+        live: the same, or None when all vectors of the view are of these.
+        complete: whether every one of them has a vector.
+        shift: from `retriever.services.typical`, once it was asked for.
     """
 
     version: int
     generation: Generation | None
     index: FaissIndex | None
     tail: FaissIndex | None
+    contents: Ids
     live: Ids | None
     complete: bool
+    shift: NDArray[np.float32] | None = None
 
 
 class ViewSearcher:
@@ -70,6 +76,14 @@ class ViewSearcher:
     def size(self) -> int:
         """Vectors in the view, those of deleted documents included."""
         return sum(part.size for part in self._parts(self._current()))
+
+    @property
+    def shift(self) -> NDArray[np.float32]:
+        """What is taken off a query's vector before it is searched for (dim,)."""
+        loaded = self._current()
+        if loaded.shift is None:
+            loaded.shift = shift(self._store, self.view, loaded.contents)
+        return loaded.shift
 
     @property
     def index(self) -> FaissIndex | None:
@@ -109,6 +123,7 @@ class ViewSearcher:
             generation=generation,
             index=index,
             tail=tail,
+            contents=live,
             live=None if int(held.sum()) == len(ids) else live,
             complete=bool(held.all()),
         )

@@ -228,7 +228,7 @@ def test_instruction_retrieval(encoder, search, tmp_path):
     write(tmp_path, MAMS, reviews)
     ndcg, p_mrr = mams(Bench(tmp_path, encoder, search))
     theirs = judged_pairs(encoder, reviews)
-    assert abs(p_mrr.value) > 1
+    assert abs(p_mrr.value) > 0.1
     assert p_mrr.value / 100 == pytest.approx(theirs["p-MRR"], abs=CLOSE)
     assert p_mrr.value / 100 == pytest.approx(theirs["main_score"], abs=CLOSE)
     assert ndcg.value / 100 == pytest.approx(theirs["og"]["ndcg_at_10"], abs=CLOSE)

@@ -1,0 +1,73 @@
+"""What all documents answer to an instruction, which tells none of them from another: taken off a query's vector.
+
+Under an instruction all vectors have much in common, the manner of the answer, and a query has it too. So a document
+that answers nothing in particular is near to every query. With m the mean of the view's vectors, a search orders
+documents d by (q - SHARE m) . d, which is the cosine less what any document has by being typical. On reviews that
+complain about one thing or praise it, nDCG@10 goes from 24 to 37 and from 20 to 39 (suite `instructed-retrieval`,
+shipped `default`). `SHARE` is the best of 0, 0.5, 0.8 and 1 on other data: texts and names of labels as queries for the
+texts that share the label, under eight instructions. Without an instruction it does harm, a point of nDCG@10 on MS
+MARCO passages.
+
+Related: Mu and Viswanath, "All-but-the-Top: Simple and Effective Postprocessing for Word Representations", ICLR 2018,
+take the mean off all vectors. Here documents keep theirs: how far they are from it says that they answer at all, and
+nothing that is stored changes.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.types import Ids
+from retriever.store.database import Store
+from retriever.store.views import View
+
+SHARE = 0.8
+"""Of the mean, that is taken off."""
+
+SAMPLE = 1000
+"""Most vectors whose mean is taken."""
+
+FIRST = 16
+"""Texts of the sample that a view which is filled as needed reads before all others."""
+
+LEAST = 8
+"""Fewest vectors whose mean says something."""
+
+FEW = 30
+"""Texts; in an index of fewer none is typical."""
+
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)  # 2 ** 64 over the golden ratio: ids in a row go far apart
+
+
+def sample(contents: Ids, size: int) -> Ids:
+    """Return some of the contents (n,), at most ``size``, of all ages, in an order of their own.
+
+    The same for the same contents, and nearly the same when a few come or go.
+    """
+    keys = contents.astype(np.uint64) * _SCATTER
+    return contents[np.argsort(keys, kind="stable")[:size]]
+
+
+def first_to_read(contents: Ids) -> list[int]:
+    """Return the texts that a view which is filled as needed reads before all others; none of few."""
+    return [] if len(contents) < FEW else sample(contents, FIRST).tolist()
+
+
+def shift(store: Store, view: View, contents: Ids) -> NDArray[np.float32]:
+    """Return what is taken off the vectors of queries (dim,): zeros in the base view, or where there is too little.
+
+    Args:
+        store: the index's database.
+        view: the view.
+        contents: all that have a document (n,), ascending; the mean is that of the first of their `sample` as far as
+            the view holds them, so that what was read for earlier queries has no say.
+    """
+    nothing = np.zeros(view.key.dim, dtype=np.float32)
+    if not view.key.instruction or len(contents) < FEW:
+        return nothing
+    wanted = sample(contents, SAMPLE)
+    stored = store.vectors.get(view.view_id, wanted)
+    held = np.isin(wanted, stored.content_ids)
+    first = len(wanted) if held.all() else int(held.argmin())
+    if first < LEAST:
+        return nothing
+    return np.asarray(SHARE * stored.embeddings[:first].mean(axis=0), dtype=np.float32)
