@@ -40,6 +40,8 @@ from retriever.store.connection import utc_now
 
 RUN_FILE = "run.json"
 
+_SEARCHING = ("query_steps", "rankings", "search_path", "searching", "typical", "view_search")
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
@@ -246,13 +248,13 @@ def _run_hash(request: EvaluationRequest, encoder: Mapping[str, JSON], data: Map
 
 
 def _code_hash() -> str:
-    """Return a hash of the modules that measure, so that no score outlives the code that gave it."""
-    import retriever.evaluation
-
+    """Return a hash of the modules that measure and of those that search, so that no score outlives what gave it."""
+    package = Path(__file__).parents[1]
+    measuring = [file for file in (package / "evaluation").iterdir() if file.suffix in (".py", ".json")]
+    searching = [package / "services" / f"{name}.py" for name in _SEARCHING]
     digest = hashlib.sha256()
-    for file in sorted(Path(str(retriever.evaluation.__file__)).parent.iterdir()):
-        if file.suffix in (".py", ".json"):
-            digest.update(file.name.encode() + file.read_bytes())
+    for file in sorted([*measuring, *searching, package / "core" / "similarity.py"]):
+        digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -1,6 +1,7 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 from services_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, RichEncoder, documents, found
 
@@ -288,7 +289,8 @@ def test_a_lazy_search_is_the_plain_recipe(monkeypatch, budget, path, rows, seed
     assert len(typical) >= 8 or rows < 30
     assert [text for text, _ in encoder.read] == [texts[one] for one in read]
     first = next((place for place, row in enumerate(scattered) if row not in read), rows)
-    common = 0.8 * own[scattered[:first]].mean(axis=0) if rows >= 30 else 0
+    mean = own[scattered[:first]].mean(axis=0) if rows >= 30 else np.zeros(own.shape[1])
+    common = (mean @ mean) * mean
     known = [one for one in read if one in candidates]
     cosines = dict(zip(known, (own[known] @ asked).tolist(), strict=True))
     apart = dict(zip(known, (own[known] @ (asked - common)).tolist(), strict=True))

@@ -32,7 +32,8 @@ def assert_plain(result, corpus, query, k, instruction="", keep=lambda document:
         return
     rows = {one.text: PLAIN.vectors([one.text], instruction)[0] for one in corpus}
     asked = PLAIN.vectors([query], instruction)[0]
-    off = 0.8 * np.mean(list(rows.values()), axis=0) if len(rows) >= 30 else np.zeros_like(asked)
+    mean = np.mean(list(rows.values()), axis=0) if len(rows) >= 30 else np.zeros_like(asked)
+    off = (mean @ mean) * mean
     order = {one.id: float(rows[one.text] @ (asked - off)) for one in corpus if keep(one)}
     ids = [hit.document.id for hit in result.hits]
     assert len(ids) == len(set(ids))

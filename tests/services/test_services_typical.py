@@ -62,8 +62,8 @@ def test_what_is_typical_is_the_mean_of_the_view(index):
     index.add([Document(text, text) for text in texts], instructions=[MOOD])
     store, everything = index.store, index.store.documents.live_contents()
     base, mood = sorted((found for found in store.views.all()), key=lambda view: bool(view.key.instruction))
-    expected = 0.8 * FakeEncoder().vectors(texts, MOOD).mean(axis=0)
-    assert typical.shift(store, mood, everything) == pytest.approx(expected, abs=1e-6)
+    mean = FakeEncoder().vectors(texts, MOOD).mean(axis=0)
+    assert typical.shift(store, mood, everything) == pytest.approx((mean @ mean) * mean, abs=1e-6)
     assert not typical.shift(store, base, everything).any()
     assert not typical.shift(store, mood, everything[:29]).any()  # as in an index of so few
 
@@ -80,7 +80,8 @@ def test_what_earlier_queries_read_has_no_say(index, monkeypatch):
     first = int(held.argmin())
     assert typical.FIRST <= first < held.sum() < 40
     vectors = FakeEncoder().vectors([texts[one - 1] for one in order.tolist()], MOOD)
-    assert typical.shift(store, view, np.sort(order)) == pytest.approx(0.8 * vectors[:first].mean(axis=0), abs=1e-6)
+    mean = vectors[:first].mean(axis=0)
+    assert typical.shift(store, view, np.sort(order)) == pytest.approx((mean @ mean) * mean, abs=1e-6)
     assert not np.allclose(vectors[:first].mean(axis=0), vectors[held].mean(axis=0))
 
 
