@@ -19,7 +19,8 @@ class Hit:
     Attributes:
         document: what was found.
         score: cosine with the query under the instruction; None where it was found by words alone.
-        fused: what the order follows: the cosine, the lexical score, or their fused ranks.
+        fused: what the order follows: the cosine, less what is typical under an instruction; the lexical score; or
+            their fused ranks.
         words: what the model answered to the instruction for this document.
         percentile: of random pairs of the view's documents, how many in a hundred are less alike than query and hit;
             None where there is no score or the view has few vectors.
