@@ -4,7 +4,7 @@ from preview import K, Late, base_hits, compare, lazy_hits, measured, preview, p
 
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
-from retriever.services import searching
+from retriever.services import searching, typical
 from retriever.services.workspace import Index
 
 DIM, TEXTS, QUERIES = 8, 60, 5
@@ -45,6 +45,7 @@ def late():
 def test_lazy_hits_are_the_products_own(late, budget, tmp_path, monkeypatch):
     monkeypatch.setattr(searching, "TOKEN_BUDGET", budget)
     monkeypatch.setattr(searching, "PROMPT_TOKENS", 0)
+    monkeypatch.setattr(typical, "FEW", TEXTS + 1)  # by the cosine alone
     expected = lazy_hits(late, budget, 0)
     with Index(tmp_path / "index", encoder=Turning()) as index:
         index.add([Document(f"{row:02}", text) for row, text in enumerate(ROWS[:TEXTS])])
