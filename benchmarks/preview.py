@@ -11,8 +11,8 @@ A corpus has its base view, and an instruction comes late. What is found by vect
 - ``both``: half of the texts fit the preview, the other half are its best candidates, read.
 
 ``agreement`` is the share of the complete view's first ten, ``ndcg`` their nDCG@10 with grades 10 to 1, ``labels`` the
-nDCG@10 of texts with the query's own label, for the instructions that ask for one. All orders are by the cosine alone, as
-a search's were when the preview was decided on; it takes off what is typical now.
+nDCG@10 of texts with the query's own label, for the instructions that ask for one. All orders are by the cosine alone,
+as a search's were when the preview was decided on; it takes off what is typical now.
 """
 
 import argparse
