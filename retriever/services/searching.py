@@ -24,7 +24,7 @@ from retriever.store.filters import Filter
 from retriever.store.views import View
 
 CANDIDATES = 100  # depth of the rankings that are fused
-TOKEN_BUDGET = 7_500  # tokens read anew for one search under a new instruction
+TOKEN_BUDGET = 6_500  # tokens read anew for one search under a new instruction
 TYPICAL_PART = 4  # one in so many of these is for texts that show what is typical
 PROMPT_TOKENS = 25  # what template and instruction add to a text, about
 
