@@ -51,8 +51,8 @@ def test_where_every_text_is_read_the_view_is_complete():
 
 
 def test_status_tells_what_searches_reach(index, encoder, monkeypatch):
-    index.add([Document(f"d{row}", f"{row:03}" + "x" * (37 if row % 2 else 57)) for row in range(400)])
-    reads = int(TOKEN_BUDGET / (50 / 4 + PROMPT_TOKENS))
+    index.add([Document(f"d{row}", f"{row:03}" + "x" * (17 if row % 2 else 37)) for row in range(400)])
+    reads = int(TOKEN_BUDGET / (30 / 4 + PROMPT_TOKENS))
     assert index.status().lazy == LazyReach(reads, None, 0.95, None, ())
     monkeypatch.setattr(index_status, "measured", lambda: [{**TABLE[0], "fingerprint": encoder.fingerprint}])
     assert index.status().lazy == LazyReach(reads, 1.0, 0.95, 150, ["reviews", "passages"])
