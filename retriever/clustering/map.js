@@ -16,6 +16,8 @@
     return made;
   };
 
+  const seen = (part) => part.clusters.some((number) => on[number]);
+
   const map = scatter(find("map"), {
     label: "Map of the documents; the list of clusters names its parts",
     text: (row) => {
@@ -26,7 +28,7 @@
   });
 
   const draw = () => {
-    for (const part of parts) part.seen = part.clusters.some((number) => on[number]);
+    for (const part of parts) part.seen = seen(part);
     map.draw({
       x, y, parts, part: (row) => partOf[points[row].cluster], alpha: (row) => (shown[row] ? 0.75 : 0),
       ringed: chosen, lasso: null,
@@ -65,18 +67,17 @@
 
   const explain = (part) => {
     const button = element("button", undefined, element("li", undefined, find("legend")));
-    const pressed = () => button.setAttribute("aria-pressed", String(part.clusters.some((number) => on[number])));
     button.type = "button";
-    pressed();
+    button.setAttribute("aria-pressed", String(seen(part)));
     const swatch = element("span", undefined, button);
     swatch.className = "swatch";
     swatch.style.backgroundColor = part.colour;
     element("span", part.label, button).className = "name";
     element("span", String(part.size), button).className = "size";
     button.addEventListener("click", () => {
-      const shows = !part.seen;
+      const shows = !seen(part);
       for (const number of part.clusters) on[number] = shows;
-      pressed();
+      button.setAttribute("aria-pressed", String(shows));
       filter();
     });
   };

@@ -80,9 +80,16 @@ def _places(ids: Sequence[int]) -> dict[int, int]:
 
 def cosines(store: Store, view: View, vector: NDArray[np.float32], ids: Sequence[int]) -> dict[int, float]:
     """Return the cosine of a query vector (dim,) with those of the contents that have a vector in the view."""
+    return products(store, view, [vector], ids)[0]
+
+
+def products(
+    store: Store, view: View, vectors: Sequence[NDArray[np.float32]], ids: Sequence[int]
+) -> list[dict[int, float]]:
+    """Return the products of each vector (dim,) with those of the contents that have one in the view, read once."""
     stored = store.vectors.get(view.view_id, list(ids))
-    scores = stored.embeddings @ vector
-    return dict(zip(stored.content_ids.tolist(), scores.tolist(), strict=True))
+    contents = stored.content_ids.tolist()
+    return [dict(zip(contents, (stored.embeddings @ one).tolist(), strict=True)) for one in vectors]
 
 
 def as_results(store: Store, request: "SearchRequest", found: Answers, started: float) -> list[SearchResult]:

@@ -15,7 +15,7 @@ from retriever.core.text import require_text
 from retriever.core.types import Embeddings, Encoded, Ids
 from retriever.services.encoding import count_tokens, encode_views, token_limit, view_key, with_steps
 from retriever.services.query_steps import FIRST_HITS, EmbeddedQueries, Steps, embed_queries, own_steps
-from retriever.services.rankings import Answer, Answers, Ranking, as_results, cosines, fuse, nearest
+from retriever.services.rankings import Answer, Answers, Ranking, as_results, cosines, fuse, nearest, products
 from retriever.services.results import Mode, Path, SearchResult
 from retriever.services.typical import first_to_read
 from retriever.services.view_search import ViewSearcher
@@ -280,12 +280,12 @@ class Searcher:
 
     def _reordered(self, question: "_Question", view: View, started: float) -> list[SearchResult]:
         answers = []
+        shift = self._views(view).shift
         for vector, found in zip(question.asked.vectors, self._candidates(question), strict=True):
-            scores = cosines(self._store, view, vector - self._views(view).shift, found.order)
+            scores, known = products(self._store, view, [vector - shift, vector], found.order)
             instructed = sorted(scores, key=lambda content_id: (-scores[content_id], content_id))
             unread = [content_id for content_id in found.dense.ids if content_id not in scores]
             dense = instructed + unread
-            known = cosines(self._store, view, vector, found.order)
             answers.append(Answer(fuse(Ranking(dense, []), found.lexical), known, dense, found.lexical.ids))
         return as_results(
             self._store, self._capped(question.request), Answers(view, "lazy", answers, question.asked.steps), started
