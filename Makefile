@@ -49,7 +49,7 @@ audit: build/audit/.ready
 # hashes are those of the index that pip is set to: write the file of a release where that is PyPI itself.
 lock: build/audit/.ready
 	build/audit/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links --no-emit-options -c constraints.txt -o requirements.lock pyproject.toml
+		--no-emit-trusted-host --no-emit-find-links --no-emit-options -c constraints.txt --extra all -o requirements.lock pyproject.toml
 
 build/audit/.ready: Makefile
 	test -x build/audit/bin/python || $(PYTHON) -m venv build/audit || python3 -m venv build/audit
@@ -57,8 +57,8 @@ build/audit/.ready: Makefile
 	touch $@
 
 docs: setup
-	$(BIN)/python -m retriever.cli.reference > docs/cli.md
-	$(BIN)/python -m retriever.cli.settings_reference docs/models.md
+	$(BIN)/python docs/tools/cli_reference.py > docs/cli.md
+	$(BIN)/python docs/tools/settings_reference.py docs/models.md
 
 bench: setup
 	$(BIN)/python benchmarks/encode.py --output benchmarks/results/encode.json
@@ -70,7 +70,7 @@ bench: setup
 ONLY :=
 PIECE :=
 torture: setup
-	HYPOTHESIS_PROFILE=nightly PYTHONPATH=tests/durability:tests:tests/services OMP_NUM_THREADS=1 $(BIN)/python \
+	HYPOTHESIS_PROFILE=nightly PYTHONPATH=tests/durability:tests:tests/index OMP_NUM_THREADS=1 $(BIN)/python \
 		benchmarks/torture.py --output benchmarks/results/torture.json --only "$(ONLY)" $(PIECE)
 
 # With jemalloc (Debian: libjemalloc2) memory is kept from step to step, in huge pages: 10 to 12 s a step where there were 13

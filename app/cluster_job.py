@@ -5,12 +5,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from retriever.services.workspace import Index
+from retriever.serving.jobs import Job, Snapshot
+from retriever.workspace import Index
 from retriever_app import resources, state
-from retriever_app.clusterings import Drawn, Progress
+from retriever_app.clusterings import ClusteringProgress, Drawn
 from retriever_app.components import show_problem
-from retriever_app.jobs import Job, Snapshot
-from retriever_app.place import name_of
 from retriever_app.view_models import clusters, text
 from retriever_app.view_models.grouping import Ask
 
@@ -32,7 +31,7 @@ def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | N
         asks: the clusterings.
         mapped: whether their maps are wanted.
     """
-    jobs, name = resources.jobs(), f"clusters {name_of(index)} {_digest(asks, mapped)}"
+    jobs, name = resources.jobs(), f"clusters {index.identity} {_digest(asks, mapped)}"
     wanted = st.session_state.pop(_GO, False)
     found = _known(index, asks, mapped=mapped)
     if found is not None:
@@ -92,7 +91,7 @@ def _watch(job: Job) -> None:
     snapshot = job.snapshot()
     if snapshot.over:
         state.rerun()
-    progress: Progress = snapshot.progress or Progress("Beginning")
+    progress: ClusteringProgress = snapshot.progress or ClusteringProgress("Beginning")
     share = progress.share
     left = f", about {clusters.about(snapshot.seconds * (1 - share) / share)} left" if share else ""
     said = " …" if share is None else f": {share:.0%}{left}"

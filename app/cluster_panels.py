@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from streamlit.components.v2 import component
 from streamlit.components.v2.types import ComponentRenderer
 
-from retriever.corpus.columns import Columns
-from retriever.services.cluster_map import map_asset
-from retriever.services.clustering import Clustering
+from retriever.clusters.clustering import Clustering
+from retriever.clusters.map import map_asset
+from retriever.index.profiling import Columns
 from retriever_app import cluster_job, state
 from retriever_app.clusterings import Drawn
 from retriever_app.components import instruction_box, review_card, theme
@@ -31,7 +31,7 @@ _TURN, _SHOWN, _ALL = "clusters: turn", "clusters: shown", "clusters: all cards"
 _KEPT = 8
 
 
-def let_go() -> None:
+def clear_selection() -> None:
     """Choose nothing."""
     state.change(Grouping, clusters=(), area=(), flow=())
 
@@ -150,7 +150,7 @@ def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequenc
 
     def take() -> None:
         asked = st.session_state.get(key) or ""
-        let_go()
+        clear_selection()
         state.change(Grouping, within=(*grouping.within, part.spell()), instruction=asked, groups=0)
         cluster_job.go()
 
@@ -161,12 +161,12 @@ def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequenc
         st.button("Cluster these reviews", type="primary", on_click=take, key="closer")
 
 
-def draw_way(parts: Sequence[Part], names: Sequence[str]) -> None:
+def draw_breadcrumbs(parts: Sequence[Part], names: Sequence[str]) -> None:
     """Draw the way from all reviews down to those on the page; every step leads back to it."""
 
     def back(depth: int) -> None:
         part = parts[depth]
-        let_go()
+        clear_selection()
         state.change(Grouping, within=tuple(one.spell() for one in parts[:depth]))
         state.change(Grouping, instruction=part.instruction, groups=part.groups, clusters=part.clusters, area=part.area)
         cluster_job.go()

@@ -10,14 +10,12 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.clusters.clustering import Clustering
+from retriever.clusters.map import map_places
+from retriever.core.results import IndexingReport
 from retriever.core.types import Ids
-from retriever.services.cluster_map import map_places
-from retriever.services.clustering import Clustering, still_holds
-from retriever.services.encoding import count_tokens
-from retriever.services.results import IndexingReport
-from retriever.services.workspace import Index
-from retriever_app.jobs import Job, Work
-from retriever_app.place import name_of
+from retriever.serving.jobs import Job, Work
+from retriever.workspace import Index
 from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 MOST_KEPT = 8
@@ -26,7 +24,7 @@ _numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ClusteringProgress:
     """How far a clustering is.
 
     Attributes:
@@ -75,7 +73,7 @@ class _Kept:
     revision: int
 
 
-class Clusterings:
+class ClusteringCache:
     """The last clusterings, by index and what was asked for; one is worked out at a time."""
 
     def __init__(self) -> None:
@@ -97,7 +95,7 @@ class Clusterings:
             if parent is None:
                 return None
             ids = parent.ids(ask.within[-1])
-        name = (name_of(index), ask)
+        name = (index.identity, ask)
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None:
@@ -127,11 +125,11 @@ class Clusterings:
     def work(self, index: Index, asks: Sequence[Ask], *, mapped: bool) -> Work:
         """Return the work of a job after which `find` knows some clusterings of the same documents.
 
-        Its progress is a `Progress`; stopped, it has kept the whole shards of what it read.
+        Its progress is a `ClusteringProgress`; stopped, it has kept the whole shards of what it read.
         """
 
         def work(job: Job) -> None:
-            job.tell(Progress("Waiting for another clustering"))
+            job.tell(ClusteringProgress("Waiting for another clustering"))
             with self._one_at_a_time(job):
                 ids = self._ids(job, index, asks[0])
                 _read(job, index, [ask.instruction for ask in asks], asks[0].where, ids)
@@ -147,7 +145,7 @@ class Clusterings:
             known = self._cluster(job, index, ask)
         if mapped and known.places is None:
             job.check()
-            job.tell(Progress("Drawing the map"))
+            job.tell(ClusteringProgress("Drawing the map"))
             places = map_places(known.found)
             material = replace(known.found.material, vectors=known.found.material.vectors[:0])
             known = replace(known, found=replace(known.found, material=material), places=places)
@@ -158,7 +156,7 @@ class Clusterings:
         ids = self._ids(job, index, ask)
         _read(job, index, [ask.instruction], ask.where, ids)
         job.check()
-        job.tell(Progress("Grouping the reviews"))
+        job.tell(ClusteringProgress("Grouping the reviews"))
         where = None if ask.within else ask.where
         found = index.cluster(ask.instruction, k=ask.groups or None, where=where, ids=ids)
         drawn = Drawn(found, None, next(_numbers))
@@ -173,7 +171,7 @@ class Clusterings:
         return self._draw(job, index, ask.parent, mapped=bool(part.area)).ids(part)
 
     def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
-        name = (name_of(index), ask)
+        name = (index.identity, ask)
         with self._lock:
             self._kept[name] = _Kept(drawn, -1)
             self._kept.move_to_end(name)
@@ -200,8 +198,8 @@ def _enclosed(places: NDArray[np.float32], area: Sequence[int]) -> NDArray[np.bo
 
 def _holds(index: Index, kept: _Kept) -> bool:
     """Return whether the documents are unchanged; looked at only where the index has changed at all."""
-    revision = index.store.data_version()
-    if kept.revision != revision and still_holds(index.store, kept.drawn.found):
+    revision = index.revision
+    if kept.revision != revision and index.still_holds(kept.drawn.found):
         kept.revision = revision
     return kept.revision == revision
 
@@ -213,11 +211,11 @@ def _read(job: Job, index: Index, instructions: Sequence[str], where: str | None
     if not len(lacking):
         return
     doing = "Reading the reviews under the instruction"
-    job.tell(Progress(doing, 0.0))
-    tokens = sum(count_tokens(index.encoder, list(index.store.documents.texts(lacking).values())))
+    job.tell(ClusteringProgress(doing, 0.0))
+    tokens = index.count_tokens(lacking)
 
     def tell(report: IndexingReport) -> None:
         job.check()
-        job.tell(Progress(doing, min(1.0, report.tokens / max(tokens, 1))))
+        job.tell(ClusteringProgress(doing, min(1.0, report.tokens / max(tokens, 1))))
 
     index.complete(instructions, where=where, ids=ids, progress=tell)

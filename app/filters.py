@@ -5,7 +5,7 @@ from datetime import date
 
 import streamlit as st
 
-from retriever.services.profiling import Profile
+from retriever.index.profiling import Profile
 from retriever_app import state
 from retriever_app.view_models.filters import Filters, where
 

@@ -1,11 +1,11 @@
-"""What flows between two clusterings: a chart to click, and the same as a table for the keyboard."""
+"""Draw the flows between two clusterings: a chart to click, and the same as a table for the keyboard."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
-from retriever.services.comparing import ClusterChange, Flow, compare_clusters
+from retriever.clusters.comparing import ClusterChange, Flow, compare_clusters
 from retriever_app import state
 from retriever_app.clusterings import Drawn
 from retriever_app.components import theme
@@ -18,7 +18,7 @@ _TABLE_HEIGHT = 38 + 35 * 7
 
 
 def change_between(first: Drawn, second: Drawn) -> ClusterChange:
-    """Return what changes between two clusterings of the same reviews."""
+    """Compare two clusterings of the same reviews."""
     return _change(first, second, first.number, second.number)
 
 

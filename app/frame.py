@@ -1,11 +1,11 @@
-"""What surrounds every page: the index it is about, and the pages there are."""
+"""Draw the frame of every page: the index it is about, and the pages there are."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
 
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 from retriever_app import resources, state
 
 
@@ -18,7 +18,7 @@ class Chosen:
 
 def choose_index() -> None:
     """Draw the choice of an index in the sidebar."""
-    names = resources.place().names()
+    names = resources.folder().names()
     chosen = state.current(Chosen).index
     if not chosen and not names:
         return
@@ -46,4 +46,4 @@ def chosen_path() -> Path | None:
         IndexNotFoundError: it is gone.
     """
     name = state.current(Chosen).index
-    return resources.place().find(name) if name else None
+    return resources.folder().find(name) if name else None

@@ -4,7 +4,6 @@ A file waits in ``.uploads`` in the folder of indexes, in a folder of its own be
 until it is indexed whole: so that an indexing that was stopped, or a server that was, goes on with the same file.
 """
 
-import csv
 import io
 import json
 import re
@@ -18,32 +17,35 @@ from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import InputError
-from retriever.core.paths import make_folder, new_file, write_whole
+from retriever.core.fields import values_by_name
+from retriever.core.paths import atomic_write, make_folder, write_whole
 from retriever.core.protocols import Encoder
+from retriever.core.results import IndexingReport
 from retriever.core.types import JSON, BadRow, Document
-from retriever.corpus.columns import Columns, normalised, recognise
-from retriever.corpus.readers import count_rows, read_documents, read_fields
-from retriever.corpus.rows import FieldNames, Limits
-from retriever.services.profiling import flat, set_columns
-from retriever.services.results import IndexingReport
-from retriever.services.workspace import Index
-from retriever.store.database import DATABASE
-from retriever_app.jobs import Job
+from retriever.index.files import (
+    UTF8,
+    EncodingError,
+    FieldNames,
+    Limits,
+    count_rows,
+    find_foreign,
+    read_documents,
+    read_fields,
+)
+from retriever.index.open_index import is_index
+from retriever.index.profiling import Columns, normalised, recognise, set_columns
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app.view_models.problems import calling
 
 FOLDER = ".uploads"
 NOTE = "plan.json"
 EXAMPLE = Path(__file__).with_name("example.jsonl")
 TYPES = ("csv", "tsv", "jsonl", "ndjson", "parquet", "gz")
-ENCODINGS = {
-    "utf-8-sig": "UTF-8",
-    "cp1252": "Windows-1252 (Excel, western Europe)",
-    "utf-16": "UTF-16 (Excel, Unicode text)",
-    "mac-roman": "Mac Roman",
-}
 _SAMPLE = 200
 _LOOKED_UP = 1000  # rows whose ids are looked up before they are indexed
-_TEXT_FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson")
-_DELIMITERS = (";", "\t", "|")
+_TABLES, _JSON_LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")
+_USUAL = "windows-1252"
 _FORGOTTEN = 86_400  # seconds after which a file that was dropped and never indexed goes
 
 
@@ -68,7 +70,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be indexed.
+    """A plan of a file to index.
 
     Attributes:
         file: the kept file; its folder holds nothing but what belongs to this plan.
@@ -90,7 +92,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What was begun and not finished, in this process or one before.
+    """Plans that were begun and not finished, in this process or one before.
 
     Attributes:
         plans: what can be gone on with.
@@ -102,7 +104,7 @@ class Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TableSample:
     """How far an indexing is: rows reached, rows in all where known, seconds run and left."""
 
     rows: int
@@ -121,34 +123,26 @@ class Reading:
 
 
 def guess_encoding(name: str, data: bytes) -> str:
-    """Return the encoding a file seems to be in, one of `ENCODINGS`."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    if not _is_text(name):
-        return "utf-8-sig"
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8-sig"
+    """Return the encoding a file seems to be in, a key of `corpus.encodings.ENCODINGS`."""
+    json_lines = name.lower().endswith(_JSON_LINES)
+    if not json_lines and not name.lower().endswith(_TABLES):
+        return UTF8
+    found = find_foreign(io.BytesIO(data), json_lines=json_lines, longest=Limits().line_bytes)
+    return found.encoding or _USUAL if found else UTF8
 
 
-def keep(folder: Path, name: str, data: bytes, encoding: str = "utf-8-sig") -> Path:
-    """Keep a file under the folder of indexes, in UTF-8 and with commas where it is a table; return its path.
+def keep(folder: Path, name: str, data: bytes, encoding: str = UTF8) -> Path:
+    """Keep a file under the folder of indexes, in UTF-8; return its path.
 
     It gets a folder of its own, whatever is kept already. Nothing of the name but its last part counts.
-
-    Raises:
-        InputError: it is not in that encoding, or a table whose rows cannot be told apart.
     """
     plain = re.sub(r"[^\w .-]", "_", Path(name.replace("\\", "/")).name).strip(" .") or "reviews"
-    if _is_text(plain):
-        text = _decoded(data, encoding)
-        data = (_with_commas(text) if plain.lower().endswith(".csv") else text).encode("utf-8")
+    if encoding != UTF8:
+        data = data.decode(encoding, "replace").encode(UTF8)
     _sweep(folder / FOLDER)
     make_folder(folder / FOLDER, private=True)
     kept = Path(tempfile.mkdtemp(dir=folder / FOLDER), plain)
-    with new_file(kept) as file:
+    with atomic_write(kept) as file:
         file.write(data)
     return kept
 
@@ -159,11 +153,23 @@ def preview(file: Path) -> Preview:
     Raises:
         InputError: it cannot be read.
     """
-    read = list(islice(read_fields(file, FieldNames(text_needed=False)), _SAMPLE))
-    rows = [flat(row.values) for row in read if row.values is not None]  # type: ignore[arg-type]
+    try:
+        read = list(islice(read_fields(file, FieldNames(text_needed=False)), _SAMPLE))
+    except EncodingError as error:
+        problem, hint = error.message.replace(str(file), file.name), "or save the file as UTF-8 and drop it again."
+        raise InputError(problem, hint=f"Choose another encoding, {hint}") from error
+    rows = [_shown(row.values) for row in read if row.values is not None]
     bad = [(row.line, row.problem) for row in read if row.values is None]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return Preview(names, rows, bad, recognise(rows), count_rows([file]))
+
+
+def _shown(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row by its columns as the file heads them, the fields inside an object each by its own name."""
+    shown: dict[str, object] = {}
+    for name, value in row.items():
+        shown |= values_by_name({name: value}) if isinstance(value, Mapping) else {name: value}
+    return shown
 
 
 def first_ids(file: Path, columns: Columns) -> list[str]:
@@ -188,7 +194,7 @@ def note(plan: Plan) -> None:
 
 
 def unfinished(folder: Path) -> Unfinished:
-    """Return what was begun under a folder of indexes and not finished."""
+    """Find the plans that were begun under a folder of indexes and not finished."""
     found = Unfinished([], [])
     for written in sorted((folder / FOLDER).glob(f"*/{NOTE}")):
         try:
@@ -220,7 +226,7 @@ def discard(folder: Path) -> None:
 def indexing(
     plan: Plan, path: Path, default: Callable[[], Encoder], load: Callable[[Mapping[str, JSON]], Encoder]
 ) -> Callable[[Job], IndexingReport]:
-    """Return the work of indexing a kept file; it tells `Reading`s, and stops between shards.
+    """Return the work of indexing a kept file; it tells `TableSample`s, and stops between shards.
 
     Args:
         plan: what to index.
@@ -234,16 +240,16 @@ def indexing(
         rows = _Rows(plan, job)
 
         def tell(report: IndexingReport) -> None:
-            job.tell(Reading(report.in_hand, total, report.seconds))
+            job.tell(TableSample(report.in_hand, total, report.seconds))
             if rows.ended:
                 job.check()
 
-        encoder = None if (path / DATABASE).exists() else default()
-        with Index(path, encoder=encoder, load=load) as index:
+        encoder = None if is_index(path) else default()
+        with calling(plan.file, plan.name), Index(path, encoder=encoder, load=load) as index:
             try:
                 report = index.add(rows, instructions=plan.instructions, progress=tell)
             finally:
-                if (path / DATABASE).exists():
+                if is_index(path):
                     set_columns(index, plan.columns)
         discard(plan.file.parent)
         return report
@@ -272,49 +278,3 @@ def _sweep(uploads: Path) -> None:
     for place in uploads.glob("*/"):
         if not (place / NOTE).exists() and time.time() - place.stat().st_mtime > _FORGOTTEN:
             shutil.rmtree(place, ignore_errors=True)
-
-
-def _is_text(name: str) -> bool:
-    return name.lower().endswith(_TEXT_FORMATS)
-
-
-def _decoded(data: bytes, encoding: str) -> str:
-    if encoding != "utf-8-sig":
-        return data.decode(encoding, "replace")
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"The file is not in UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1:,}.",
-            hint="Choose another encoding, or save the file as UTF-8 and drop it again.",
-        ) from error
-
-
-def _with_commas(text: str) -> str:
-    """Return a table whose cells are parted by commas, whatever the spreadsheet took."""
-    header = text.lstrip().partition("\n")[0]
-    delimiter = next((one for one in _DELIMITERS if one in header), "")
-    if not delimiter or "," in header:
-        return text
-    out = io.StringIO(newline="")
-    csv.writer(out).writerows(_parted(text, delimiter))
-    return out.getvalue()
-
-
-def _parted(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Yield the rows of a table; one that is not CSV is named by the line it begins in."""
-    csv.field_size_limit(max(csv.field_size_limit(), Limits().line_bytes))
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            closed = "unexpected end of data" not in str(error)
-            problem = f"is not CSV: {error}" if closed else "has a quote that is never closed"
-            raise InputError(
-                f"The row that begins in line {line} {problem}.", hint="Correct it, or save the table with commas."
-            ) from error
-        if row is None:
-            return
-        yield row

@@ -1,65 +1,34 @@
-"""What all sessions share: loaded encoders, open indexes, and running jobs."""
+"""Share loaded encoders, open indexes, and running jobs among all sessions."""
 
-import json
-import threading
-from collections.abc import Mapping
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from retriever.core.errors import IndexNotFoundError, RetrieverError
-from retriever.core.protocols import Encoder
-from retriever.core.types import JSON
-from retriever.corpus.columns import Columns
-from retriever.services import encoding, profiling
-from retriever.services.profiling import Profile, read_columns
-from retriever.services.results import IndexStatus
-from retriever.services.workspace import Index
-from retriever.store.database import DATABASE, identity_of
-from retriever_app.jobs import Jobs
-from retriever_app.place import Place, name_of, read_place
+from retriever.core.errors import RetrieverError
+from retriever.core.results import IndexStatus
+from retriever.index import profiling
+from retriever.index.profiling import Columns, Profile
+from retriever.serving.encoder_pool import EncoderPool
+from retriever.serving.index_folder import IndexFolder, index_folder
+from retriever.serving.index_pool import MOST_OPEN, IndexPool
+from retriever.serving.jobs import Jobs
+from retriever.workspace import Index
+from retriever_app.serving import VARIABLE
 from retriever_app.trainings import FOLDER, Trainings
 
 if TYPE_CHECKING:
-    from retriever_app.clusterings import Clusterings
+    from retriever_app.clusterings import ClusteringCache
 
-MOST_OPEN = 16
-
-
-class Encoders:
-    """Encoders by their description, each loaded once, by one thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loaded: dict[str, Encoder] = {}
-
-    def described(self, description: Mapping[str, JSON]) -> Encoder:
-        """Return the encoder an index was made with.
-
-        Raises:
-            EncoderError: it cannot be loaded, or is another one by now.
-        """
-        name = json.dumps(description, sort_keys=True)
-        with self._lock:
-            if name not in self._loaded:
-                self._loaded[name] = encoding.load_described(description)
-            return self._loaded[name]
-
-    def default(self) -> Encoder:
-        """Return the encoder of new indexes; loaded anew where the user promoted another."""
-        from retriever import load_encoder
-
-        with self._lock:
-            encoder = load_encoder()
-            return self._loaded.setdefault(json.dumps(encoding.describe(encoder), sort_keys=True), encoder)
+_DEFAULT = "indexes"
 
 
 @st.cache_resource(show_spinner=False)
-def encoders() -> Encoders:
+def encoders() -> EncoderPool:
     """Return the process's encoders."""
-    return Encoders()
+    return EncoderPool()
 
 
 @st.cache_resource(show_spinner=False)
@@ -69,27 +38,27 @@ def jobs() -> Jobs:
 
 
 @st.cache_resource(show_spinner=False)
-def clusterings() -> "Clusterings":
+def clusterings() -> "ClusteringCache":
     """Return the clusterings that the process has worked out."""
-    from retriever_app.clusterings import Clusterings  # scikit-learn takes a second to load
+    from retriever_app.clusterings import ClusteringCache  # scikit-learn takes a second to load
 
-    return Clusterings()
+    return ClusteringCache()
 
 
-def place() -> Place:
-    """Return where the indexes lie."""
-    return read_place()
+def folder() -> IndexFolder:
+    """Return the folder of indexes the app was started for."""
+    return index_folder(Path(os.environ.get(VARIABLE) or _DEFAULT).expanduser())
 
 
 def trainings() -> Trainings:
-    """Return the trainings of this place."""
-    return Trainings(place().folder / FOLDER)
+    """Return the trainings of this folder."""
+    return Trainings(folder().folder / FOLDER)
 
 
 def made_with(model: Path) -> list[str]:
     """Return the names of the indexes whose vectors a model made; indexes that cannot be read are left out."""
     found = []
-    for name in place().names():
+    for name in folder().names():
         with suppress(RetrieverError):
             if status(open_index(name)).encoder.get("name") == str(model.resolve()):
                 found.append(name)
@@ -102,28 +71,17 @@ def open_index(name: str) -> Index:
     Raises:
         IndexNotFoundError: there is none of that name, or no longer.
     """
-    database = place().find(name) / DATABASE
-    try:
-        status = database.stat()
-    except FileNotFoundError as error:
-        raise IndexNotFoundError(f"The index {name!r} was deleted.", hint="Choose another one.") from error
-    return _open(str(database), (status.st_dev, status.st_ino, identity_of(database)))
+    return _indexes(folder()).get(name)
 
 
-@st.cache_resource(show_spinner=False, max_entries=MOST_OPEN)
-def _open(database: str, identity: tuple[int, int, str]) -> Index:
-    """Open the database that this file is now; ``identity`` tells it from one that took its place."""
-    return Index(Path(database).parent, load=encoders().described)
-
-
-def revision(index: Index) -> int:
-    """Return the number that grows whenever the index's data change; what pages cache is keyed by it."""
-    return index.store.data_version()
+@st.cache_resource(show_spinner=False)
+def _indexes(folder: IndexFolder) -> IndexPool:
+    return IndexPool(folder, encoders())
 
 
 def status(index: Index) -> IndexStatus:
-    """Return what the index holds now."""
-    return _status(index, name_of(index), revision(index))
+    """Read the current status of the index."""
+    return _status(index, index.identity, index.revision)
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
@@ -133,25 +91,20 @@ def _status(_index: Index, name: str, revision: int) -> IndexStatus:
 
 def columns(index: Index) -> Columns:
     """Return which of the index's fields hold what."""
-    return _columns(index, name_of(index), _last_command(index))
+    return _columns(index, index.identity, profiling.last_change(index))
 
 
 def profile(index: Index) -> Profile:
     """Return the index's counts as they are now."""
-    name, command = name_of(index), _last_command(index)
-    return _profile(index, name, command, _columns(index, name, command))
-
-
-def _last_command(index: Index) -> str:
-    """Return what changes with every command and its progress, and with the columns chosen, but not with a search."""
-    return repr((index.store.runs.last(1), index.store.settings.get(profiling.COLUMNS)))
+    name, change = index.identity, profiling.last_change(index)
+    return _profile(index, name, change, _columns(index, name, change))
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _columns(_index: Index, name: str, command: str) -> Columns:
-    return read_columns(_index)
+def _columns(_index: Index, name: str, change: str) -> Columns:
+    return profiling.read_columns(_index)
 
 
 @st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
-def _profile(_index: Index, name: str, command: str, columns: Columns) -> Profile:
+def _profile(_index: Index, name: str, change: str, columns: Columns) -> Profile:
     return profiling.profile(_index, columns)

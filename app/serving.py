@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from retriever.core.errors import UsageError
-from retriever_app.place import VARIABLE
 
+VARIABLE = "RETRIEVER_APP_INDEX"
+"""The environment variable that tells the pages which index to show, or which folder of indexes."""
 SCRIPT = Path(__file__).with_name("streamlit_app.py")
 HOST = "127.0.0.1"
 FIRST_PORT = 8501

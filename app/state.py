@@ -4,6 +4,11 @@ A *kind* is such a dataclass. Each of its fields is a query parameter of that na
 `key(kind, field)`; parameters at their default are left out of the URL. Several pages may use one kind, and a page
 several kinds, as long as no two fields on a page share a name. Fields are `str`, `int`, `bool`, `date | None`, a
 `Literal` of strings, or a tuple of strings or ints of any length.
+
+Streamlit's own ``bind="query-params"`` (1.67) does not do this. It spells a choice by its label, so that a link to
+`Kettle (6)` ends with the seventh kettle and `mode=dense` means nothing; what is out of bounds it drops in silence,
+where k=99999 is to mean the most there is, days outside of an index to stay, and an index that is gone to be told; and
+two pages whose fields share a name would share its value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -123,7 +128,7 @@ def _name(kind: type[Any], what: str = "kept") -> str:
 
 
 def _held(kind: type[Any]) -> dict[str, Any]:
-    """Return what the widgets hold; a widget that was not drawn holds nothing."""
+    """Read the values that the widgets hold; a widget that was not drawn holds nothing."""
     held = {}
     for field, hint in _hints(kind).items():
         if (name := key(kind, field)) in st.session_state:

@@ -7,13 +7,13 @@ import pyarrow as pa
 import streamlit as st
 
 from retriever.core.types import JSON
-from retriever.services.finetune_checks import Findings, look_at
+from retriever.training.run.checks import Findings, look_at
 from retriever_app import training_charts, training_rows
 from retriever_app.training_rows import COLUMNS, Rows
 from retriever_app.trainings import Training
 from retriever_app.view_models import training as shown
 from retriever_app.view_models.text import plain
-from retriever_app.view_models.training import Example, Found, Line
+from retriever_app.view_models.training import ChartLine, Example, Found
 
 _ICONS = {
     "good": ":green[:material/check_circle:]",
@@ -23,7 +23,7 @@ _ICONS = {
 _LONG = 220  # characters of a found text that are shown
 
 
-def say(lines: Sequence[Line]) -> None:
+def say(lines: Sequence[ChartLine]) -> None:
     """Show sentences about rows."""
     for line in lines:
         st.markdown(f"{_ICONS[line.level]} {plain(line.text)}")
@@ -72,7 +72,7 @@ def preview(rows: Rows, most: int = 200) -> None:
 
 
 def findings(training: Training) -> Findings:
-    """Return what a training would say of its rows as they are."""
+    """Check a training's rows as they are."""
     file = training.rows_file
     changed = file.stat()
     return _findings(str(file), (changed.st_mtime_ns, changed.st_size), training)

@@ -1,30 +1,43 @@
 """The process that trains. It knows a training's folder, and leaves a word there however it ends."""
 
+import _thread
 import os
 import shlex
 import signal
 import sys
+import threading
+import time
 import traceback
 from pathlib import Path
 
 from retriever.core.errors import RetrieverError, TrainingInterrupted
-from retriever_app.trainings import Told, Training
+from retriever_app.trainings import Told, Training, Trainings
 
 _NICE = 10  # a search beside it comes first
+_LOOK = 0.2  # seconds between looks at whether it is to stop
 
 
 def main() -> int:
     """Train what lies in the folder that the command line names; return the exit code."""
     training = Training(Path(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a server started in the background ignores it
-    os.nice(_NICE)
+    if sys.platform != "win32":
+        os.nice(_NICE)
+    try:
+        with Trainings(training.folder.parent).turn():
+            return _trained(training)
+    except RetrieverError as error:
+        return _failed(training, error)
+
+
+def _trained(training: Training) -> int:
+    threading.Thread(target=_interrupt_when_asked, args=(training,), daemon=True).start()
     try:
         _train(training)
     except (KeyboardInterrupt, TrainingInterrupted):
         training.tell(Told(outcome="stopped"))
     except RetrieverError as error:
-        training.tell(Told(outcome="failed", message=error.message, hint=error.hint))
-        return error.exit_code
+        return _failed(training, error)
     except Exception as error:
         traceback.print_exc()
         message = f"Something went wrong that should not have: {type(error).__name__}: {error}."
@@ -33,9 +46,21 @@ def main() -> int:
     return 0
 
 
+def _failed(training: Training, error: RetrieverError) -> int:
+    training.tell(Told(outcome="failed", message=error.message, hint=error.hint))
+    return error.exit_code
+
+
+def _interrupt_when_asked(training: Training) -> None:
+    """Do what Ctrl-C does, once, when the training is asked to stop: on any system, and to no other process."""
+    while not training.is_asked_to_stop:
+        time.sleep(_LOOK)
+    _thread.interrupt_main()
+
+
 def _train(training: Training) -> None:
     training.tell(Told("starting"))
-    from retriever.services.finetuning import FinetuneRequest, finetune
+    from retriever.training.run.finetuning import FinetuneRequest, finetune
 
     request = ["retriever", "finetune", str(training.rows_file), "--output", str(training.model)]
     finetune(

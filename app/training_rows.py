@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 
 from retriever.core.errors import InputError
 from retriever.core.types import JSON
-from retriever.services.diagnosing import index_texts
-from retriever.services.finetune_checks import Findings, look_at
-from retriever.services.workspace import Index
+from retriever.evaluation.run.diagnosing import index_texts
+from retriever.index.files import EncodingError
+from retriever.training.run.checks import Findings, look_at
+from retriever.workspace import Index
 
 COLUMNS = ("text", "question", "answer")
 EXAMPLE = Path(__file__).with_name("example_qa.jsonl")
@@ -38,11 +39,12 @@ def read_upload(name: str, data: bytes) -> Uploaded:
 
 
 def named(findings: Findings, file: Path, name: str) -> Findings:
-    """Return what was found, with another name for the file in what it says."""
+    """Rename the file in what the findings say of it."""
     if findings.problem is None:
         return findings
     problem = findings.problem
-    return replace(findings, problem=InputError(problem.message.replace(str(file), name), hint=problem.hint))
+    hint = "Save it as UTF-8 and send it again." if isinstance(problem, EncodingError) else problem.hint
+    return replace(findings, problem=InputError(problem.message.replace(str(file), name), hint=hint))
 
 
 def example() -> Rows:
@@ -61,6 +63,6 @@ def is_editable(rows: Rows) -> bool:
 
 
 def written(edited: list[Mapping[str, str | None]]) -> Rows:
-    """Return what stands in the table as rows; those without a word are left out."""
+    """Build rows from the table; those without a word are left out."""
     filled = [{name: row.get(name) or "" for name in COLUMNS} for row in edited]
     return [dict(row) for row in filled if any(value.strip() for value in row.values())]

@@ -1,24 +1,26 @@
 """Trainings, each in a folder of its own: its rows, the process that trains, and the model. Any session finds them.
 
 In a training's folder ``rows.jsonl`` is what is learned, ``asked.json`` what is trained on, ``told.json`` what the
-process last said, ``model.training`` its states and record, and ``model`` the model once there is one. The file
-``.lock`` above is held by the process that trains, and ends with it, however that ends: one trains at a time.
+process last said, ``stop`` that it is to end, ``model.training`` its states and record, and ``model`` the model once
+there is one. The file ``.lock`` above is held by the process that trains, and let go of with it, however that ends: one
+trains at a time. ``.starting.lock`` is held by the process that starts it until then, and ``.turn.json`` says whose
+turn it is.
 """
 
-import fcntl
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from filelock import FileLock, Timeout
 
 from retriever.core.errors import InputError, RetrieverError, UsageError
 from retriever.core.paths import plain_name, write_whole
@@ -34,12 +36,15 @@ Row = Mapping[str, JSON]
 
 _ROWS, _ASKED, _TOLD, _STOP, _LOG = "rows.jsonl", "asked.json", "told.json", "stop", "log.txt"
 _REPORT = "finetune.json"
-_PATIENCE = 1.0  # seconds; whoever only looks whether the lock is held does so for a moment
+_LOCK, _STARTING, _TURN = ".lock", ".starting.lock", ".turn.json"
+_PATIENCE = 1.0  # seconds; whoever only looks whether a lock is held holds it for a moment
+_MOMENT = 0.04  # seconds
+_UNTIL_IT_RUNS = 60.0  # seconds that a new process has to come up, on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the process that trains last said.
+    """The last message of the process that trains.
 
     Attributes:
         doing: what it does besides steps, in a few words.
@@ -62,7 +67,7 @@ class Training:
 
     @property
     def name(self) -> str:
-        """What the user called it."""
+        """The name that the user gave it."""
         return self.folder.name
 
     @property
@@ -77,7 +82,7 @@ class Training:
 
     @property
     def log(self) -> Path:
-        """What the process wrote to its terminal."""
+        """The file with all that the process wrote to its terminal."""
         return self.folder / _LOG
 
     @property
@@ -117,14 +122,13 @@ class Training:
         write_whole(self.folder / _TOLD, json.dumps(asdict(told), ensure_ascii=False) + "\n")
 
     def told(self) -> Told | None:
-        """Return what the process last said; None where it never ran."""
+        """Read the last message of the process; None where it never ran."""
         found = _read(self.folder / _TOLD)
         return Told(**found) if found else None
 
-    def ask_to_stop(self, process: int) -> None:
+    def ask_to_stop(self) -> None:
         """Ask the process that trains to save its state and end."""
         (self.folder / _STOP).touch()
-        os.kill(process, signal.SIGINT)
 
     @property
     def is_asked_to_stop(self) -> bool:
@@ -138,7 +142,7 @@ class Training:
         return [], 0
 
     def report(self) -> Mapping[str, Any]:
-        """Return what the finished training did, as `FinetuneReport.to_json` has it.
+        """Read the report of the finished training, as `FinetuneReport.to_json` has it.
 
         Raises:
             InputError: it cannot be read.
@@ -151,14 +155,6 @@ class Training:
     @property
     def _states(self) -> Path:
         return self.folder / f"{self.model.name}.training"
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Whose turn it is: the training's name, and the number of its process (0 for the moment before it has one)."""
-
-    name: str
-    process: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +202,8 @@ class Trainings:
         return training
 
     def status(self, training: Training) -> Status:
-        """Return how a training stands."""
-        holder = self.holder()
-        if holder is not None and holder.name == training.name:
+        """Tell the status of a training."""
+        if self._named == training.name and self.holder() is not None:
             return "stopping" if training.is_asked_to_stop else "running"
         if training.model.is_dir():
             return "finished"
@@ -237,8 +232,10 @@ class Trainings:
         Raises:
             RetrieverError: another training has its turn.
         """
-        with self._turn() as descriptor:
-            _note(descriptor, Holder(training.name))
+        with self._held(_STARTING):
+            if self._is_held(_LOCK):
+                raise self._refusal()
+            write_whole(self.folder / _TURN, json.dumps({"name": training.name}) + "\n")
             training.begin(training.base if training.has_states else base)
             paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
             with training.log.open("ab") as log:
@@ -248,18 +245,27 @@ class Trainings:
                     stdout=log,
                     stderr=log,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-                    pass_fds=(descriptor,),
                     start_new_session=True,
                 )
-            _note(descriptor, Holder(training.name, process.pid))
+            until = time.monotonic() + _UNTIL_IT_RUNS
+            while process.poll() is None and not self._is_held(_LOCK) and time.monotonic() < until:
+                time.sleep(_MOMENT)
         threading.Thread(target=process.wait, daemon=True).start()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the turn to train, within the process that trains.
+
+        Raises:
+            RetrieverError: another training has it.
+        """
+        with self._held(_LOCK):
+            yield
 
     def stop(self, training: Training) -> None:
         """Ask a training to save its state and end; it does so after the step under way."""
-        holder = self.holder()
-        if holder is not None and holder.name == training.name and holder.process:
-            with suppress(ProcessLookupError):
-                training.ask_to_stop(holder.process)
+        if self.holder() == training.name:
+            training.ask_to_stop()
 
     def discard(self, training: Training) -> None:
         """Delete a training with its rows and its model.
@@ -271,56 +277,37 @@ class Trainings:
             raise RetrieverError(f"{training.name!r} is being trained.", hint="Stop it first.")
         shutil.rmtree(training.folder)
 
-    def holder(self) -> Holder | None:
-        """Return whose turn it is, or None."""
-        try:
-            descriptor = os.open(self._lock, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            found = _read(self._lock)
-            return Holder(**found) if found else Holder("")
-        finally:
-            os.close(descriptor)
-        return None
+    def holder(self) -> str | None:
+        """Return the name of the training whose turn it is, or None."""
+        return self._named if self._is_held(_LOCK) or self._is_held(_STARTING) else None
 
     @property
-    def _lock(self) -> Path:
-        return self.folder / ".lock"
+    def _named(self) -> str:
+        """Whose turn it is, or was last."""
+        return str(_read(self.folder / _TURN).get("name", ""))
+
+    def _is_held(self, lock: str) -> bool:
+        if not (self.folder / lock).exists():
+            return False
+        try:
+            with FileLock(self.folder / lock).acquire(_MOMENT, poll_interval=_MOMENT / 4):
+                return False
+        except Timeout:
+            return True
 
     @contextmanager
-    def _turn(self) -> Iterator[int]:
-        """Yield the descriptor of the lock, held; a process that inherits it holds it on."""
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+    def _held(self, lock: str) -> Iterator[None]:
         try:
-            _wait_for(descriptor, self)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+            held = FileLock(self.folder / lock, mode=0o600).acquire(_PATIENCE, poll_interval=_MOMENT / 4)
+        except Timeout:
+            raise self._refusal() from None
+        with held:
+            yield
 
-
-def _wait_for(descriptor: int, trainings: Trainings) -> None:
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = trainings.holder()
-            if holder is not None and time.monotonic() > until:
-                raise RetrieverError(
-                    f"{holder.name!r} is being trained.", hint="One trains at a time: wait for it, or stop it first."
-                ) from None
-            time.sleep(0.05)
-        else:
-            return
-
-
-def _note(descriptor: int, holder: Holder) -> None:
-    text = json.dumps(asdict(holder)).encode()
-    os.pwrite(descriptor, text, 0)
-    os.ftruncate(descriptor, len(text))
+    def _refusal(self) -> RetrieverError:
+        return RetrieverError(
+            f"{self._named!r} is being trained.", hint="One trains at a time: wait for it, or stop it first."
+        )
 
 
 def _read(file: Path) -> dict[str, Any]:

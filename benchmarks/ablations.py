@@ -18,9 +18,9 @@ from typing import Any
 from common import headline_scores, write
 
 from retriever import load_encoder
-from retriever.services.finetuning import FinetuneRequest, finetune
 from retriever.training.config import read_config
-from retriever.training.methods import Method
+from retriever.training.methods import DEFAULT, find_method
+from retriever.training.run.finetuning import FinetuneRequest, finetune
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes/default.toml"
@@ -34,7 +34,7 @@ class Variant:
 
     name: str
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
-    method: Method = Method.INSTEMB
+    method: str = DEFAULT
 
 
 def objective(name: str, **changes: object) -> Variant:
@@ -44,7 +44,7 @@ def objective(name: str, **changes: object) -> Variant:
 
 VARIANTS = (
     Variant("recipe"),
-    Variant("InBedder, same rows", {"adapter": {"look_ahead": 0}}, Method.INBEDDER),
+    Variant("InBedder, same rows", {"adapter": {"look_ahead": 0}}, "inbedder"),
     objective("distillation: kl", distillation=("kl",)),
     objective("distillation: mse", distillation=("mse",)),
     objective("distillation: none", distillation=()),
@@ -97,7 +97,7 @@ def train(variant: Variant, files: Sequence[Path], folder: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         settings = Path(temporary) / "settings.toml"
         settings.write_text(config.to_toml(), encoding="utf-8")
-        base = f"{'inbedder' if variant.method is Method.INBEDDER else 'instemb'}:smollm2-135m"
+        base = f"{find_method(variant.method).encoder}:smollm2-135m"
         request = FinetuneRequest(list(map(str, files)), folder, config=settings, base=base, resume=True, promote=False)
         finetune(request, on_progress=lambda _, at: print(at.step, at.losses, file=sys.stderr, flush=True))
 

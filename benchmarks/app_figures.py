@@ -27,13 +27,12 @@ from playwright import sync_api as playwright
 from search_latency import QUERIES, K
 
 from retriever import load_encoder
+from retriever.core.encoder import WrappedEncoder
+from retriever.core.requests import SearchRequest
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
 from retriever.corpus.readers import read_documents
-from retriever.services.encoding import count_tokens
-from retriever.services.searching import SearchRequest
-from retriever.services.workspace import Index
-from retriever.services.wrapped_encoders import WrappedEncoder
+from retriever.workspace import Index
 
 INSTRUCTION = "What kind of product is this review about?"
 NEW_INSTRUCTIONS = (
@@ -97,17 +96,19 @@ class SeededDocuments(WrappedEncoder):
         self._generator = np.random.default_rng(0)
         self._centres = normalise(self._noise(len(WORDS)))
 
-    def encode_many_with_words(
+    def encode_views(
         self,
         texts: Sequence[str],
         instructions: Sequence[str],
         *,
-        top: int = 5,
+        words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        """Return other rows for every instruction, about the same centres."""
+        """Return other rows of documents for every instruction, about the same centres; queries are embedded."""
+        if not words:
+            return super().encode_views(texts, instructions, on_tokens=on_tokens)
         if on_tokens is not None:
-            on_tokens(sum(count_tokens(self._encoder, texts)))
+            on_tokens(sum(self.count_tokens(texts)))
         return [self._seeded(len(texts)) for _ in instructions]
 
     def _seeded(self, rows: int) -> Encoded:

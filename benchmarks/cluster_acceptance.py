@@ -22,15 +22,15 @@ import numpy as np
 from common import write
 
 from retriever import load_encoder
+from retriever.clusters.clustering import Cluster, Clustering
 from retriever.core.protocols import Encoder
 from retriever.core.types import Document
 from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds, v_measure
 from retriever.evaluation.labelled import LABELLED, LabelledText, balanced_sample, load_texts
 from retriever.evaluation.rows import read_rows
 from retriever.evaluation.wordings import find_wordings
-from retriever.services.clustering import Cluster, Clustering
-from retriever.services.workspace import Index
 from retriever.training.rows import normalise_text
+from retriever.workspace import Index
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "recipes"))
 

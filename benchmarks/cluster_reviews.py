@@ -20,7 +20,7 @@ from common import write
 from index_reviews import embedded_twice, run_until
 
 from retriever.core.errors import RetrieverError
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 
 QUESTIONS = (
     "What kind of product is this review about?",

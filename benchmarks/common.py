@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from retriever.core import environment
 from retriever.core.protocols import Encoder
 
 PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-gpu", "faiss-cpu", "numpy")
@@ -40,14 +41,10 @@ def median_ratio(over: list[float], under: list[float]) -> float:
 
 def machine() -> dict[str, Any]:
     """Return what the figures depend on: processor, versions, date and commit."""
-    cpu = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
     command = ["git", "rev-parse", "--verify", "--quiet", "HEAD"]
     git = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return {
-        "cpu": cpu,
+        "cpu": environment.machine()["processor"],
         "cores": len(os.sched_getaffinity(0)),
         "load_average": os.getloadavg()[0],
         "python": platform.python_version(),
@@ -69,8 +66,8 @@ def headline_scores(
         limit: most items a task looks at; None for all.
         tasks: of a single suite; empty for all of every suite.
     """
-    from retriever.services.evaluating import evaluate
-    from retriever.services.evaluation_requests import EvaluationRequest
+    from retriever.evaluation.run.evaluating import evaluate
+    from retriever.evaluation.run.requests import EvaluationRequest
 
     found: dict[str, Any] = {}
     for suite in suites:

@@ -18,7 +18,7 @@ from common import write
 
 from retriever import load_encoder
 from retriever.evaluation.rows import LabelledRow, read_rows, sample
-from retriever.services.diagnosing import Pair, diagnose
+from retriever.evaluation.run.diagnosing import TextPair, diagnose
 
 DATA = "reviews_dmaste.jsonl"
 ENCODERS = ("pretrained:default", "plain", "inbedder", "instemb", "gircse", "minilm")
@@ -36,7 +36,7 @@ INSTRUCTIONS = {
 }
 
 
-def labelled_pairs(rows: Sequence[LabelledRow], label: str, count: int, seed: int) -> list[Pair]:
+def labelled_pairs(rows: Sequence[LabelledRow], label: str, count: int, seed: int) -> list[TextPair]:
     """Return about ``count`` pairs of different texts, half of one label, drawn with a seed."""
     generator = np.random.default_rng(seed)
     wanted = {True: count // 2, False: count - count // 2}
@@ -46,7 +46,7 @@ def labelled_pairs(rows: Sequence[LabelledRow], label: str, count: int, seed: in
         same = one.get(label, str) == other.get(label, str)
         if wanted[same] and one.get("text", str) != other.get("text", str):
             wanted[same] -= 1
-            pairs.append(Pair(one.get("text", str), other.get("text", str), same))
+            pairs.append(TextPair(one.get("text", str), other.get("text", str), same))
         if not any(wanted.values()):
             break
     return pairs

@@ -23,39 +23,33 @@ import numpy as np
 from common import median_ratio, read_texts, write
 
 from retriever import load_encoder
-from retriever.core.protocols import Encoder
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Embeddings, Encoded
-from retriever.services.workspace import Index
 from retriever.store import checksums, documents, vectors
 from retriever.store.connection import Connections
+from retriever.workspace import Index
 
 DIM = 576  # of the default encoder
 
 
-class FreeEncoder:
+class FreeEncoder(Encoder):
     """Gives each text a row of noise that was made before."""
 
-    dim = DIM
-    fingerprint = "free".ljust(64, "0")
+    spec = EncoderSpec("free".ljust(64, "0"), DIM)
 
     def __init__(self, rows: int) -> None:
         noise = np.random.default_rng(0).standard_normal((rows, DIM), dtype=np.float32)
         self._rows = normalise(noise)
         self._at = 0
 
-    def encode(self, texts: Sequence[str], **options: object) -> Embeddings:
-        """Return the next rows."""
-        start, self._at = self._at, (self._at + len(texts)) % len(self._rows)
-        return np.take(self._rows, range(start, start + len(texts)), axis=0, mode="wrap")
+    def encode_views(self, texts: Sequence[str], instructions: Sequence[str], **options: object) -> list[Encoded]:
+        """Return the next rows for each instruction, and no words."""
+        return [Encoded(self._next(len(texts)), [[] for _ in texts]) for _ in instructions]
 
-    def encode_many(self, texts: Sequence[str], instructions: Sequence[str], **options: object) -> list[Embeddings]:
-        """Return the next rows for each instruction."""
-        return [self.encode(texts) for _ in instructions]
-
-    def encode_with_words(self, texts: Sequence[str], **options: object) -> Encoded:
-        """Return the next rows, and no words."""
-        return Encoded(self.encode(texts), [[] for _ in texts])
+    def _next(self, count: int) -> Embeddings:
+        start, self._at = self._at, (self._at + count) % len(self._rows)
+        return np.take(self._rows, range(start, start + count), axis=0, mode="wrap")
 
 
 @contextmanager

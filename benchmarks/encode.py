@@ -19,7 +19,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
 from retriever.encoders.batching import token_budget
-from retriever.encoders.catalog import build
+from retriever.encoders.methods import build
 from retriever.encoders.packing import PackedLinear
 
 INSTRUCTIONS = (
@@ -133,7 +133,7 @@ def main() -> None:
     backbone.pack()
     encoder = build("inbedder", backbone, EncoderOptions())
     texts = read_texts(options.corpus, options.limit)
-    report: dict[str, Any] = {"dtype": encoder.dtype, "torch_threads": torch.get_num_threads()}
+    report: dict[str, Any] = {"dtype": encoder.spec.dtype, "torch_threads": torch.get_num_threads()}
     report["sentence_transformer"] = against_sentence_transformer(encoder, texts, options.rounds)
     report["matrix_products"] = matrix_rate(backbone, options.rounds)
     share = report["sentence_transformer"]["our_tokens_per_second"] / report["matrix_products"]["tokens_per_second"]

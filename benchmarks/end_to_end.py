@@ -17,47 +17,39 @@ import numpy as np
 from common import peak_rss_mib, time_alternating, write
 from vector_search import make_vectors
 
+from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.requests import SearchRequest
 from retriever.core.types import Document, Embeddings, Encoded
-from retriever.services.generations import IndexType
-from retriever.services.searching import SearchRequest
-from retriever.services.workspace import Index
+from retriever.index.generations import IndexType
+from retriever.workspace import Index
 
 K = 10
 BATCH = 256
 SINGLES = 64
 
 
-class LookUpEncoder:
+class LookUpEncoder(Encoder):
     """Returns row n of an array for the text ``text n``, and noise around it for ``query n``."""
 
     def __init__(self, vectors: np.memmap[Any, Any]) -> None:
         self.vectors = vectors
-        self.dim = vectors.shape[1]
-        self.fingerprint = "look-up"
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        instruction: str = "",
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> Embeddings:
-        """Return the rows the texts name."""
+    @property
+    def spec(self) -> EncoderSpec:
+        """A name for the array."""
+        return EncoderSpec("look-up", self.vectors.shape[1])
+
+    def encode_views(self, texts: Sequence[str], instructions: Sequence[str], **options: object) -> list[Encoded]:
+        """Return the rows the texts name under every instruction, and a word each."""
+        return [Encoded(self._rows(texts), [["word"] for _ in texts]) for _ in instructions]
+
+    def _rows(self, texts: Sequence[str]) -> Embeddings:
         rows = np.array([int(text.split()[1]) for text in texts])
         found = self.vectors[rows].astype(np.float32)
         if texts[0].startswith("query"):
             noise = np.random.default_rng(rows).standard_normal(found.shape, dtype=np.float32)
             found += np.float32(0.5 / np.sqrt(self.dim)) * noise
         return found / np.linalg.norm(found, axis=1, keepdims=True)
-
-    def encode_many(self, texts: Sequence[str], instructions: Sequence[str], **_: object) -> list[Embeddings]:
-        """Return the same rows under every instruction."""
-        return [self.encode(texts) for _ in instructions]
-
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        """Return the rows, and a word each."""
-        return Encoded(self.encode(texts), [["word"] for _ in texts])
 
 
 def documents(count: int) -> Iterator[Document]:

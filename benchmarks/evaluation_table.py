@@ -10,8 +10,8 @@ the page from what is there and measures nothing.
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,17 @@ from common import machine
 from shared_passes import SharedPasses
 
 from retriever import load_encoder
+from retriever.core.encoder import Encoder, EncoderSpec, WrappedEncoder
+from retriever.core.fingerprint import content_hash
 from retriever.core.paths import cache_dir
-from retriever.core.protocols import Encoder
+from retriever.core.types import Encoded
 from retriever.encoders.inbedder import InBedderEncoder
+from retriever.evaluation.run.embedding_cache import EmbeddingCache
+from retriever.evaluation.run.evaluating import evaluate
+from retriever.evaluation.run.report import number, ranged, table
+from retriever.evaluation.run.requests import EvaluationRequest
+from retriever.evaluation.run.results import write_json
 from retriever.evaluation.suites import SUITES
-from retriever.services.embedding_store import FILE, EmbeddingCache
-from retriever.services.evaluating import evaluate
-from retriever.services.evaluation_requests import EvaluationRequest
-from retriever.services.evaluation_results import write_json
-from retriever.services.report import number, ranged, table
-from retriever.services.wrapped_encoders import WithoutInstruction
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATING_LIMIT = 300
@@ -85,7 +86,6 @@ ROWS = (
     Row("InBedder last-gen", "inbedder:smollm2-135m", {"pooling": "last-gen"}, GENERATING_LIMIT),
     Row("InBedder avg-ppt", "inbedder:smollm2-135m", {"pooling": "avg-ppt"}),
     Row("InBedder avg-all", "inbedder:smollm2-135m", {"pooling": "avg-all"}, GENERATING_LIMIT),
-    Row("InBedder re-enc", "inbedder:smollm2-135m", {"pooling": "re-enc"}, GENERATING_LIMIT),
     Row("InstEmb, untrained look-ahead", "instemb:smollm2-135m"),
     Row("GIRCSE, untrained", "gircse:smollm2-135m"),
     Row("MiniLM, without instruction", "minilm", instructed=False),
@@ -166,8 +166,30 @@ def load(row: Row, device: str) -> Encoder | None:
         return None
     encoder = load_encoder(row.spec, device=device, **row.options)
     if isinstance(encoder, InBedderEncoder) and encoder.reads_on:
-        return SharedPasses.sharing_poolings(encoder, EmbeddingCache(cache_dir() / "evaluation" / FILE))
+        return SharedPasses.sharing_poolings(encoder, EmbeddingCache(cache_dir() / "evaluation"))
     return encoder if row.instructed else WithoutInstruction(encoder)
+
+
+class WithoutInstruction(WrappedEncoder):
+    """An encoder that never sees an instruction; its texts are embedded once whatever is asked, without words."""
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The wrapped encoder's under another name, and another fingerprint: under an instruction vectors differ."""
+        spec = super().spec
+        fingerprint = content_hash(f"{spec.fingerprint} without instruction").hex()
+        return replace(spec, name=f"{spec.name} without instruction", fingerprint=fingerprint)
+
+    def encode_views(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        """Return the same rows for every instruction."""
+        return super().encode_views(texts, [""], on_tokens=on_tokens) * len(instructions)
 
 
 def page(results: Results) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 from common import write
 
 from retriever.core.errors import RetrieverError
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 
 KILLED_AT = (0.2, 0.45, 0.7)  # shares of the documents stored
 

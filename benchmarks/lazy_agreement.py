@@ -1,20 +1,16 @@
 r"""How near a lazy search comes to the complete view, by the number of candidates it reads under the instruction.
 
-    python benchmarks/lazy_agreement.py DATA --output benchmarks/results/lazy_agreement.json \\
-        --table retriever/services/lazy_agreement.json
+    python benchmarks/lazy_agreement.py DATA --output benchmarks/results/lazy_agreement.json
 
 Two labelled corpora: test reviews (a review is the query, what has its label is relevant) and MS MARCO passages with
 queries that have instructions of their own. Every search is the product's; only the number of candidates is set, and
-texts whose vector under an instruction is known are not read again. ``--table`` also writes the table that `retriever
-status` reads.
+texts whose vector under an instruction is known are not read again.
 """
 
 import argparse
-import json
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,17 +19,16 @@ import numpy as np
 from common import write
 
 from retriever import load_encoder
-from retriever.core.protocols import Encoder
+from retriever.core.encoder import Encoder, WrappedEncoder
+from retriever.core.requests import SearchOptions
+from retriever.core.results import SearchResult
 from retriever.core.types import Document, Encoded
 from retriever.evaluation.labelled import LABELLED, balanced_sample, load_texts
 from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.rows import read_rows, sample
 from retriever.evaluation.wordings import find_wordings
-from retriever.services import searching
-from retriever.services.encoding import count_tokens, view_key
-from retriever.services.results import SearchResult
-from retriever.services.workspace import Index
-from retriever.services.wrapped_encoders import WrappedEncoder
+from retriever.index.encoding import count_tokens, view_key
+from retriever.workspace import Index
 
 CANDIDATES = (10, 20, 50, 100, 200, 500)
 K = 10
@@ -69,22 +64,24 @@ class Known(WrappedEncoder):
         """Return 1 a text: the budget counts candidates."""
         return [1] * len(texts)
 
-    def encode_many_with_words(
+    def encode_views(
         self,
         texts: Sequence[str],
         instructions: Sequence[str],
         *,
-        top: int = 5,
+        words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        """Return what the whole index holds of the texts under every instruction."""
+        """Return what the whole index holds of documents under every instruction; queries are embedded."""
+        if not words:
+            return super().encode_views(texts, instructions, on_tokens=on_tokens)
         store = self._whole.store
         ids = store.documents.known(texts)
         found = []
         for instruction in instructions:
             view = store.views.ensure(view_key(self._whole.encoder, instruction))
             stored = store.vectors.get(view.view_id, [ids[text] for text in texts])
-            found.append(Encoded(np.asarray(stored.embeddings), [words[:top] for words in stored.words]))
+            found.append(Encoded(np.asarray(stored.embeddings), [answers[:words] for answers in stored.words]))
         return found
 
 
@@ -120,25 +117,21 @@ def passages(data: Path, limit: int, queries: int) -> Corpus:
     return Corpus("MS MARCO passages under instructions", documents, questions)
 
 
-@contextmanager
-def budget(candidates: int) -> Iterator[None]:
-    """Let lazy searches read so many candidates, each of one token (`Known`)."""
-    before = searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS
-    searching.CANDIDATES = max(before[0], candidates)
-    searching.TOKEN_BUDGET, searching.PROMPT_TOKENS = candidates, 0
-    try:
-        yield
-    finally:
-        searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS = before
-
-
 def measure(corpus: Corpus, encoder: Encoder, counts: Sequence[int]) -> dict[str, Any]:
     """Return agreement with the complete view and nDCG of lazy searches, by the candidates they read."""
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder) / "whole", encoder=encoder) as whole:
         whole.add(corpus.documents, instructions=sorted({one.instruction for one in corpus.questions}))
         with Index(Path(folder) / "lazy", encoder=Known(encoder, whole)) as lazy:
             lazy.add(corpus.documents)
-            curve = [{"candidates": count, **_compared(*_ask(lazy, whole, corpus, count), corpus)} for count in counts]
+        curve = []
+        for count in counts:
+            depth = max(SearchOptions().candidates, count)
+            options = SearchOptions(candidates=depth, token_budget=count, prompt_tokens=0)  # a text is a token, `Known`
+            with (
+                Index(Path(folder) / "whole", encoder=encoder, search_options=options) as exactly,
+                Index(Path(folder) / "lazy", encoder=Known(encoder, whole), search_options=options) as lazy,
+            ):
+                curve.append({"candidates": count, **_compared(*_ask(lazy, exactly, corpus), corpus)})
         exact = [whole.search(one.query, instruction=one.instruction, k=K) for one in corpus.questions]
     tokens = count_tokens(encoder, [one.text for one in corpus.documents])
     return {
@@ -151,14 +144,13 @@ def measure(corpus: Corpus, encoder: Encoder, counts: Sequence[int]) -> dict[str
     }
 
 
-def _ask(lazy: Index, whole: Index, corpus: Corpus, candidates: int) -> tuple[list[SearchResult], list[SearchResult]]:
+def _ask(lazy: Index, whole: Index, corpus: Corpus) -> tuple[list[SearchResult], list[SearchResult]]:
     """Return the lazy answers and those of the complete view, their rankings equally deep."""
     found, exact = [], []
-    with budget(candidates):
-        for one in corpus.questions:
-            found.append(lazy.search(one.query, instruction=one.instruction, k=K))
-            lazy.drop_views([one.instruction])
-            exact.append(whole.search(one.query, instruction=one.instruction, k=K))
+    for one in corpus.questions:
+        found.append(lazy.search(one.query, instruction=one.instruction, k=K))
+        lazy.drop_views([one.instruction])
+        exact.append(whole.search(one.query, instruction=one.instruction, k=K))
     return found, exact
 
 
@@ -177,26 +169,6 @@ def _ndcg(found: Sequence[SearchResult], corpus: Corpus) -> float:
     return round(float(ranking_measures(rankings, relevant, [MEASURE])[MEASURE].mean()), 4)
 
 
-def table_entry(name: str, encoder: Encoder, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what `retriever status` reads: the mean agreement over the corpora, and what they were."""
-    curve = [
-        {
-            "candidates": points[0]["candidates"],
-            "agreement": round(statistics.mean(point["agreement"] for point in points), 4),
-        }
-        for points in zip(*(one["curve"] for one in measured), strict=True)
-    ]
-    corpora = [{key: one[key] for key in ("name", "documents", "queries", "tokens_per_text")} for one in measured]
-    return {"fingerprint": encoder.fingerprint, "encoder": name, "corpora": corpora, "curve": curve}
-
-
-def add_to_table(path: Path, entry: Mapping[str, Any]) -> None:
-    """Write an entry into the table in place of what it says of the same encoder."""
-    table = json.loads(path.read_text()) if path.exists() else {"measured": []}
-    others = [one for one in table["measured"] if one["fingerprint"] != entry["fingerprint"]]
-    path.write_text(json.dumps({"measured": [*others, entry]}, indent=2) + "\n")
-
-
 def main() -> None:
     """Parse the options, measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -205,14 +177,11 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=1500, help="documents of each corpus")
     parser.add_argument("--queries", type=int, default=20, help="of each corpus, two instructions each for reviews")
     parser.add_argument("--candidates", type=int, nargs="+", default=CANDIDATES)
-    parser.add_argument("--table", type=Path)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     encoder = load_encoder(options.encoder)
     corpora = [make(options.data, options.limit, options.queries) for make in (reviews, passages)]
     measured = [measure(corpus, encoder, options.candidates) for corpus in corpora]
-    if options.table:
-        add_to_table(options.table, table_entry(options.encoder, encoder, measured))
     write("lazy_agreement", options, {"encoder": {"fingerprint": encoder.fingerprint}, "corpora": measured})
 
 

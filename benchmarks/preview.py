@@ -28,17 +28,16 @@ from numpy.typing import NDArray
 
 from retriever import load_encoder
 from retriever.core.protocols import Encoder
+from retriever.core.requests import SearchOptions
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 from retriever.evaluation.labelled import LABELLED, LabelledText, balanced_sample, load_texts
 from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.rows import sample
+from retriever.evaluation.run.embedding_cache import CachedEncoder, EmbeddingCache
 from retriever.evaluation.scores import difference, mean_score
-from retriever.services.embedding_cache import CachedEncoder
-from retriever.services.embedding_store import EmbeddingCache
-from retriever.services.encoding import count_tokens
-from retriever.services.rankings import Ranking, fuse
-from retriever.services.searching import CANDIDATES
+from retriever.index.encoding import count_tokens
+from retriever.index.search.rankings import Ranking, fuse
 
 K = 10
 STRENGTHS = np.logspace(-3, 2, 11)  # of the ridge penalty; the one of least leave-one-out error is taken
@@ -103,7 +102,7 @@ def lazy_hits(late: Late, budget: int, seed: int) -> list[list[int]]:
     """Return what a lazy search by vectors alone finds for every query that reads its own candidates."""
     found = []
     for row, (plain, asked) in enumerate(zip(late.plain, late.asked, strict=True)):
-        both = [Ranking(ranking(late.base @ one).ids[:CANDIDATES], []) for one in (plain, asked)]
+        both = [Ranking(ranking(late.base @ one).ids[: SearchOptions().candidates], []) for one in (plain, asked)]
         found.append(read_first(late, row, fuse(*both).ids, budget))
     return found
 
@@ -208,7 +207,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=30, help="of each corpus, asked under every instruction")
     parser.add_argument("--texts-read", type=int, nargs="+", default=[20, 40, 80, 160])
     parser.add_argument("--seeds", type=int, default=3, help="draws of the texts that a preview is fitted to")
-    parser.add_argument("--cache", type=Path, help="file that keeps vectors between runs")
+    parser.add_argument("--cache", type=Path, help="folder that keeps vectors between runs")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     encoder: Encoder = load_encoder(options.encoder)

@@ -15,7 +15,7 @@ from shared_passes import SharedPasses
 from retriever import load_encoder
 from retriever.core.paths import cache_dir
 from retriever.encoders.gircse import GircseEncoder
-from retriever.services.embedding_store import FILE, EmbeddingCache
+from retriever.evaluation.run.embedding_cache import EmbeddingCache
 
 STEPS = (1, 2, 3, 5, 10, 20)
 SUITES = ("awareness", "ice", "generic")
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     encoder = cast("GircseEncoder", load_encoder(options.encoder, steps=max(STEPS)))
-    cache = EmbeddingCache(cache_dir() / "evaluation" / FILE)
+    cache = EmbeddingCache(cache_dir() / "evaluation")
     found: dict[int, dict[str, Any]] = {}
     for steps in sorted(STEPS, reverse=True):
         asked = (

@@ -20,10 +20,10 @@ from typing import Any
 
 from common import write
 
-from retriever.services.encoding import view_key
-from retriever.services.results import SearchResult
-from retriever.services.searching import SearchRequest
-from retriever.services.workspace import Index
+from retriever.core.requests import SearchRequest
+from retriever.core.results import SearchResult
+from retriever.index.encoding import view_key
+from retriever.workspace import Index
 
 QUERIES = (
     "it stopped working after a week",
@@ -131,7 +131,7 @@ def main() -> None:
         report["documents"] = len(index.store.documents)
         report["warm"] = {}
         for name, asked in (("base view", ""), ("complete view", options.instruction)):
-            for mode in ("dense", "hybrid", "auto"):
+            for mode in ("dense", "hybrid", "lexical"):
                 request = {"instruction": asked, "k": K, "mode": mode}
                 report["warm"][f"{name}, {mode}"] = median_ms(
                     lambda query, request=request: index.search(query, **request)

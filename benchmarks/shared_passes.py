@@ -1,26 +1,26 @@
 """Several encoders from one pass: an evaluation of one of them leaves the embeddings of the others in the cache.
 
-InBedder's poolings but ``re-enc`` are made of the same hidden states, and GIRCSE with K steps is on its way through
+InBedder's poolings are made of the same hidden states, and GIRCSE with K steps is on its way through
 every smaller K.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
 import torch
 
+from retriever.core.encoder import WrappedEncoder
 from retriever.core.fingerprint import content_hash
 from retriever.core.similarity import normalise
-from retriever.core.types import Embeddings
+from retriever.core.types import Encoded
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder, generate
 from retriever.encoders.pooling import masked_mean
-from retriever.encoders.reading import Prompted, Reading
-from retriever.services.embedding_store import EmbeddingCache
-from retriever.services.encoding import view_key
-from retriever.services.wrapped_encoders import WordlessEncoder
+from retriever.encoders.reading import BatchOutput, EncodedBatch
+from retriever.evaluation.run.embedding_cache import EmbeddingCache
+from retriever.index.encoding import view_key
 
 POOLINGS = ("1st-gen", "avg-gen", "last-gen", "avg-ppt", "avg-all")
 
@@ -33,7 +33,7 @@ class Stacked(InBedderEncoder):
         """Length of all poolings together."""
         return len(POOLINGS) * super().dim
 
-    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
         """Return every pooling, each of length 1, one after the other."""
         generated = generate(self.backbone, prompted, self.steps or 0)
         states = torch.cat([prompted.states[:, :-1], generated.states], dim=1)
@@ -46,7 +46,7 @@ class Stacked(InBedderEncoder):
             "avg-ppt": masked_mean(prompted.states[:, :-1], prompted.mask[:, :-1]),
             "avg-all": masked_mean(states, mask),
         }
-        return Reading(torch.cat([torch.nn.functional.normalize(pooled[name]) for name in POOLINGS], dim=1))
+        return BatchOutput(torch.cat([torch.nn.functional.normalize(pooled[name]) for name in POOLINGS], dim=1))
 
 
 class EveryStep(GircseEncoder):
@@ -57,12 +57,12 @@ class EveryStep(GircseEncoder):
         """Length of all of them together."""
         return super().dim * (self.steps or 0)
 
-    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
         """Run K soft-token steps and keep every z_k; there are no words."""
-        return Reading(torch.cat([pooled for pooled, _ in self.walk(prompted)], dim=1))
+        return BatchOutput(torch.cat([pooled for pooled, _ in self.walk(prompted)], dim=1))
 
 
-class SharedPasses(WordlessEncoder):
+class SharedPasses(WrappedEncoder):
     """An encoder whose passes also fill a cache for others that the same pass makes.
 
     Args:
@@ -92,21 +92,21 @@ class SharedPasses(WordlessEncoder):
         parts = {steps - 1: encoder.reconfigured(steps=steps) for steps in smaller}
         return cls(encoder, cache, EveryStep(encoder.backbone, encoder.options), parts)
 
-    def encode_many(
+    def encode_views(
         self,
         texts: Sequence[str],
         instructions: Sequence[str],
         *,
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> list[Embeddings]:
-        """Return this encoder's (n, dim) array per instruction; keep those of the others."""
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        """Return this encoder's vectors, without words; keep those of the others."""
         digests = [content_hash(text) for text in texts]
-        stacked = self._stacked.encode_many(texts, instructions, batch_size=batch_size, show_progress=show_progress)
+        stacked = self._stacked.encode_views(texts, instructions, on_tokens=on_tokens)
         wanted = []
-        for instruction, rows in zip(instructions, stacked, strict=True):
-            cut = rows.reshape(len(texts), -1, self.dim)  # (n, encoders, dim)
-            vectors = {view_key(one, instruction): normalise(cut[:, place]) for place, one in self._parts.items()}
+        for instruction, one in zip(instructions, stacked, strict=True):
+            cut = one.embeddings.reshape(len(texts), -1, self.dim)  # (n, encoders, dim)
+            vectors = {view_key(part, instruction): normalise(cut[:, at]) for at, part in self._parts.items()}
             self._cache.put({key: dict(zip(digests, each, strict=True)) for key, each in vectors.items()})
-            wanted.append(vectors[view_key(self._encoder, instruction)])
+            wanted.append(Encoded(vectors[view_key(self._encoder, instruction)], one.words))
         return wanted

@@ -1,6 +1,6 @@
 """Every way we know to lose data, tried on purpose, and a table of what came of it in docs/storage.md.
 
-    PYTHONPATH=tests/durability:tests:tests/services OMP_NUM_THREADS=1 python benchmarks/torture.py --quick
+    PYTHONPATH=tests/durability:tests:tests/index OMP_NUM_THREADS=1 python benchmarks/torture.py --quick
 
 Crashes and failing writes at every change of a file, real SIGKILLs at random times, flipped bits and cut ends; then
 the tests that draw examples: a state machine, readers beside a writer, growth, fuzzed files. The
@@ -32,7 +32,7 @@ from common import machine, write
 from damage import WAL, Outcome, Verdict, damages, make_index, make_killed_index, torture
 from disk import unflushed
 from interruptions import Recording, Tally, crash_everywhere, fail, fail_everywhere, judge, points, record
-from operations import OPERATIONS, small_shards
+from operations import OPERATIONS
 from repair_faults import fail_repair, judge_repair, record_repair
 from replay import read_tree
 from sigkill import COMMANDS, DOCUMENTS, SlowEncoder, document_of, killed_in_child, walk
@@ -260,7 +260,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     sizes = Sizes(options.kills, options.points, options.flips, options.damages, options.profile)
     if options.quick:
         sizes = Sizes(kills=3, points=3, flips=1, damages=10, profile="default")
-    small_shards()
     faiss.omp_set_num_threads(1)
     known = json.loads(options.output.read_text()) if options.output and options.output.exists() else {}
     parts = {**known.get("parts", {})}

@@ -15,7 +15,7 @@ FILES = {
     "state machine": "durability/test_durability_model.py",
     "readers beside a writer": "durability/test_durability_readers.py",
     "growth": "durability/test_durability_growth.py",
-    "hostile FAISS files": "index/test_index_hostile.py",
+    "hostile FAISS files": "vectors/test_vectors_hostile.py",
     "archives": "core/test_core_archive_fuzz.py",
     "corpus files": "corpus/test_corpus_fuzz.py",
     "checkpoints": "encoders/test_encoders_checkpoint_fuzz.py",

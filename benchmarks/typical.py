@@ -3,8 +3,8 @@
     python benchmarks/typical.py DATA --output benchmarks/results/typical.json
 
 Pools of labelled texts are searched under the question about their label, by texts of the pool and by the labels' own
-names. Compared are the cosine alone and the search as it is (`retriever.services.typical`): the share of the first ten
-hits that have the label, the query itself left out.
+names. Compared are the cosine alone and the search as it is (`retriever.index.search.centering`): the share of the
+first ten hits that have the label, the query itself left out.
 """
 
 import argparse
@@ -20,15 +20,15 @@ from common import write
 from retriever import load_encoder
 from retriever.core.paths import cache_dir
 from retriever.core.protocols import Encoder
+from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
-from retriever.evaluation.generic import INTENT_INSTRUCTION, INTENTS
+from retriever.evaluation.files import INTENTS
+from retriever.evaluation.generic import INTENT_INSTRUCTION
 from retriever.evaluation.labelled import LABELLED, balanced_sample, load_texts
 from retriever.evaluation.rows import read_rows
+from retriever.evaluation.run.embedding_cache import CachedEncoder, EmbeddingCache
 from retriever.evaluation.wordings import find_wordings
-from retriever.services.embedding_cache import CachedEncoder
-from retriever.services.embedding_store import FILE, EmbeddingCache
-from retriever.services.searching import SearchRequest
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 
 POOL, QUERIES, HITS = 1000, 300, 10
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="pretrained:default")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    with EmbeddingCache(cache_dir() / "evaluation" / FILE) as cache:
+    with EmbeddingCache(cache_dir() / "evaluation") as cache:
         encoder = CachedEncoder(load_encoder(options.encoder), cache)
         found = {pool.name: measure(encoder, pool) for pool in pools(options.data)}
     means = {

@@ -21,7 +21,7 @@ from common import headline_scores, write
 
 from retriever import load_encoder
 from retriever.evaluation.labelled import LABELLED, LabelledText, load_texts
-from retriever.services.finetuning import FinetuneRequest, finetune
+from retriever.training.run.finetuning import FinetuneRequest, finetune
 
 SOURCE = LABELLED["restaurants"]
 QUESTIONS = (

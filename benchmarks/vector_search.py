@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
-from retriever.index.building import Built, build_index, sample_queries
-from retriever.index.faiss_index import FaissIndex
+from retriever.vectors.faiss.building import Built, build_index, sample_queries
+from retriever.vectors.faiss.index import FaissIndex
 
 K = 10
 BATCH = 256

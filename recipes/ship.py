@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from retriever.encoders.sources import check_manifest, write_manifest
-from retriever.services.report import ranged, table
+from retriever.evaluation.run.report import ranged, table
 
 TRAINING = "training.json"
 TOLD = ("base", "method", "config", "data", "steps", "scores", "versions")

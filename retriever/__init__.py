@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
-    from retriever.services.workspace import Index
+    from retriever.workspace import Index
 
 __all__ = ["load_encoder", "open_index"]
 
@@ -39,23 +39,22 @@ def load_encoder(
         EncoderError: no such encoder, or its files are missing.
         CheckpointError: its files differ from their recorded hashes.
     """
-    from retriever.encoders.base import EncoderOptions
-    from retriever.encoders.catalog import load
+    from retriever.encoders import catalog
 
-    chosen = {} if template is None else {"template": template}
-    options = EncoderOptions(pooling=pooling, steps=steps, look_ahead=look_ahead, **chosen)
-    return load(name_or_path, options, device=device, dtype=dtype)
+    options = {"pooling": pooling, "steps": steps, "look_ahead": look_ahead, "template": template}
+    return catalog.load_encoder(name_or_path, device=device, dtype=dtype, **options)
 
 
-def open_index(path: str | Path, *, encoder: "Encoder | None" = None) -> "Index":
+def open_index(path: str | Path, *, encoder: "Encoder | None" = None, device: str = "auto") -> "Index":
     """Open an index, or make a new one there on the first `add`.
 
     Args:
         path: the index folder.
         encoder: what to embed with; None takes the one the index was made with, loaded when first needed.
+        device: where that one runs and vectors are searched: ``auto``, ``cpu``, ``cuda``.
 
     Nothing is read yet: a missing, damaged or newer index shows at the first use.
     """
-    from retriever.services.workspace import Index
+    from retriever.workspace import Index
 
-    return Index(Path(path), encoder=encoder)
+    return Index(Path(path), encoder=encoder, device=device)

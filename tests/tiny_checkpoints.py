@@ -7,9 +7,8 @@ from peft import LoraConfig, get_peft_model
 
 from retriever.encoders.backbone import load_backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
-from retriever.encoders.catalog import build
 from retriever.encoders.checkpoint import save_checkpoint
-from retriever.encoders.instemb import InstEmbEncoder
+from retriever.encoders.methods import build, encoder_class
 
 
 def save_trained(folder: Path, base: Path, *, method="instemb", seed=0, look_ahead=3, **options) -> PromptEncoder:
@@ -23,10 +22,8 @@ def save_trained(folder: Path, base: Path, *, method="instemb", seed=0, look_ahe
             if "lora_" in name:
                 weight.copy_(torch.randn(weight.shape, generator=generator) * 0.1)
     chosen = EncoderOptions(**options)
-    if method == "instemb":
-        learned = torch.randn(look_ahead, backbone.dim, generator=generator) * 0.3
-        encoder = InstEmbEncoder(backbone, chosen, learned)
-    else:
-        encoder = build(method, backbone, chosen)
+    shapes = dict.fromkeys(encoder_class(method, backbone).learned_names, (look_ahead, backbone.dim))
+    learned = {name: torch.randn(*shape, generator=generator) * 0.3 for name, shape in shapes.items()}
+    encoder = build(method, backbone, chosen, learned or None)
     save_checkpoint(encoder, folder, card=f"# Tiny {method}\n\nMade of noise.\n", adapter=adapter)
     return encoder

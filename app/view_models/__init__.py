@@ -1,1 +1,1 @@
-"""What pages show, as plain values: nothing in here knows Streamlit."""
+"""Describe the contents of pages as plain values: nothing in here knows Streamlit."""

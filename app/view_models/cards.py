@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from retriever.core.fields import values_by_name
+from retriever.core.results import Hit
 from retriever.core.types import Document
-from retriever.corpus.columns import Columns, star_value
-from retriever.services.profiling import flat
-from retriever.services.results import Hit
+from retriever.index.profiling import Columns, star_value
 from retriever_app.view_models import text
 
 SHORT = 420
@@ -52,7 +52,7 @@ class Card:
 
 def card(document: Document, columns: Columns) -> Card:
     """Return a document as a card."""
-    values = flat(document.metadata)
+    values = values_by_name(document.metadata)
     rating = star_value(values.get(columns.stars))
     said = "" if rating is None else text.stars(rating, 5 if rating <= 5 else 10)
     product, *about = (values.get(name) for name in (columns.product, columns.category, columns.date))

@@ -9,7 +9,7 @@ Spec = dict[str, Any]
 
 
 def stars_chart(ratings: Mapping[int, int], colour: str, colours: Colours) -> Spec:
-    """Return how many reviews have how many stars, as bars, the most stars on top."""
+    """Chart how many reviews have how many stars, as bars, the most stars on top."""
     total = max(1, sum(ratings.values()))
     values = [
         {"stars": f"{stars} ★", "reviews": count, "share": count / total, "said": f"{count / total:.0%}"}
@@ -49,7 +49,7 @@ def stars_chart(ratings: Mapping[int, int], colour: str, colours: Colours) -> Sp
 
 
 def trend_chart(months: Mapping[str, int], colour: str, colours: Colours) -> Spec:
-    """Return how many reviews were written in which month, as bars."""
+    """Chart how many reviews were written in which month, as bars."""
     values = [{"month": f"{month}-01", "reviews": count} for month, count in months.items()]
     axis = {"grid": False, "labelColor": colours.text, "title": None, "labelFontSize": 11}
     return {

@@ -1,4 +1,4 @@
-"""What the page of clusters shows of them: cards, points, names on the map, rows to take away."""
+"""Describe clusters for their page: cards, points, names on the map, rows to take away."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.clusters.clustering import Cluster, Clustering
+from retriever.core.fields import values_by_name
+from retriever.core.results import IndexStatus
 from retriever.core.types import Document
-from retriever.corpus.columns import Columns, iso_date, star_value
-from retriever.services.clustering import Cluster, Clustering
-from retriever.services.profiling import flat
-from retriever.services.results import IndexStatus
+from retriever.index.profiling import Columns, iso_date, star_value
 from retriever_app.view_models import text
 from retriever_app.view_models.colours import Colours
 from retriever_app.view_models.grouping import Part
@@ -28,7 +28,7 @@ _SLOW = 10.0  # reviews read a second where nothing tells better
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the metadata say of some reviews.
+    """Counts of some reviews by their metadata.
 
     Attributes:
         ratings: reviews by whole stars, all of the scale, the most stars first; empty without ratings.
@@ -68,7 +68,7 @@ def name_of(cluster: Cluster) -> str:
 
 
 def headline(found: Clustering) -> str:
-    """Return how many clusters there are of how many reviews, and who chose their number."""
+    """Describe how many clusters there are of how many reviews, and who chose their number."""
     said = f"{text.count(len(found.material.documents), 'review')} in {text.count(len(found.clusters), 'cluster')}"
     if found.choice is None:
         return f"{said}."
@@ -100,7 +100,7 @@ def read_fields(documents: Iterable[Document], columns: Columns) -> tuple[list[f
     stars: list[float | None] = []
     days: list[str | None] = []
     for document in documents:
-        values = flat(document.metadata)
+        values = values_by_name(document.metadata)
         stars.append(star_value(values.get(columns.stars)))
         days.append(iso_date(values.get(columns.date)))
     return stars, days
@@ -131,7 +131,7 @@ def months_of(days: Iterable[str | None]) -> list[str]:
 def tally_of(
     stars: Sequence[float | None], days: Sequence[str | None], scale: Sequence[int], months: Sequence[str]
 ) -> Tally:
-    """Return what stars and days of some reviews come to, on a scale and over months."""
+    """Count the stars and days of some reviews, on a scale and over months."""
     known = [one for one in stars if one is not None]
     ratings = Counter(int(one + 0.5) for one in known)
     written = Counter(day[:7] for day in days if day)
@@ -153,7 +153,7 @@ def points(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
 
 
 def marks(found: Clustering, places: NDArray[np.float32], colours: Colours) -> list[dict[str, Any]]:
-    """Return how the map marks every cluster: its name, in the middle of its points, their colour and shape."""
+    """Build the map's mark of every cluster: its name, in the middle of its points, their colour and shape."""
     labels = found.partition.labels
     result = []
     for cluster in found.clusters:
@@ -182,7 +182,7 @@ def rows(found: Clustering, chosen: Sequence[int]) -> list[dict[str, object]]:
 
 
 def part_name(found: Clustering, part: Part) -> str:
-    """Return what a part of a clustering is called."""
+    """Name a part of a clustering."""
     chosen = [name_of(cluster) for cluster in found.clusters if cluster.number in part.clusters]
     named = text.listed(chosen)
     if not part.area:
@@ -191,7 +191,7 @@ def part_name(found: Clustering, part: Part) -> str:
 
 
 def expected_seconds(status: IndexStatus, texts: int) -> float:
-    """Return how long reading some texts may take, as the index's last runs went."""
+    """Estimate the seconds that reading some texts may take, as the index's last runs went."""
     for run in status.runs:
         counts = run["statistics"]
         embedded, seconds = sum(counts.get("embedded", {}).values()), counts.get("seconds", 0)

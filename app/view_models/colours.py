@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """What charts are drawn with.
+    """The colours that charts are drawn with.
 
     Attributes:
         ground: the page's own.

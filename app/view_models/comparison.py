@@ -1,11 +1,11 @@
-"""What the page that compares two instructions shows: cards on both sides, and lines between them."""
+"""Describe the page that compares two instructions: cards on both sides, and lines between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from retriever.corpus.columns import Columns
-from retriever.services.comparing import Moved, RankChange
+from retriever.clusters.comparing import Moved, RankChange
+from retriever.index.profiling import Columns
 from retriever_app.view_models import text
 from retriever_app.view_models.cards import card
 from retriever_app.view_models.cluster_charts import Spec
@@ -23,8 +23,8 @@ Way = Literal["up", "down", "same"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """What is compared.
+class HitPair:
+    """A query and the two instructions that are compared on it.
 
     Attributes:
         q: the query.
@@ -43,7 +43,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RankLine:
     """A hit on one side.
 
     Attributes:
@@ -68,7 +68,7 @@ class Line:
 
 
 def sentence(change: RankChange) -> str:
-    """Return how many hits both instructions have, and how many of them moved."""
+    """Describe how many hits both instructions have, and how many of them moved."""
     both = [one for one in change.moved if None not in one.ranks]
     longest = max(len(result.hits) for result in change.results)
     if not longest:
@@ -79,7 +79,7 @@ def sentence(change: RankChange) -> str:
     return f"{len(both)} of {text.count(longest, 'hit')} are on both sides, {still} of them in the same place."
 
 
-def side(change: RankChange, which: int, columns: Columns) -> list[Line]:
+def side(change: RankChange, which: int, columns: Columns) -> list[RankLine]:
     """Return the hits of one side, 0 for the left and 1 for the right, best first."""
     found = [(one.ranks[which], one) for one in change.moved]
     ranked = sorted(((rank, one) for rank, one in found if rank is not None), key=lambda pair: pair[0])
@@ -150,14 +150,14 @@ def rows(change: RankChange) -> list[dict[str, object]]:
     ]
 
 
-def _line(rank: int, moved: Moved, which: int, columns: Columns) -> Line:
+def _line(rank: int, moved: Moved, which: int, columns: Columns) -> RankLine:
     other = moved.ranks[1 - which]
     shown = card(moved.hit.document, replace(columns, date=""))
     product = short(shown.product or shown.about, _PRODUCT)
     way = _way(other, rank)
     marks = {"up": "▲", "down": "▼", "same": "="}
     mark = ONLY if way is None else f"{marks[way]} {other} there"
-    return Line(shown.id, rank, shown.stars, product, shown.body, moved.words[which][:_WORDS], mark, way)
+    return RankLine(shown.id, rank, shown.stars, product, shown.body, moved.words[which][:_WORDS], mark, way)
 
 
 def _way(before: int | None, after: int | None) -> Way | None:
@@ -172,7 +172,7 @@ def _said(left: int | None, right: int | None) -> str:
 
 
 def _middle(rank: int) -> float:
-    """Return how far below the top of the first card the middle of a card is, in pixels."""
+    """Compute how far below the top of the first card the middle of a card is, in pixels."""
     return (rank - 1) * STEP + CARD / 2
 
 

@@ -1,12 +1,11 @@
-"""What the page about the corpus shows: the file at hand, the run that goes on, and what an index holds."""
+"""Describe the contents of the page about the corpus: the file at hand, the run that goes on, and the index."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from retriever.corpus.columns import Columns, iso_date, star_value
-from retriever.services.profiling import Profile
-from retriever.services.results import IndexingReport
-from retriever_app.intake import Preview, Reading
+from retriever.core.results import IndexingReport
+from retriever.index.profiling import Columns, Profile, iso_date, star_value
+from retriever_app.intake import Preview, TableSample
 from retriever_app.view_models import text
 from retriever_app.view_models.model import Fact
 
@@ -44,7 +43,7 @@ def preview_rows(preview: Preview, columns: Columns) -> list[dict[str, object]]:
 
 
 def doubts(preview: Preview, columns: Columns) -> list[str]:
-    """Return what should be looked at before indexing."""
+    """List the doubts that should be looked at before indexing."""
     found = []
     if not columns.text:
         found.append("Say which column holds the text of the reviews.")
@@ -60,7 +59,7 @@ def doubts(preview: Preview, columns: Columns) -> list[str]:
 
 
 def known_line(known: int, looked_at: int, index: str) -> str:
-    """Return how many of the first ids of a file are in the index already, and what becomes of those."""
+    """Describe how many of the first ids of a file are in the index already, and what becomes of those."""
     if not known:
         return ""
     return (
@@ -69,8 +68,8 @@ def known_line(known: int, looked_at: int, index: str) -> str:
     )
 
 
-def progress_line(reading: Reading | None, seconds: float) -> str:
-    """Return how far an indexing is, in words."""
+def progress_line(reading: TableSample | None, seconds: float) -> str:
+    """Describe the progress of an indexing, in words."""
     if reading is None:
         return f"Loading the model … {text.seconds(seconds)}"
     of = f" of {reading.total:,}" if reading.total else ""
@@ -79,7 +78,7 @@ def progress_line(reading: Reading | None, seconds: float) -> str:
 
 
 def report_line(report: IndexingReport) -> str:
-    """Return what an indexing did, in words."""
+    """Describe the result of an indexing, in words."""
     parts = [
         f"{text.count(report.added, 'review')} added",
         f"{report.updated:,} updated" if report.updated else "",
@@ -92,10 +91,11 @@ def report_line(report: IndexingReport) -> str:
 
 def skipped_rows(quarantined: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return the rows that the last indexing left out, as a table."""
-    return [
-        {"line": row["line"], "why": row["reason"], "row": row["raw"], "file": PurePath(str(row["file"])).name}
-        for row in quarantined
-    ]
+    return [_skipped(row, str(row["file"]), PurePath(str(row["file"])).name) for row in quarantined]
+
+
+def _skipped(row: Mapping[str, object], file: str, name: str) -> dict[str, object]:
+    return {"line": row["line"], "why": str(row["reason"]).replace(file, name), "row": row["raw"], "file": name}
 
 
 def profile_facts(profile: Profile) -> list[Fact]:

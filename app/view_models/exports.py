@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 
-from retriever.core.spreadsheets import harmless
+from retriever.core.spreadsheets import escape_formula
 
 _MARK = "\ufeff"  # tells Excel that the file is UTF-8
 
@@ -24,7 +24,7 @@ def _cell(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return harmless(text)
+    return escape_formula(text)
 
 
 def to_jsonl(rows: Sequence[Mapping[str, object]]) -> bytes:

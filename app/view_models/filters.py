@@ -1,15 +1,15 @@
-"""What the filters of a page are, and the ``--where`` expression they become."""
+"""Describe the filters of a page, and build the ``--where`` expression they become."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from retriever.core.errors import UsageError
-from retriever.corpus.columns import Columns
+from retriever.index.profiling import Columns
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What to look at; empty fields allow everything.
+    """The filters of a page; empty fields allow everything.
 
     Attributes:
         product: any of these.

@@ -1,12 +1,12 @@
-"""What flows between two clusterings of the same reviews: a chart of ribbons, a table, and a sentence."""
+"""Show the flows between two clusterings of the same reviews: a chart of ribbons, a table, and a sentence."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from retriever.services.clustering import Clustering
-from retriever.services.comparing import ClusterChange, Flow
+from retriever.clusters.clustering import Clustering
+from retriever.clusters.comparing import ClusterChange, Flow
 from retriever_app.view_models import text
 from retriever_app.view_models.cluster_charts import Spec
 from retriever_app.view_models.clusters import name_of
@@ -22,7 +22,7 @@ _AGREE = ((0.8, "nearly the same"), (0.5, "much alike"), (0.2, "somewhat alike")
 
 
 def sentence(change: ClusterChange) -> str:
-    """Return how much the two clusterings have to do with each other, in words."""
+    """Describe how much the two clusterings have to do with each other, in words."""
     total = len(change.clusterings[0].material.documents)
     alike = next((said for least, said in _AGREE if change.rand >= least), "as unlike as by chance")
     return (
@@ -32,7 +32,7 @@ def sentence(change: ClusterChange) -> str:
 
 
 def flow_name(change: ClusterChange, flow: Flow) -> str:
-    """Return what a flow is called: from which cluster to which."""
+    """Name a flow: from which cluster to which."""
     first, second = change.clusterings
     return f"{name_of(first.clusters[flow.first])} → {name_of(second.clusters[flow.second])}"
 

@@ -1,4 +1,4 @@
-"""What is clustered, as state that a URL carries, and which reviews are chosen of it."""
+"""Describe the clustering on a page, as state that a URL carries, and the reviews that are chosen of it."""
 
 import json
 from dataclasses import dataclass, replace
@@ -97,7 +97,7 @@ class Grouping:
 
     @property
     def chosen(self) -> Part:
-        """What is chosen of the clustering on the page."""
+        """The part that is chosen of the clustering on the page."""
         return Part(self.instruction.strip(), self.groups, self.clusters, self.area)
 
     def ask(self, where: str | None, instruction: str | None = None) -> Ask:

@@ -1,13 +1,13 @@
-"""What the page about model and index shows."""
+"""Describe model and index for the page about them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retriever.services.diagnosing import Diagnosis
-from retriever.services.repairing import Repair
-from retriever.services.results import IndexStatus, ViewStatus
-from retriever.services.verifying import Remedy, Verification
+from retriever.core.results import IndexStatus, ViewStatus
+from retriever.evaluation.run.diagnosing import Diagnosis
+from retriever.index.durability.repair import Repair
+from retriever.index.durability.verify import Remedy, Verification
 from retriever_app.view_models import text
 
 BASE = "Base view (no instruction)"
@@ -30,7 +30,7 @@ class Fact:
 
 
 def model_facts(encoder: Mapping[str, Any]) -> list[Fact]:
-    """Return what an index says of the model it was made with."""
+    """Describe the model that an index was made with, as the index records it."""
     facts = [
         Fact("Model", str(encoder.get("name") or "without a name")),
         Fact("Number format", str(encoder.get("dtype") or "")),
@@ -43,7 +43,7 @@ def model_facts(encoder: Mapping[str, Any]) -> list[Fact]:
 
 
 def index_facts(status: IndexStatus) -> list[Fact]:
-    """Return what an index holds."""
+    """Describe the contents of an index."""
     return [
         Fact("Reviews", f"{status.documents:,}"),
         Fact("Different texts", f"{status.texts:,}"),
@@ -60,7 +60,7 @@ def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
             "coverage": view.coverage,
             "vectors": view.vectors,
             "not yet in the index file": view.tail,
-            "index file": view.factory or "",
+            "index file": view.factory or view.backend or "",
             "recall@10": view.recall,
             "last used": view.last_used[:16].replace("T", " "),
         }
@@ -76,7 +76,7 @@ class Diagnosed:
 
 
 def verdict(found: Diagnosis) -> str:
-    """Return what a diagnosis means for somebody who searches."""
+    """Explain a diagnosis to somebody who searches."""
     return {
         "obeyed": "The model follows this instruction: search and group by it.",
         "weakly": "The model follows this instruction weakly: look twice at what it finds, or ask more plainly.",
@@ -85,7 +85,7 @@ def verdict(found: Diagnosis) -> str:
 
 
 def evidence(found: Diagnosis) -> list[str]:
-    """Return what the verdict rests on, a sentence each."""
+    """Describe the evidence behind the verdict, a sentence each."""
     answers = ", ".join(f"{word} ({count})" for word, count in found.words[:_ANSWERS])
     return [
         found.verdict,
@@ -97,14 +97,14 @@ def evidence(found: Diagnosis) -> list[str]:
 
 
 def verified(found: Verification) -> list[str]:
-    """Return what a check found, a sentence each."""
+    """Describe the findings of a check, a sentence each."""
     if found.whole:
         return [f"All is whole: the database and {text.count(found.files, 'index file')}."]
     return [f"Damaged: {one.artefact}: {one.problem}. {_REMEDIES[one.remedy]}" for one in found.findings]
 
 
 def repaired(done: Repair) -> list[str]:
-    """Return what a repair did, a sentence each."""
+    """Describe the results of a repair, a sentence each."""
     lines = [f"Made anew: {one}." for one in done.mended]
     lines += [f"Lost: {one}. Index these reviews again." for one in done.lost]
     lines += [f"Still damaged: {one}." for one in done.left]

@@ -1,6 +1,9 @@
-"""What went wrong, for somebody who has no terminal: a sentence, and what to do."""
+"""Describe errors for somebody who has no terminal: a sentence, and what to do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from retriever.core.errors import (
     EncoderError,
@@ -8,13 +11,14 @@ from retriever.core.errors import (
     IndexDamagedError,
     IndexLockedError,
     IndexNotFoundError,
+    InputError,
     RetrieverError,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What happened and what to do about it, in plain text."""
+    """A description of an error and of what to do about it, in plain text."""
 
     what: str
     next: str
@@ -32,7 +36,7 @@ _NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
 
 
 def problem(error: BaseException) -> Problem:
-    """Return what to tell of an error."""
+    """Describe an error to the user."""
     if not isinstance(error, RetrieverError):
         return Problem(
             f"Something went wrong that should not have: {type(error).__name__}.",
@@ -42,3 +46,12 @@ def problem(error: BaseException) -> Problem:
         return Problem(f"The model cannot be loaded. {error.message}", error.hint)
     following = next((text for kind, text in _NEXT if isinstance(error, kind)), error.hint)
     return Problem(error.message, following)
+
+
+@contextmanager
+def calling(file: Path, name: str) -> Iterator[None]:
+    """Have errors of the block call a file as its user does, not by where it is kept."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.message.replace(str(file), name), hint=error.hint.replace(str(file), name)) from error

@@ -1,29 +1,29 @@
-"""What the search page shows: the question, suggestions, and the state of the answer."""
+"""Describe the contents of the search page: the question, suggestions, and the state of the answer."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from retriever.services.results import SearchResult, ViewStatus
+from retriever.core.results import SearchResult, ViewStatus
 from retriever_app.view_models import text
 
 SUGGESTED = ("What broke?", "How does the customer feel?", "What is it used for?")
 MOST_SUGGESTED = 8
 MOST_HITS = 100
 MOST_STEPS = 20
-MODES = {"auto": "Best of both", "dense": "By meaning", "lexical": "By words", "hybrid": "Both, fused"}
+MODES = {"auto": "By both", "dense": "By meaning", "lexical": "By words"}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is searched for.
+class SearchQuestion:
+    """A question that the search page asks.
 
     Attributes:
         q: the query.
         instruction: what to look at.
         like: the id of a review whose likes are looked for instead of a query.
         k: hits wanted.
-        mode: by vectors, by words, or both.
+        mode: by both, by vectors, or by words.
         steps: K of the query, where the model is GIRCSE; 0 for the index's own.
     """
 
@@ -31,7 +31,7 @@ class Question:
     instruction: str = ""
     like: str = ""
     k: int = 10
-    mode: Literal["auto", "dense", "lexical", "hybrid"] = "auto"
+    mode: Literal["auto", "dense", "lexical"] = "auto"
     steps: int = 0
 
     def __post_init__(self) -> None:
@@ -51,17 +51,18 @@ def suggestions(views: Iterable[ViewStatus]) -> list[str]:
 
 
 def headline(result: SearchResult, *, settled: bool) -> str:
-    """Return what kind of answer this is, in a sentence."""
+    """Describe the kind of answer, in a sentence."""
     found = text.count(len(result.hits), "review")
     if not result.hits:
         return "Nothing found."
     if result.mode == "lexical":
         return f"{found} by their words."
     if not settled:
-        return f"First {found}, found without the instruction. The best candidates are being read under it …"
+        by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
+        return f"First {found}, {by}. The best candidates are being read under it …"
     kinds = {
-        "base": "as the model reads them without an instruction",
-        "complete": "all reviews were read under this instruction",
+        "base": "by meaning and words" if result.mode == "hybrid" else "by meaning, without an instruction",
+        "complete": "all reviews in question were read under this instruction",
         "lazy": "the best candidates were read under this instruction",
     }
     return f"{found}: {kinds[result.path]}."

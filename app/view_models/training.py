@@ -1,4 +1,4 @@
-"""What the page about training shows."""
+"""Describe the contents of the page about training."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from retriever.encoders.catalog import CatalogEntry
-from retriever.services.finetune_checks import Findings, few_rows
+from retriever.index.model_names import CatalogEntry
+from retriever.training.run.checks import Findings, few_rows
 from retriever_app.trainings import Status, Told
 from retriever_app.view_models import text
 
@@ -63,7 +63,7 @@ BADGES: dict[Status, Badge] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A sentence about the rows, and how grave it is."""
 
     level: Level
@@ -71,7 +71,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """How far a training is.
 
     Attributes:
@@ -104,7 +104,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found: a text with its answer, or an answer, and whether it is right."""
+    """A hit of a search: a text with its answer, or an answer, and whether it is right."""
 
     text: str
     answer: str
@@ -122,35 +122,39 @@ class Example:
     after: Sequence[Found]
 
 
-def lines(findings: Findings) -> list[Line]:
-    """Return what to say of rows: what can be learned from them, and which are left out."""
+def lines(findings: Findings) -> list[ChartLine]:
+    """Describe rows in lines: what can be learned from them, and which are left out."""
     said = []
     if findings.rows:
         texts = text.count(len({row.text_key for row in findings.rows}), "text")
         questions = text.count(len({row.group for row in findings.rows}), "question")
         usable = text.count(len(findings.rows), "row")
-        said.append(Line("good", f"{usable} can be used: {questions} about {texts}."))
+        said.append(ChartLine("good", f"{usable} can be used: {questions} about {texts}."))
     if findings.problem is not None:
-        said.append(Line("problem", f"{findings.problem.message} {findings.problem.hint}".strip()))
+        said.append(ChartLine("problem", f"{findings.problem.message} {findings.problem.hint}".strip()))
     else:
-        said += [Line("note", note) for note in few_rows(len(findings.rows))]
+        said += [ChartLine("note", note) for note in few_rows(len(findings.rows))]
     shown = findings.bad[:MOST_LINES]
-    said += [Line("problem", f"Row {row.line} is left out: {row.reason}. {_snippet(row.raw)}".strip()) for row in shown]
+    said += [
+        ChartLine("problem", f"Row {row.line} is left out: {row.reason}. {_snippet(row.raw)}".strip()) for row in shown
+    ]
     if findings.skipped > len(shown):
-        said.append(Line("problem", f"{text.count(findings.skipped, 'row')} in all are left out."))
+        said.append(ChartLine("problem", f"{text.count(findings.skipped, 'row')} in all are left out."))
     return said
 
 
-def progress(record: Sequence[Mapping[str, float]], steps: int, told: Told | None) -> Progress:
-    """Return how far a training is, by its record of every step so far."""
+def progress(record: Sequence[Mapping[str, float]], steps: int, told: Told | None) -> TrainingProgress:
+    """Compute the progress of a training from its record of every step so far."""
     doing = (told.doing if told else "") or "starting"
     if not record or not steps:
-        return Progress(0.0, f"{doing.capitalize()} …")
+        return TrainingProgress(0.0, f"{doing.capitalize()} …")
     done = int(record[-1]["step"])
     if done >= steps:
-        return Progress(1.0, f"All {steps} steps are done. {doing.capitalize() if doing != 'training' else 'Saving'} …")
+        return TrainingProgress(
+            1.0, f"All {steps} steps are done. {doing.capitalize() if doing != 'training' else 'Saving'} …"
+        )
     left = text.seconds(_pace(record) * (steps - done))
-    return Progress(done / steps, f"Step {done} of {steps}, about {left} left; then the model is measured.")
+    return TrainingProgress(done / steps, f"Step {done} of {steps}, about {left} left; then the model is measured.")
 
 
 def losses(record: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:

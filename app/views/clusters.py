@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 from retriever_app import cluster_panels as panels
 from retriever_app import filters, flow_panel, frame, resources, state
 from retriever_app.cluster_job import ready
@@ -36,7 +36,7 @@ def main() -> None:
     found = ready(index, asks, mapped=grouping.show == "map")
     if grouping.within:
         with way:
-            panels.draw_way(grouping.parts, _part_names(index, asks[0]))
+            panels.draw_breadcrumbs(grouping.parts, _part_names(index, asks[0]))
     if found is None:
         return
     if grouping.show == "map":
@@ -51,7 +51,7 @@ def _let_go_elsewhere(index: Index, where: str | None) -> None:
     if st.session_state.get(_LAST, reviews) != reviews:
         state.current(Grouping)
         state.change(Grouping, within=())
-        panels.let_go()
+        panels.clear_selection()
     st.session_state[_LAST] = reviews
 
 
@@ -63,7 +63,7 @@ def _ask(grouping: Grouping, suggestions: Sequence[str]) -> None:
             list(_SHOWS),
             key=state.key(Grouping, "show"),
             format_func=_SHOWS.__getitem__,
-            on_change=panels.let_go,
+            on_change=panels.clear_selection,
             required=True,
         )
         st.selectbox(
@@ -71,16 +71,16 @@ def _ask(grouping: Grouping, suggestions: Sequence[str]) -> None:
             [0, *range(2, MOST_GROUPS + 1)],
             key=state.key(Grouping, "groups"),
             format_func=lambda one: str(one) if one else "Automatic",
-            on_change=panels.let_go,
+            on_change=panels.clear_selection,
             width=140,
         )
     if grouping.show == "map":
-        instruction_box(state.key(Grouping, "instruction"), suggestions, on_change=panels.let_go)
+        instruction_box(state.key(Grouping, "instruction"), suggestions, on_change=panels.clear_selection)
         return
     sides = (("instruction", "First instruction"), ("beside", "Second instruction"))
     for column, (field, label) in zip(st.columns(2), sides, strict=True):
         with column:
-            instruction_box(state.key(Grouping, field), suggestions, label=label, on_change=panels.let_go)
+            instruction_box(state.key(Grouping, field), suggestions, label=label, on_change=panels.clear_selection)
 
 
 def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
@@ -96,7 +96,7 @@ def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
             panels.look_closer(grouping, part, len(rows), suggestions)
         panels.download(drawn.found, rows, "selection" if some else "clusters")
         if some:
-            st.button("Clear", on_click=panels.let_go, icon=":material/close:")
+            st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
     if not some or not part.area:
         panels.draw_cards(drawn, columns, part.clusters)
     if some:
@@ -125,12 +125,12 @@ def _show_flow(index: Index, first: Drawn, second: Drawn) -> None:
     rows = np.array([places[id] for id in chosen.ids], dtype=np.int64)
     with panels.headed(flows.flow_name(change, chosen), text.count(len(rows), "review")):
         panels.download(first.found, rows, "flow")
-        st.button("Clear", on_click=panels.let_go, icon=":material/close:")
+        st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
     panels.draw_reviews(first.found, rows, resources.columns(index), flows.spell(*wanted))
 
 
 def _part_names(index: Index, ask: Ask) -> list[str]:
-    """Return what the parts looked closer at are called, where their clusterings are known."""
+    """Name the parts looked closer at, where their clusterings are known."""
     names = []
     while ask.within:
         part, ask = ask.within[-1], ask.parent

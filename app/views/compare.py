@@ -4,18 +4,16 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from retriever.corpus.columns import Columns
-from retriever.services.comparing import RankChange, compare_ranks
-from retriever.services.searching import SearchRequest
-from retriever.services.workspace import Index
-from retriever.store.filters import parse_filter
+from retriever.clusters.comparing import RankChange, compare_ranks
+from retriever.core.requests import SearchRequest
+from retriever.index.profiling import Columns
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
 from retriever_app.components import instruction_box, no_index, number_box, show_problem, text_box, theme
-from retriever_app.jobs import Job
-from retriever_app.place import name_of
-from retriever_app.searches import Answer, Running
+from retriever_app.searches import LiveAnswer, Running
 from retriever_app.view_models import comparison, exports, search, text
-from retriever_app.view_models.comparison import CARD, MOST_HITS, STEP, Line, Pair
+from retriever_app.view_models.comparison import CARD, MOST_HITS, STEP, HitPair, RankLine
 
 EVERY = 0.4  # seconds between looks at searches that go on
 _RUNNING = "compare: running"
@@ -28,7 +26,7 @@ def main() -> None:
     if index is None:
         no_index()
         return
-    pair = state.current(Pair)
+    pair = state.current(HitPair)
     suggestions = search.suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))
     _ask(suggestions)
@@ -48,30 +46,28 @@ def main() -> None:
 def _ask(suggestions: Sequence[str]) -> None:
     """Draw the query above the two instructions."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        text_box("Search for", state.key(Pair, "q"), "it stopped working after a few days", max_chars=2000)
-        number_box("Hits", state.key(Pair, "k"), MOST_HITS)
+        text_box("Search for", state.key(HitPair, "q"), "it stopped working after a few days", max_chars=2000)
+        number_box("Hits", state.key(HitPair, "k"), MOST_HITS)
     sides = (("first", "First instruction"), ("second", "Second instruction"))
     for column, (field, label) in zip(st.columns(2), sides, strict=True):
         with column:
-            instruction_box(state.key(Pair, field), suggestions, label=label)
+            instruction_box(state.key(HitPair, field), suggestions, label=label)
 
 
-def _search(index: Index, pair: Pair, where: str | None) -> Job:
+def _search(index: Index, pair: HitPair, where: str | None) -> Job:
     """Return the session's searches for both sides; new ones where question or index have changed."""
-    condition = parse_filter(where) if where else None
-    requests = tuple(SearchRequest([pair.q], one, pair.k, condition, "hybrid") for one in (pair.first, pair.second))
+    requests = tuple(SearchRequest([pair.q], one, pair.k, where, "hybrid") for one in (pair.first, pair.second))
     running: Running | None = st.session_state.get(_RUNNING)
-    name = name_of(index)
-    if running is None or not running.answers(name, requests, resources.revision(index)):
+    if running is None or not running.answers(index.identity, requests, index.revision):
         if running is not None:
             running.job.stop()
         with st.spinner("Searching …", show_time=True):
-            running = Running(name, requests, searches.start_several(index, requests))
+            running = Running(index.identity, requests, searches.start(resources.jobs(), index, requests))
         st.session_state[_RUNNING] = running
     return running.job
 
 
-def _show(index: Index, job: Job, answers: Sequence[Answer]) -> None:
+def _show(index: Index, job: Job, answers: Sequence[LiveAnswer]) -> None:
     first, second = answers
     change, columns = compare_ranks(first.result, second.result), resources.columns(index)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -92,12 +88,12 @@ def _show(index: Index, job: Job, answers: Sequence[Answer]) -> None:
 
 
 @st.fragment(run_every=EVERY)
-def _watch(job: Job, shown: Sequence[Answer]) -> None:
+def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
     """Draw the page again when a search has settled."""
     snapshot = job.snapshot()
     if snapshot.over or snapshot.progress != shown:
         state.rerun()
-    st.progress(1.0, text="First answers, found without the instructions. The best candidates are being read …")
+    st.progress(1.0, text="First answers. The best candidates are being read …")
 
 
 def _sides(change: RankChange, columns: Columns) -> None:
@@ -128,7 +124,7 @@ def _heading(said: str) -> None:
         st.markdown(f"**{said}**" if said else " ")
 
 
-def _card(line: Line, which: int) -> None:
+def _card(line: RankLine, which: int) -> None:
     """Draw a hit at its height; what does not fit is scrolled to."""
     colour = {"up": "blue", "down": "orange", "same": "gray", None: "violet"}[line.way]
     place = st.container(height=STEP, border=False, gap=None)

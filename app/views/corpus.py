@@ -5,13 +5,15 @@ from pathlib import Path
 
 import streamlit as st
 
-from retriever.corpus.columns import Columns
-from retriever.services.workspace import Index
+from retriever.index.files import ENCODINGS, UTF8
+from retriever.index.profiling import Columns
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
 from retriever_app import charts, frame, intake, resources, state
 from retriever_app.components import attempt, facts, show_attempt, show_problem, told
 from retriever_app.intake import Plan, Preview
-from retriever_app.jobs import Job
 from retriever_app.view_models import corpus, search, text
+from retriever_app.view_models.problems import calling
 
 EVERY = 1.0  # seconds between looks at an indexing
 _KEPT = "corpus: kept"
@@ -48,7 +50,7 @@ def _welcome() -> None:
 
 def _work() -> None:
     """Show every indexing that goes on, has ended, or waits to be gone on with."""
-    found = intake.unfinished(resources.place().folder)
+    found = intake.unfinished(resources.folder().folder)
     waiting = found.plans
     for name, job in resources.jobs().named("index ").items():
         plan = next((one for one in waiting if one == job.about), None)
@@ -135,7 +137,7 @@ def _discard(plan: Plan) -> None:
 
 def _start(plan: Plan) -> None:
     encoders = resources.encoders()
-    path = resources.place().new(plan.index)
+    path = resources.folder().new(plan.index)
     work = intake.indexing(plan, path, encoders.default, encoders.described)
     resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
 
@@ -164,7 +166,7 @@ def _drop() -> None:
         _prepare(kept)
 
 
-def _keep(token: object, name: str, data: bytes, encoding: str = "utf-8-sig") -> None:
+def _keep(token: object, name: str, data: bytes, encoding: str = UTF8) -> None:
     """Keep what was chosen, once, in the place of what was chosen before."""
     before, file = st.session_state.get(_KEPT, (None, None))
     if before == token and file.is_file():
@@ -172,7 +174,7 @@ def _keep(token: object, name: str, data: bytes, encoding: str = "utf-8-sig") ->
     if file is not None:
         intake.discard(file.parent)
         del st.session_state[_KEPT]
-    st.session_state[_KEPT] = (token, intake.keep(resources.place().folder, name, data, encoding))
+    st.session_state[_KEPT] = (token, intake.keep(resources.folder().folder, name, data, encoding))
 
 
 def _take_example() -> None:
@@ -187,25 +189,26 @@ def _empty_box() -> None:
 
 def _encoding(name: str, data: bytes) -> str:
     guessed = intake.guess_encoding(name, data)
-    if guessed == "utf-8-sig":
+    if guessed == UTF8:
         return guessed
     st.text("The file is not in UTF-8. Choose the encoding with which the letters below look right.")
-    known = list(intake.ENCODINGS)
+    known = list(ENCODINGS)
     return st.selectbox(
-        "Encoding", known, index=known.index(guessed), format_func=lambda one: intake.ENCODINGS[one], width=360
+        "Encoding", known, index=known.index(guessed), format_func=lambda one: ENCODINGS[one], width=360
     )
 
 
 def _prepare(file: Path) -> None:
     """Show what a file holds, let columns be corrected, and start."""
-    preview = intake.preview(file)
+    with calling(file, file.name):
+        preview = intake.preview(file)
     st.markdown("**Which column is what?**")
     columns = _columns(file, preview)
     if rows := corpus.preview_rows(preview, columns):
         st.dataframe(rows, hide_index=True)
     for doubt in corpus.doubts(preview, columns):
         st.markdown(f":material/info: {text.plain(doubt)}")
-    place = resources.place()
+    place = resources.folder()
     left, right = st.columns([1, 2])
     name = left.text_input("Name of the index", place.only or corpus.index_name(file.name), disabled=bool(place.only))
     asked = right.multiselect(
@@ -214,7 +217,7 @@ def _prepare(file: Path) -> None:
         accept_new_options=True,
         placeholder="Optional; each takes longer now and answers at once later",
     )
-    with told():
+    with told(), calling(file, file.name):
         _say_known(file, columns, name.strip())
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
@@ -224,17 +227,17 @@ def _prepare(file: Path) -> None:
 
 def _say_known(file: Path, columns: Columns, index: str) -> None:
     """Say how many of the file's reviews would take the place of others."""
-    if not columns.text or index not in resources.place().names():
+    if not columns.text or index not in resources.folder().names():
         return
     ids = intake.first_ids(file, columns)
-    known = resources.open_index(index).store.documents.get(ids)
+    known = resources.open_index(index).documents(ids)
     if said := corpus.known_line(len(known), len(ids), index):
         st.markdown(f":material/info: {text.plain(said)}")
 
 
 def _begin(plan: Plan) -> None:
     """Start what was prepared; the file is the plan's from now on, and the page forgets it first."""
-    resources.place().new(plan.index)
+    resources.folder().new(plan.index)
     _empty_box()
     del st.session_state[_KEPT]
     intake.note(plan)

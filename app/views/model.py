@@ -7,16 +7,17 @@ from typing import Any
 
 import streamlit as st
 
-from retriever.services import diagnosing, repairing, verifying
-from retriever.services.workspace import Index
+from retriever.evaluation.run import diagnosing
+from retriever.index.durability import repair, verify
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
 from retriever_app import frame, resources, state
 from retriever_app.components import attempt, facts, instruction_box, no_index, show_attempt, show_problem, told
-from retriever_app.jobs import Job
-from retriever_app.place import name_of
 from retriever_app.view_models import model, search, text
 from retriever_app.view_models.model import Diagnosed
 
 EVERY = 1.0
+_DIAGNOSE = "diagnose "
 
 
 def main() -> None:
@@ -69,13 +70,13 @@ def _check(path: Path) -> None:
             st.button("Mend it", type="primary", on_click=attempt, args=(partial(_mend, mending, path),))
 
 
-def _verified(path: Path) -> verifying.Verification:
+def _verified(path: Path) -> verify.Verification:
     """Check every row too, and embed a sample of the texts again with the index's encoder, which is loaded once."""
-    return verifying.verify(path, deep=True, encoder=lambda: resources.open_index(path.name).encoder)
+    return verify.verify(path, deep=True, encoder=lambda: resources.open_index(path.name).encoder)
 
 
 def _mend(name: str, path: Path) -> None:
-    resources.jobs().start(name, "The repair", lambda job: repairing.repair(path))
+    resources.jobs().start(name, "The repair", lambda job: repair.repair(path))
 
 
 def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:
@@ -92,12 +93,15 @@ def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:
 def _diagnose(index: Index, suggestions: list[str]) -> None:
     state.current(Diagnosed)
     asked = instruction_box(state.key(Diagnosed, "diagnose"), suggestions)
-    name = f"diagnose {name_of(index)} {asked}"
-    job = resources.jobs().find(name)
-    running = job is not None and not job.snapshot().over
-    if st.button("Look into it", type="primary", disabled=not asked or running):
-        resources.jobs().forget_others(f"diagnose {index.path} ", name)
-        job = resources.jobs().start(name, "The diagnosis", lambda job: _look(index, asked))
+    jobs, mine = resources.jobs(), f"{_DIAGNOSE}{index.identity} "
+    name = f"{mine}{asked}"
+    job = jobs.find(name)
+    running = [other for other in jobs.named(_DIAGNOSE).values() if not other.snapshot().over]
+    if running and job not in running:
+        _watch(running[0], "Another instruction is being looked into; one is at a time.")
+    if st.button("Look into it", type="primary", disabled=not asked or bool(running)):
+        jobs.forget_others(mine, name)
+        job = jobs.start(name, "The diagnosis", lambda job: _look(index, asked), alone=_DIAGNOSE)
     if job is not None:
         _diagnosis(job)
 

@@ -2,15 +2,14 @@
 
 import streamlit as st
 
-from retriever.services.workspace import Index
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
 from retriever_app.components import instruction_box, no_index, number_box, review_card, show_problem, text_box
-from retriever_app.jobs import Job
-from retriever_app.place import name_of
-from retriever_app.searches import Answer, Running
+from retriever_app.searches import LiveAnswer, Running
 from retriever_app.view_models import cards, exports, search, text
 from retriever_app.view_models.cards import Card
-from retriever_app.view_models.search import Question
+from retriever_app.view_models.search import SearchQuestion
 
 EVERY = 0.4  # seconds between looks at a search that goes on
 _RUNNING = "search: running"
@@ -22,7 +21,7 @@ def main() -> None:
     if index is None:
         no_index()
         return
-    question = state.current(Question)
+    question = state.current(SearchQuestion)
     suggestions = search.suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))
     _ask(index, question, suggestions)
@@ -36,68 +35,67 @@ def main() -> None:
     elif snapshot.progress is None:
         st.text("The model takes unusually long to answer. Reload the page in a minute.")
     else:
-        _show(index, job, snapshot.progress, suggestions)
+        _show(index, job, snapshot.progress[0], suggestions)
 
 
-def _ask(index: Index, question: Question, suggestions: list[str]) -> None:
+def _ask(index: Index, question: SearchQuestion, suggestions: list[str]) -> None:
     """Draw query and instruction side by side, and what else can be set."""
     left, right = st.columns(2)
     with left:
         text_box(
             "Search for",
-            state.key(Question, "q"),
+            state.key(SearchQuestion, "q"),
             "it stopped working after a few days",
-            on_change=lambda: state.change(Question, like=""),
+            on_change=lambda: state.change(SearchQuestion, like=""),
             max_chars=2000,
         )
         if question.like:
             _like_banner(index, question.like)
     with right:
-        instruction_box(state.key(Question, "instruction"), suggestions)
+        instruction_box(state.key(SearchQuestion, "instruction"), suggestions)
     with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
-        number_box("Hits", state.key(Question, "k"), search.MOST_HITS)
+        number_box("Hits", state.key(SearchQuestion, "k"), search.MOST_HITS)
         st.selectbox(
             "Search",
             list(search.MODES),
-            key=state.key(Question, "mode"),
+            key=state.key(SearchQuestion, "mode"),
             format_func=lambda mode: search.MODES[mode],
             width=200,
         )
         own = resources.status(index).encoder.get("steps")
         if isinstance(own, int):
             label = "K: steps of thought for the query (0: as indexed)"
-            st.slider(label, 0, search.MOST_STEPS, key=state.key(Question, "steps"))
+            st.slider(label, 0, search.MOST_STEPS, key=state.key(SearchQuestion, "steps"))
 
 
 def _like_banner(index: Index, like: str) -> None:
-    found = index.store.documents.get([like])
+    found = index.documents([like])
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Reviews like this one:")
-        st.button("Clear", key="clear like", on_click=lambda: state.change(Question, like=""), type="tertiary")
+        st.button("Clear", key="clear like", on_click=lambda: state.change(SearchQuestion, like=""), type="tertiary")
     for document in found.values():
         st.text(cards.card(document, resources.columns(index)).beginning)
 
 
 def _invite(index: Index) -> None:
-    count = text.count(len(index.store.documents), "review")
+    count = text.count(resources.status(index).documents, "review")
     st.text(f"{count} to search. Say what to look for, and under which instruction the model should read them.")
 
 
-def _search(index: Index, question: Question, where: str | None) -> Job:
+def _search(index: Index, question: SearchQuestion, where: str | None) -> Job:
     """Return the session's search for the question; a new one where question or index have changed."""
-    request = searches.search_request(index, question, where)
+    requests = (searches.search_request(index, question, where),)
     running: Running | None = st.session_state.get(_RUNNING)
-    name = name_of(index)
-    if running is None or not running.answers(name, request, resources.revision(index)):
+    if running is None or not running.answers(index.identity, requests, index.revision):
         if running is not None:
             running.job.stop()
         with st.spinner("Searching …", show_time=True):
-            running = Running(name, request, searches.start(index, request))
+            running = Running(index.identity, requests, searches.start(resources.jobs(), index, requests))
         st.session_state[_RUNNING] = running
     return running.job
 
 
-def _show(index: Index, job: Job, answer: Answer, suggestions: list[str]) -> None:
+def _show(index: Index, job: Job, answer: LiveAnswer, suggestions: list[str]) -> None:
     result = answer.result
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         waiting = "" if answer.settled else ":material/hourglass_top: "
@@ -124,11 +122,11 @@ def _watch(job: Job) -> None:
 
 def _more_like(card: Card, suggestions: list[str]) -> None:
     key = f"like {card.rank}"
-    asked = st.session_state[state.key(Question, "instruction")]
+    asked = st.session_state[state.key(SearchQuestion, "instruction")]
     options = list(dict.fromkeys(["", asked, *suggestions]))
 
     def take() -> None:
-        state.change(Question, q="", like=card.id, instruction=st.session_state[key])
+        state.change(SearchQuestion, q="", like=card.id, instruction=st.session_state[key])
 
     st.menu_button(
         "More like this",

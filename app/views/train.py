@@ -6,9 +6,9 @@ from pathlib import Path
 import streamlit as st
 
 from retriever.core.errors import RetrieverError
-from retriever.encoders import catalog
-from retriever.encoders.promoted import read_promotion
-from retriever.services.finetune_checks import ENOUGH_ROWS, LEAST_ROWS
+from retriever.index import model_names
+from retriever.index.model_names import read_promotion
+from retriever.training.run.checks import ENOUGH_ROWS, LEAST_ROWS
 from retriever_app import frame, resources, state, training_parts, training_rows
 from retriever_app.components import attempt, show_attempt, show_problem, told
 from retriever_app.training_rows import Rows
@@ -198,7 +198,7 @@ def _finished(trainings: Trainings, training: Training) -> None:
 
 
 def _promote(training: Training) -> None:
-    from retriever.services import models
+    from retriever.index import models
 
     with told(), st.spinner("Loading it once, to be sure …"):
         models.promote(training.model)
@@ -227,7 +227,7 @@ def _rows(trainings: Trainings, training: Training) -> None:
 def _start(trainings: Trainings, training: Training, base: str, label: str, *, able: bool) -> None:
     holder = trainings.holder()
     if holder is not None:
-        st.text(f"{holder.name} is being trained. One trains at a time.")
+        st.text(f"{holder} is being trained. One trains at a time.")
     with st.container(horizontal=True):
         st.button(
             label,
@@ -266,12 +266,12 @@ def _discard(trainings: Trainings, training: Training) -> None:
 
 
 def _bases(trainings: Trainings) -> dict[str, str]:
-    """Return what can be trained on: resolved names, and what they are called."""
-    shipped = f"{catalog.SHIPPED}:{catalog.DEFAULT}"
+    """List the models that can be trained on: resolved names, and what they are called."""
+    shipped = f"{model_names.SHIPPED}:{model_names.DEFAULT}"
     found = {}
     with told():
-        found[catalog.resolve_name(catalog.DEFAULT)] = "the default model"
-    if catalog.DEFAULT in catalog.shipped():
+        found[model_names.resolve_name(model_names.DEFAULT)] = "the default model"
+    if model_names.DEFAULT in model_names.shipped():
         found.setdefault(shipped, "the model that came with retriever")
     for folder, name in _own(trainings).items():
         found.setdefault(folder, f"{name}, trained here")
@@ -288,7 +288,7 @@ def _models(trainings: Trainings) -> None:
     """Draw which models there are, and the way back to the shipped one."""
     with st.expander("Models"):
         own = {name: folder for folder, name in _own(trainings).items()}
-        st.dataframe(shown.model_rows(catalog.named(), own), hide_index=True)
+        st.dataframe(shown.model_rows(model_names.named(), own), hide_index=True)
         promotion = read_promotion()
         if promotion is not None:
             st.text(f"New indexes are made with {_called(promotion.folder, own)}.")
@@ -300,7 +300,7 @@ def _called(folder: Path, own: dict[str, str]) -> str:
 
 
 def _reset() -> None:
-    from retriever.services import models
+    from retriever.index import models
 
     models.reset()
 

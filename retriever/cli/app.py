@@ -21,6 +21,9 @@ def app(
     Example: retriever app --index indexes
     """
     from retriever.cli.output import say
+    from retriever.core.extras import require_extra
+
+    require_extra("app")
     from retriever_app.serving import serve
 
     serve(index, host=host, port=port, browser=browser, tell=say)

@@ -18,7 +18,7 @@ def export(
 
     Example: retriever export reviews.tar --index indexes/reviews
     """
-    from retriever.services.archiving import export_index
+    from retriever.index.durability.archive import export_index
 
     done = export_index(index, archive)
     if json:
@@ -40,7 +40,7 @@ def import_(
 
     Example: retriever import reviews.tar --index indexes/reviews
     """
-    from retriever.services.archiving import import_index
+    from retriever.index.durability.archive import import_index
 
     done = import_index(archive, index)
     if json:

@@ -11,13 +11,14 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
-from retriever.core.paths import write_asked_for
-from retriever.core.spreadsheets import harmless
+from retriever.core.extras import require_extra
+from retriever.core.paths import write_output
+from retriever.core.spreadsheets import escape_formula
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.services.clustering import Clustering
-    from retriever.services.workspace import Index
+    from retriever.clusters.clustering import Clustering
+    from retriever.workspace import Index
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
@@ -53,15 +54,17 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever cluster --instruction "What do people complain about?" --where "stars <= 2" --by category
     """
-    from retriever.services.workspace import Index
+    from retriever.workspace import Index
 
+    if png is not None:
+        require_extra("eval")  # not after minutes of clustering
     line = output.ProgressLine()
     with Index(index, device=device) as opened:
         if saved is not None:
             asked = [instruction, where, by, over, seed, html, png]
             if any(asked) or (k, min_size, levels, save) != (AUTO, 1, 1, None):
                 raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
-            document = opened.saved_clustering(saved, progress=line.embedded).to_json()
+            document = opened.saved_clustering(saved, progress=line.show).to_json()
         else:
             if save is not None:
                 opened.store.clusterings.check_name(save)
@@ -74,7 +77,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
                 over=over,
                 seed=seed,
                 levels=levels,
-                progress=line.embedded,
+                progress=line.show,
             )
             document = found.to_json()
             _keep(opened, found, save, html, png)
@@ -88,7 +91,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 
 
 def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | None, png: Path | None) -> None:
-    from retriever.services.cluster_map import draw_map, map_places, write_map
+    from retriever.clusters.map import draw_map, map_places, write_map
 
     if html is not None or png is not None:
         places = map_places(found)  # takes seconds: once for both
@@ -157,5 +160,5 @@ def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
     writer = csv.writer(table)
     writer.writerow(["id", "cluster", "label"])
     for id, number in document["assignments"].items():
-        writer.writerow([harmless(id), number, harmless(names.get(number, "(fits none)"))])
-    write_asked_for(path, table.getvalue(), "--csv")
+        writer.writerow([escape_formula(id), number, escape_formula(names.get(number, "(fits none)"))])
+    write_output(path, table.getvalue(), "--csv")

@@ -31,11 +31,10 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever compare --instruction "What broke?" --instruction "How do they feel?" --query "bad battery"
     """
-    from retriever.services.comparing import compare_clusters, compare_ranks
-    from retriever.services.comparison_page import write_page
-    from retriever.services.searching import SearchRequest
-    from retriever.services.workspace import Index
-    from retriever.store.filters import optional_filter
+    from retriever.clusters.comparing import compare_clusters, compare_ranks
+    from retriever.clusters.comparison_page import write_page
+    from retriever.core.requests import SearchRequest
+    from retriever.workspace import Index
 
     if instruction is None or len(instruction) != 2:
         raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
@@ -46,12 +45,12 @@ def compare(  # noqa: PLR0913 - one parameter per option
     count, line = cluster_count(k), output.ProgressLine()
     with Index(index, device=device) as opened:
         if query:
-            condition, depth = optional_filter(where), _HITS if hits is None else hits
-            requests = [SearchRequest([query], one, depth, condition, "hybrid") for one in instruction]
+            depth = _HITS if hits is None else hits
+            requests = [SearchRequest([query], one, depth, where, "hybrid") for one in instruction]
             first, second = (opened.search_many(one)[0] for one in requests)
             document = compare_ranks(first, second).to_json()
         else:
-            one, other = opened.cluster_each(instruction, k=count, where=where, progress=line.embedded)
+            one, other = opened.cluster_each(instruction, k=count, where=where, progress=line.show)
             line.close()
             document = compare_clusters(one, other).to_json()
     if html is not None:
@@ -65,7 +64,7 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
 
 def _render_ranks(document: Mapping[str, Any]) -> None:
-    from retriever.services.comparison_page import approximate
+    from retriever.clusters.comparison_page import approximate
 
     rows = [
         [*("-" if rank is None else rank for rank in one["ranks"]), one["id"], *map(", ".join, one["words"])]

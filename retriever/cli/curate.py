@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DeviceOption, JsonOption
+from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.services.curating import CurationReport
+    from retriever.training.run.curating import CurationReport
 
 SKIPPED = 3
 
@@ -30,6 +30,7 @@ def curate(  # noqa: PLR0913 - one parameter per option
     margin: Annotated[
         float, typer.Option(help="Share of the right answer's similarity above which a candidate is taken for right.")
     ] = 0.95,
+    encoding: EncodingOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> int:
@@ -40,18 +41,22 @@ def curate(  # noqa: PLR0913 - one parameter per option
     Example: retriever curate examples/qa.jsonl curated.jsonl --expert minilm --expert default
     """
     from retriever import load_encoder
-    from retriever.services.curating import curate_file
     from retriever.training.curate import CurationOptions
     from retriever.training.curation.filters import LengthLimits
     from retriever.training.curation.votes import Expert
     from retriever.training.negatives import MiningOptions
+    from retriever.training.run.curating import curate_file
 
     line = output.ProgressLine()
     options = CurationOptions(LengthLimits(most=max_chars), MiningOptions(negatives, margin), announce=line.tell)
     names = dict.fromkeys(expert or [])
     try:
         report = curate_file(
-            source, target, lambda: [Expert(name, load_encoder(name, device=device)) for name in names], options
+            source,
+            target,
+            lambda: [Expert(name, load_encoder(name, device=device)) for name in names],
+            options,
+            encoding,
         )
     finally:
         line.close()

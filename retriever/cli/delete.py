@@ -7,6 +7,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from retriever.core.errors import InputError
+from retriever.core.schema import SCHEMA_VERSION
 
 
 def delete(
@@ -18,7 +19,7 @@ def delete(
 
     Example: retriever delete r-014 r-015
     """
-    from retriever.services.workspace import Index
+    from retriever.workspace import Index
 
     wanted = output.stdin_lines() if ids == ["-"] else ids
     if not wanted:
@@ -29,7 +30,7 @@ def delete(
     if not deleted:
         raise InputError(f"No document has one of these ids; the first is {wanted[0] if wanted else ''!r}.")
     if json:
-        output.document({"schema_version": 1, "deleted": deleted, "missing": missing})
+        output.document({"schema_version": SCHEMA_VERSION, "deleted": deleted, "missing": missing})
         return
     output.result(f"{len(deleted)} deleted.")
     if missing:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, EncodingOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.services.diagnosing import Diagnosis
+    from retriever.evaluation.run.diagnosing import Diagnosis
 
 SHOWN = 12
 
@@ -31,6 +31,7 @@ def diagnose(  # noqa: PLR0913 - one parameter per option
             help='JSONL rows {"a": TEXT, "b": TEXT, "same": true} for what is the same under the instruction.'
         ),
     ] = None,
+    encoding: EncodingOption = None,
     limit: Annotated[int, typer.Option(help="Most texts to look at.")] = 200,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -40,14 +41,14 @@ def diagnose(  # noqa: PLR0913 - one parameter per option
     Example: retriever diagnose --instruction "What kind of product is it?" --corpus examples/reviews.jsonl
     """
     from retriever import load_encoder
-    from retriever.services import diagnosing
-    from retriever.services.workspace import Index
+    from retriever.evaluation.run import diagnosing
+    from retriever.workspace import Index
 
     if limit < 1:
         raise UsageError(f"--limit is {limit}.", hint=f"At least {diagnosing.LEAST_TEXTS} texts are needed.")
     known = diagnosing.read_pairs(pairs) if pairs else []
     if corpus is not None:
-        texts = diagnosing.corpus_texts(corpus, limit)
+        texts = diagnosing.corpus_texts(corpus, limit, encoding=encoding)
         found = diagnosing.diagnose(load_encoder(encoder, device=device), texts, instruction, known)
     else:
         with Index(index, device=device) as opened:

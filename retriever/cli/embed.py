@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DeviceOption, JsonOption
+from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
 from retriever.core.errors import InputError, OutputError
 from retriever.core.paths import writing
+from retriever.core.schema import SCHEMA_VERSION
 
 
 def embed(
@@ -18,6 +19,7 @@ def embed(
         str, typer.Argument(help="A corpus file, a .txt with one text a line, or - for lines on stdin.")
     ] = "-",
     instruction: Annotated[str, typer.Option(help="What to look at, in plain words.")] = "",
+    encoding: EncodingOption = None,
     encoder: Annotated[str, typer.Option(help="A name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -32,7 +34,7 @@ def embed(
 
     with writing(output_file, "--output"):
         next(output_file.parent.iterdir(), None)  # before any work is spent on it
-    texts = _texts(file)
+    texts = _texts(file, encoding)
     loaded = load_encoder(encoder, device=device)
     embeddings = loaded.encode(texts, instruction=instruction, show_progress=True)
     try:
@@ -44,33 +46,35 @@ def embed(
         raise
     summary = {"texts": len(texts), "dim": loaded.dim, "output": str(output_file), "fingerprint": loaded.fingerprint}
     if json:
-        output.document({"schema_version": 1, **summary})
+        output.document({"schema_version": SCHEMA_VERSION, **summary})
     else:
         output.result(f"{len(texts)} vectors of {loaded.dim} numbers written to {output_file}.")
 
 
-def _texts(file: str) -> list[str]:
+def _texts(file: str, encoding: str | None) -> list[str]:
     """Return the texts of a corpus file, or the lines of a text file or stdin.
 
     Raises:
+        UsageError: there is no such encoding.
         InputError: a row is bad (a row left out would shift all that follow), or there are no texts.
     """
     from retriever.core.types import BadRow
-    from retriever.corpus.readers import read_documents
+    from retriever.index.files import UTF8, read_documents, require_encoding
 
     if file == "-" or Path(file).suffix == ".txt":
         try:
-            raw = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file} cannot be read: {error}.", hint="Give a UTF-8 file.") from error
-        texts = [line.removesuffix("\r") for line in raw.removeprefix("\ufeff").removesuffix("\n").split("\n")]
+            data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+            raw = data.decode(require_encoding(encoding or UTF8)).replace("\r\n", "\n")
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"{file} cannot be read: {error}.", hint="Name its encoding with --encoding.") from error
+        texts = raw.removeprefix("\ufeff").removesuffix("\n").split("\n")
         empty = next((number for number, line in enumerate(texts, 1) if not line.strip()), None)
         if empty is not None and texts != [""]:
             raise InputError(f"{file}, line {empty} is empty.", hint="Remove it: every line gives one row.")
         texts = [line for line in texts if line]
     else:
         texts = []
-        for row in read_documents([file]):
+        for row in read_documents([file], encoding=encoding):
             if isinstance(row, BadRow):
                 raise InputError(f"{row.file}, line {row.line}: {row.reason}", hint="Mend or remove the row.")
             texts.append(row.text)

@@ -8,19 +8,21 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
+from retriever.core.extras import require_extra
 from retriever.core.text import printable
+from retriever.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
-    from retriever.services.evaluating import EvaluationProgress
-    from retriever.services.evaluation_requests import EvaluationRequest
-    from retriever.services.evaluation_results import Evaluation
+    from retriever.evaluation.run.evaluating import EvaluationProgress
+    from retriever.evaluation.run.requests import EvaluationRequest
+    from retriever.evaluation.run.results import Evaluation
 
 
 def evaluate(  # noqa: PLR0913 - one parameter per option
     context: typer.Context,
     suite: Annotated[
         str,
-        typer.Argument(help="awareness, robustness, ice, generic, instructed-retrieval, index, or all."),
+        typer.Argument(help=f"{', '.join(SUITES)}, or all."),
     ],
     data: Annotated[Path, typer.Option(help="The folder with the suite's files.")] = Path("data"),
     encoder: Annotated[str, typer.Option(help="A name, METHOD:BACKBONE or a checkpoint folder.")] = "default",
@@ -49,9 +51,10 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever eval awareness --data data --encoder instemb --against minilm --limit 200 --report awareness.md
     """
-    from retriever.services.evaluating import document
-    from retriever.services.evaluation_requests import requests
-    from retriever.services.report import check_report, write_report
+    require_extra("eval")
+    from retriever.evaluation.run.evaluating import document
+    from retriever.evaluation.run.report import check_report, write_report
+    from retriever.evaluation.run.requests import requests
 
     if report is not None:
         check_report(report)
@@ -72,7 +75,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 def _evaluate(asked: list["EvaluationRequest"], name: str, **options: str | int | None) -> list["Evaluation"]:
     """Return one evaluation a request; an encoder is loaded only where one is needed."""
     from retriever import load_encoder
-    from retriever.services.evaluating import evaluate as measure
+    from retriever.evaluation.run.evaluating import evaluate as measure
 
     loaded = load_encoder(name, **options) if any(one.needs_encoder for one in asked) else None  # type: ignore[arg-type]
     line = output.ProgressLine()
@@ -92,8 +95,8 @@ def _progress(state: "EvaluationProgress") -> str:
 
 
 def _render(ours: list["Evaluation"], theirs: list["Evaluation"]) -> None:
-    from retriever.services.evaluation_results import compare
-    from retriever.services.report import interval, number, verdict
+    from retriever.evaluation.run.report import interval, number, verdict
+    from retriever.evaluation.run.results import compare
 
     for place, one in enumerate(ours):
         output.result(output.style(printable(f"{one.suite}: {one.name}"), "cyan"))

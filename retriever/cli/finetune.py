@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DeviceOption, JsonOption
-from retriever.core.text import printable, shortened
-from retriever.training.methods import Method
+from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
+from retriever.core.extras import require_extra
+from retriever.core.text import shortened
+from retriever.training.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from retriever.services.finetune_report import FinetuneReport, Judgement
-    from retriever.training.pacing import Progress
+    from retriever.training.pacing import StepProgress
+    from retriever.training.run.report import FinetuneReport, Judgement
 
 SKIPPED = 3
 _SHOWN = 80  # characters of a text
+_METHODS = f"<{'|'.join(METHODS)}>"
+_MINING = " and ".join(one.name for one in METHODS.values() if one.mined != "none")
 
 
 def finetune(  # noqa: PLR0913 - one parameter per option
@@ -29,16 +32,17 @@ def finetune(  # noqa: PLR0913 - one parameter per option
         ),
     ],
     target: Annotated[Path, typer.Option("--output", "-o", help="The checkpoint folder to make.")],
-    method: Annotated[Method | None, typer.Option(help="How to train; instemb if --config says nothing.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(metavar=_METHODS, help=f"How to train; {DEFAULT} if --config says nothing."),
+    ] = None,
     base: Annotated[
         str | None,
         typer.Option(help="What to train on: a name, METHOD:BACKBONE or a checkpoint folder. By default the method's."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows; by their number if left out.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings that differ from the defaults.")] = None,
-    index: Annotated[
-        Path | None, typer.Option(help="Take hard negatives from this index folder (gircse and dicl).")
-    ] = None,
+    index: Annotated[Path | None, typer.Option(help=f"Take hard negatives from this index folder ({_MINING}).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     no_promote: Annotated[
         bool, typer.Option("--no-promote", help="Do not make the model the default, however good.")
@@ -48,6 +52,7 @@ def finetune(  # noqa: PLR0913 - one parameter per option
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16"], typer.Option(help="Number format the model runs in.")
     ] = "auto",
+    encoding: EncodingOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> int:
@@ -58,7 +63,8 @@ def finetune(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever finetune examples/qa.jsonl --output models/reviews
     """
-    from retriever.services.finetuning import FinetuneRequest, finetune
+    require_extra("train")
+    from retriever.training.run.finetuning import FinetuneRequest, finetune
 
     request = FinetuneRequest(
         files=files,
@@ -72,6 +78,7 @@ def finetune(  # noqa: PLR0913 - one parameter per option
         resume=resume,
         promote=not no_promote,
         minutes=minutes,
+        encoding=encoding,
         device=device,
         dtype=dtype,
         command=output.command_line(context),
@@ -88,7 +95,7 @@ def finetune(  # noqa: PLR0913 - one parameter per option
     return SKIPPED if report.data.skipped else 0
 
 
-def _progress(stage: str, now: "Progress") -> str:
+def _progress(stage: str, now: "StepProgress") -> str:
     left = output.format_seconds(now.seconds_left)
     return (
         f"{stage}: step {now.step} of {now.steps}, loss {now.loss:.3f}, {now.rows_per_second:.1f} rows/s, {left} left"
@@ -127,7 +134,7 @@ def _render_example(example: "Mapping[str, Any]") -> None:
 
 
 def _short(text: str) -> str:
-    return f'"{shortened(printable(" ".join(text.split())), _SHOWN)}"'
+    return f'"{shortened(text, _SHOWN)}"'
 
 
 def _outcome(judgement: "Judgement", folder: Path) -> str:

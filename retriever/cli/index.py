@@ -8,15 +8,18 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import (
     DEFAULT_INDEX,
+    BackendOption,
     DeviceOption,
+    EncodingOption,
     FactoryOption,
     IndexOption,
     JsonOption,
     RecallOption,
 )
+from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.services.results import IndexingReport
+    from retriever.core.results import IndexingReport
 
 SKIPPED = 3
 
@@ -34,38 +37,42 @@ def index(  # noqa: PLR0913 - one parameter per option
     ] = None,
     id_field: Annotated[str | None, typer.Option(help="Field that holds the id.")] = None,
     text_field: Annotated[str | None, typer.Option(help="Field that holds the text.")] = None,
+    encoding: EncodingOption = None,
     sync: Annotated[bool, typer.Option("--sync", help="Delete documents that the corpus no longer has.")] = False,
     on_long: Annotated[
         Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over 512 tokens.")
     ] = "truncate",
-    factory: FactoryOption = "auto",
-    min_recall: RecallOption = 0.95,
+    backend: BackendOption = None,
+    factory: FactoryOption = None,
+    min_recall: RecallOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> int:
     """Index a corpus: insert, update, embed. The same command again does only what is missing.
 
+    Views that were asked for before are filled too; `retriever views --drop` ends that.
+
     Example: retriever index examples/reviews.jsonl --instruction "What kind of product is this?"
     """
     from retriever import load_encoder, open_index
-    from retriever.corpus.readers import count_rows, read_documents
-    from retriever.services.generations import IndexType
-    from retriever.services.indexing import IndexingOptions
+    from retriever.index.files import count_rows, read_documents
+    from retriever.index.generations import IndexType
+    from retriever.index.indexing import IndexingOptions
 
-    rows = read_documents(corpus, id_field=id_field, text_field=text_field)
+    rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding)
     chosen = None if encoder is None else load_encoder(encoder, device=device)
     line = output.ProgressLine(count_rows(corpus))
-    with open_index(index, encoder=chosen) as opened:
+    with open_index(index, encoder=chosen, device=device) as opened:
         report = opened.add(
             rows,
             instructions=instruction or [],
             options=IndexingOptions(on_long=on_long, sync=sync),
-            index_type=IndexType(factory, min_recall, device),
-            progress=lambda report: line.show(report.in_hand, report.tokens, report.seconds),
+            index_type=IndexType(factory, min_recall, backend),
+            progress=line.show,
         )
     line.close()
     if json:
-        output.document(report.to_json())
+        output.document({**report.to_json(), "truncated_ids": report.truncated_ids})
     else:
         _render(index, report)
     return SKIPPED if report.skipped else 0
@@ -77,9 +84,10 @@ def _render(index: Path, report: "IndexingReport") -> None:
         f"{report.added} added, {report.updated} updated, {report.unchanged} unchanged, {report.deleted} deleted, "
         f"{report.skipped} skipped; {embedded} vectors in {output.format_seconds(report.seconds)}."
     )
-    if report.truncated:
-        output.result(f"{report.truncated} texts were cut to the encoder's limit.")
+    if len(report.views) > 1:
+        views = ", ".join(f'"{one}"' if one else "the base view" for one in report.instructions)
+        output.result(f"{len(report.views)} views hold all texts: {printable(views)}.")
     for note in report.notes:
-        output.result(note)
+        output.result(printable(note))
     if report.skipped:
         output.say(f"`retriever status --index {index}` lists the skipped rows with file, line and reason.")

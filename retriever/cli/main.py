@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -39,12 +40,31 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="retriever",
-    help="Instruction-aware vector search: one corpus, many questions.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        output.result(f"retriever {version('retriever')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print name and version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Instruction-aware vector search: one corpus, many questions."""
+
+
 app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)

@@ -8,6 +8,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
 from retriever.core.errors import UsageError
+from retriever.core.schema import SCHEMA_VERSION
 
 app = typer.Typer(help="List, inspect, promote and export encoders.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -18,15 +19,14 @@ def list_models(json: JsonOption = False) -> None:
 
     Example: retriever models list
     """
-    from retriever.encoders.catalog import named
-    from retriever.encoders.sources import WHEELS, is_installed
+    from retriever.index.model_names import WHEELS, is_installed, named
 
     entries = named()
     installed = {name: is_installed(name) for name in WHEELS}
     if json:
         encoders = [{"name": name, "spec": entry.spec, "summary": entry.summary} for name, entry in entries.items()]
         backbones = [{"name": name, "installed": found} for name, found in installed.items()]
-        output.document({"schema_version": 1, "encoders": encoders, "backbones": backbones})
+        output.document({"schema_version": SCHEMA_VERSION, "encoders": encoders, "backbones": backbones})
         return
     output.table(["name", "stands for", ""], [[name, one.spec, one.summary] for name, one in entries.items()])
     output.result()
@@ -43,11 +43,11 @@ def show(name: Annotated[str, typer.Argument(help="An encoder.")] = "default", j
     Example: retriever models show gircse
     """
     from retriever import load_encoder
-    from retriever.services.encoding import card
+    from retriever.index.encoding import card
 
     found = card(load_encoder(name))
     if json:
-        output.document({"schema_version": 1, **found})
+        output.document({"schema_version": SCHEMA_VERSION, **found})
         return
     output.table(["property", "value"], [[key, value] for key, value in found.items()])
 
@@ -58,11 +58,11 @@ def fetch(name: Annotated[str, typer.Argument(help="A backbone.")] = "smollm2-13
 
     Example: retriever models fetch
     """
-    from retriever.encoders.sources import find_source
+    from retriever.index.model_names import find_source
 
     source = find_source(name)
     if json:
-        output.document({"schema_version": 1, "name": source.name, "folder": str(source.folder)})
+        output.document({"schema_version": SCHEMA_VERSION, "name": source.name, "folder": str(source.folder)})
         return
     output.result(f"{source.name} is ready in {source.folder}.")
 
@@ -77,7 +77,7 @@ def promote(
 
     Example: retriever models promote models/reviews
     """
-    from retriever.services import models
+    from retriever.index import models
 
     if (folder is None) != reset:
         raise UsageError("Name a checkpoint folder, or say --reset.", hint="retriever models promote FOLDER")
@@ -86,7 +86,7 @@ def promote(
     else:
         folder = models.promote(folder)
     if json:
-        output.document({"schema_version": 1, "default": None if folder is None else str(folder)})
+        output.document({"schema_version": SCHEMA_VERSION, "default": None if folder is None else str(folder)})
         return
     output.result("The shipped default is back." if folder is None else f"{folder} is the default encoder now.")
 
@@ -105,11 +105,11 @@ def export(
 
     Example: retriever models export default exported
     """
-    from retriever.services import models
+    from retriever.index import models
 
     done = models.export(name, out, to=to, device=device)
     if json:
         found = {"name": done.name, "folder": str(done.folder), "loader": done.loader}
-        output.document({"schema_version": 1, **found})
+        output.document({"schema_version": SCHEMA_VERSION, **found})
         return
     output.result(f"{done.name} is written to {done.folder}; its README.md says how to use it with {done.loader}.")

@@ -5,12 +5,44 @@ from typing import Annotated
 
 import typer
 
+
+def possible_device(name: str) -> str:
+    """Return the name of a device that is there, also where the command at hand comes to need none.
+
+    Raises:
+        UsageError: it is not there.
+    """
+    if name not in ("auto", "cpu"):  # torch takes seconds to load
+        from retriever.index.encoding import require_device
+
+        require_device(name)
+    return name
+
+
 IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-FactoryOption = Annotated[str, typer.Option("--factory", help="FAISS factory string, or auto by size.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", callback=possible_device)]
+EncodingOption = Annotated[
+    str | None, typer.Option("--encoding", help="What text files are in, e.g. windows-1252; UTF-8 if left out.")
+]
+BackendOption = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        help="What finds nearest vectors: faiss (unless told otherwise), exact, qdrant or qdrant=http://HOST:6333. "
+        "Remembered for later builds.",
+    ),
+]
+FactoryOption = Annotated[
+    str | None,
+    typer.Option("--factory", help="FAISS factory string, or auto (the first choice) by size. Remembered."),
+]
 RecallOption = Annotated[
-    float, typer.Option("--min-recall", help="recall@10 against exact search that an approximate index must reach.")
+    float | None,
+    typer.Option(
+        "--min-recall",
+        help="recall@10 against exact search that an approximate index must reach, 0.95 at first. Remembered.",
+    ),
 ]
 
 DEFAULT_INDEX = Path("indexes/default")

@@ -1,4 +1,4 @@
-"""What commands print: results to stdout, talk to stderr, colour only where a person watches."""
+"""Print the output of commands: results to stdout, talk to stderr, colour only where a person watches."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from retriever.core.errors import InputError
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.services.results import IndexingReport
+    from retriever.core.results import IndexingReport
 
 _EVERY_SECONDS = {True: 0.2, False: 15.0}  # between progress lines: on a terminal, elsewhere
 
@@ -72,18 +72,17 @@ class ProgressLine:
         self._next = time.monotonic() + _EVERY_SECONDS[self._terminal]
         self._shown = False
 
-    def show(self, read: int, tokens: int, seconds: float) -> None:
-        """Show the state if the last time is long enough ago."""
-        rate = tokens / seconds if seconds else 0.0
-        left = ""
-        if self._total and read:
-            left = f", {format_seconds(seconds / read * max(0, self._total - read))} left"
-        of = f" of {self._total}" if self._total else ""
-        self.tell(f"{read}{of} rows, {tokens} tokens, {rate:.0f} tokens/s{left}")
-
-    def embedded(self, report: "IndexingReport") -> None:
-        """Show how far the completion of views is if the last time is long enough ago."""
-        self.tell(f"{sum(report.embedded.values())} vectors, {report.tokens} tokens")
+    def show(self, report: "IndexingReport") -> None:
+        """Show how far an indexing or the completion of views is if the last time is long enough ago."""
+        total, reached = self._total or report.expected, report.in_hand
+        rows = f"rows in {len(report.views)} views" if len(report.views) > 1 else "rows"
+        parts = [f"{reached}{f' of {total}' if total else ''} {rows if report.expected is None else 'texts'}"]
+        if report.tokens:
+            rate = report.tokens / report.seconds if report.seconds else 0.0
+            parts += [f"{report.tokens} tokens", f"{rate:.0f} tokens/s"]
+        if total and reached:
+            parts.append(f"{format_seconds(report.seconds / reached * max(0, total - reached))} left")
+        self.tell(", ".join(parts))
 
     def tell(self, text: str) -> None:
         """Show a text if the last time is long enough ago."""

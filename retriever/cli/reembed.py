@@ -28,14 +28,14 @@ def reembed(
     Example: retriever reembed --encoder models/reviews
     """
     from retriever import load_encoder
-    from retriever.services import reembedding
+    from retriever.index import reembedding
 
     if (encoder is not None) + rollback + forget != 1:
         raise UsageError("There is nothing to do, or too much.", hint="Give one of --encoder, --rollback and --forget.")
     line = output.ProgressLine()
     if encoder is not None:
         chosen = load_encoder(encoder, device=device)
-        done = reembedding.reembed(index, chosen, progress=lambda one: line.show(one.read, one.tokens, one.seconds))
+        done = reembedding.reembed(index, chosen, progress=line.show)
     else:
         done = reembedding.roll_back(index) if rollback else reembedding.forget(index)
     line.close()

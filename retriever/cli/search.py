@@ -12,10 +12,10 @@ from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 
 if TYPE_CHECKING:
-    from retriever.services.query_steps import Steps
-    from retriever.services.results import SearchResult
+    from retriever.core.results import SearchResult
 
 SNIPPET = 220
+_ORDERED_BY = {"dense": "vectors", "lexical": "words", "hybrid": "vectors and words together"}
 
 
 def search(  # noqa: PLR0913 - one parameter per option
@@ -29,10 +29,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     mode: Annotated[
         Literal["auto", "dense", "lexical", "hybrid"], typer.Option(help="By vectors, by words, or both.")
     ] = "auto",
-    steps: Annotated[
-        str | None,
-        typer.Option(help="K soft tokens for the query, or auto: more where its first hits are close (GIRCSE)."),
-    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="K soft tokens for the query (GIRCSE).")] = None,
     like: Annotated[str | None, typer.Option(help="Find what resembles the document of this id.")] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -41,9 +38,8 @@ def search(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever search "it broke" --instruction "What kind of product is this?" --where "stars <= 2"
     """
-    from retriever.services.searching import SearchRequest
-    from retriever.services.workspace import Index
-    from retriever.store.filters import optional_filter
+    from retriever.core.requests import SearchRequest
+    from retriever.workspace import Index
 
     if (like is None) == (not query):
         raise UsageError("Give either a query or --like ID.")
@@ -51,13 +47,12 @@ def search(  # noqa: PLR0913 - one parameter per option
     queries = output.stdin_lines() if several else [query]
     if several and not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
-    condition = optional_filter(where)
-    asked = step_count(steps)
     with Index(index, device=device) as opened:
         if like is not None:
-            answers = iter([[opened.search_like(like, instruction=instruction, k=k, where=where, steps=asked)]])
+            hits = opened.search_like(like, instruction=instruction, k=k, where=where, mode=mode, steps=steps)
+            answers = iter([[hits]])
         else:
-            answers = opened.search_progressively(SearchRequest(queries, instruction, k, condition, mode, asked))
+            answers = opened.search_progressively(SearchRequest(queries, instruction, k, where, mode, steps))
         last: list[SearchResult] = []
         for results in answers:
             if last and not json and sys.stdout.isatty():
@@ -73,37 +68,28 @@ def search(  # noqa: PLR0913 - one parameter per option
         _render(last)
 
 
-def step_count(steps: str | None) -> "Steps":
-    """Return the K an option names, ``auto``, or None for the encoder's own."""
-    if steps is None:
-        return None
-    if steps == "auto":
-        return "auto"
-    try:
-        return int(steps)
-    except ValueError:
-        raise UsageError(f"--steps is {steps!r}.", hint="Give a number from 1, or auto.") from None
-
-
 def _render(results: list["SearchResult"]) -> None:
     for one in results:
         if len(results) > 1:
             output.result(output.style(printable(one.query), "cyan"))
+        output.say(_header(one))
         for rank, hit in enumerate(one.hits, start=1):
             score = ("     " if hit.score is None else f"{hit.score:.3f}") + _percentile(hit.percentile)
             words = f"  [{printable(', '.join(hit.words))}]" if hit.words else ""
             output.result(f"{rank:3}  {score}  {output.style(printable(hit.document.id), 'green')}{words}")
-            output.result(f"            {_snippet(hit.document.text)}")
+            output.result(f"            {shortened(hit.document.text, SNIPPET)}")
         if not one.hits:
             output.result("Nothing found.")
-        steps = "" if one.steps is None else f", K = {one.steps}"
-        output.say(f"{one.mode} search, {one.path} view{steps}, {one.took_ms:.0f} ms")
+
+
+def _header(result: "SearchResult") -> str:
+    """Describe how the hits were found, what their order follows, and what the numbers beside them are."""
+    steps = "" if result.steps is None else f", K = {result.steps}"
+    order = f"; ordered by {_ORDERED_BY[result.mode]}" if result.hits else ""
+    numbers = ", numbers are cosines" if any(hit.score is not None for hit in result.hits) else ""
+    return f"{result.mode} search, {result.path} view{steps}, {result.took_ms:.0f} ms{order}{numbers}"
 
 
 def _percentile(value: float | None) -> str:
-    """Return how many random pairs are less alike, with no more said than is known: 99.99 is not 100."""
+    """Format the share of random pairs that are less alike, with no more said than is known: 99.99 is not 100."""
     return "" if value is None else f"  {math.floor(10 * value) / 10:4.1f} %"
-
-
-def _snippet(text: str) -> str:
-    return shortened(printable(" ".join(text.split())), SNIPPET)

@@ -7,17 +7,19 @@ from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
-    from retriever.services.results import LazyReach
+    from collections.abc import Mapping
+
+    from retriever.core.types import JSON
 
 SHOWN = 20
 
 
 def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None:
-    """Show documents, views, FAISS generations, the last runs and the rows they skipped.
+    """Show documents, views, generations, the last runs and the rows they skipped.
 
     Example: retriever status --index indexes/default
     """
-    from retriever.services.workspace import Index
+    from retriever.workspace import Index
 
     with Index(index) as opened:
         found = opened.status()
@@ -37,14 +39,14 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
                 one.instruction or "(base)",
                 one.vectors,
                 f"{one.coverage:.0%}",
-                one.factory or "-",
+                one.factory or one.backend or "-",
                 "-" if one.recall is None else f"{one.recall:.3f}",
                 one.tail,
             ]
             for one in found.views
         ],
     )
-    output.result(_reach(found.lazy, found.texts))
+    output.result(_built_with(found.vector_index))
     output.result()
     output.table(
         ["run", "started", "status", "command"],
@@ -57,15 +59,9 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         output.result(f"... and {len(found.quarantined) - SHOWN} more; --json has them all.")
 
 
-def _reach(lazy: "LazyReach", texts: int) -> str:
-    """Return what a search under a new instruction reaches, in a sentence."""
-    if lazy.candidates >= texts:
-        return "A search under a new instruction reads all texts."
-    reads = f"A search under a new instruction reads about {lazy.candidates} candidates"
-    if lazy.agreement is None:
-        return f"{reads}; how near that comes to a complete view was not measured for this encoder."
-    most = "more than were measured" if lazy.wanted_candidates is None else str(lazy.wanted_candidates)
-    return (
-        f"{reads}: {lazy.agreement:.2f} of a complete view's first ten; {lazy.wanted:.2f} takes {most} "
-        f"(measured on {', '.join(lazy.corpora)})."
-    )
+def _built_with(chosen: "Mapping[str, JSON]") -> str:
+    """Describe the vector indexes' build options in a sentence."""
+    where = f" at {chosen['location']}" if chosen["location"] else ""
+    if chosen["backend"] == "faiss":
+        where = f", factory {chosen['factory']}, recall@10 from {chosen['min_recall']}"
+    return printable(f"Vector indexes are built with {chosen['backend']}{where}.")

@@ -25,9 +25,9 @@ def verify(
 
     Example: retriever verify --deep
     """
-    from retriever.services import verifying
+    from retriever.index.durability import verify
 
-    found = verifying.verify(index, deep=deep)
+    found = verify.verify(index, deep=deep)
     if json:
         output.document(found.to_json())
         return 0 if found.whole else DAMAGED
@@ -47,9 +47,9 @@ def repair(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> int:
 
     Example: retriever repair --index indexes/default
     """
-    from retriever.services import repairing
+    from retriever.index.durability import repair
 
-    done = repairing.repair(index)
+    done = repair.repair(index)
     code = DAMAGED if done.left else LOST if done.lost else 0
     if json:
         output.document(done.to_json())

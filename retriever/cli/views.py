@@ -9,12 +9,12 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
+from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.text import shortened
 
 if TYPE_CHECKING:
-    from retriever.services.results import ViewStatus
+    from retriever.core.results import ViewStatus
 
-SCHEMA_VERSION = 1
 _LONGEST = 60  # characters of an instruction
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?b|)")
@@ -41,14 +41,14 @@ def views(
 
     Example: retriever views --complete "What broke?" --drop "How do they feel?"
     """
-    from retriever.services.workspace import Index
+    from retriever.workspace import Index
 
     line = output.ProgressLine()
     most = None if limit is None else _bytes(limit)
     with Index(index, device=device) as opened:
         opened.drop_views(drop or [])
         if complete:
-            opened.complete(complete, progress=line.embedded)
+            opened.complete(complete, progress=line.show)
         line.close()
         if limit is not None:
             opened.lazy_limit = most
@@ -68,7 +68,7 @@ def _render(found: list["ViewStatus"]) -> None:
         [
             [
                 one.view,
-                _short(one.instruction) or "(base)",
+                shortened(one.instruction, _LONGEST) or "(base)",
                 f"{one.coverage:.0%}",
                 _filled(one),
                 one.vectors,
@@ -95,7 +95,3 @@ def _bytes(size: str) -> int | None:
     if found is None:
         raise UsageError(f"--limit is {size!r}.", hint="Give a size such as 500MB or 2GB, or none.")
     return round(float(found[1]) * _UNITS[found[2]])
-
-
-def _short(text: str) -> str:
-    return shortened(" ".join(text.split()), _LONGEST)

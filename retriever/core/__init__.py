@@ -1,1 +1,1 @@
-"""What every layer may use: types, errors, prompts, arithmetic. Standard library and NumPy only."""
+"""Modules that every layer may use: types, errors, prompts, arithmetic. Standard library and NumPy only."""

@@ -2,10 +2,12 @@
 
 Reading is strict, since an archive may come from anybody. Only regular files are taken, whose names, sizes and order
 are the manifest's; each is hashed while it is written to a new file. Nothing is compressed, so what comes out is never
-larger than the archive.
+larger than the archive. Headers are read one by one, since `tarfile.open` takes names of any length and attributes that
+a header announces into memory before one can refuse them, and passes over what stands between files.
 """
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -50,16 +52,21 @@ def write_archive(file: BinaryIO, facts: Mapping[str, Any], files: Mapping[str, 
     members = [Member(name, path.stat().st_size, file_hash(path)) for name, path in files.items()]
     manifest = {"format": FORMAT, **facts, "files": [asdict(member) for member in members]}
     data = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
-    _write_small(file, MANIFEST, data)
+    seal = hashlib.sha256(data).hexdigest().encode()
+    packed = tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT)
+    packed.addfile(_header(MANIFEST, len(data)), io.BytesIO(data))
     for member in members:
-        _write_header(file, member.name, member.size)
         with files[member.name].open("rb") as source:
-            while chunk := source.read(_CHUNK):
-                file.write(chunk)
-        _pad(file, member.size)
-    _write_small(file, SEAL, hashlib.sha256(data).hexdigest().encode())
+            packed.addfile(_header(member.name, member.size), source)
+    packed.addfile(_header(SEAL, len(seal)), io.BytesIO(seal))
     file.write(bytes(2 * _BLOCK))
     return manifest
+
+
+def _header(name: str, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = size, 0o600
+    return info
 
 
 class ArchiveReader:
@@ -165,22 +172,6 @@ def _parsed(data: bytes) -> dict[str, Any]:
     if not isinstance(manifest, dict):
         raise _refused("its manifest is no object")
     return manifest
-
-
-def _write_small(file: BinaryIO, name: str, data: bytes) -> None:
-    _write_header(file, name, len(data))
-    file.write(data)
-    _pad(file, len(data))
-
-
-def _write_header(file: BinaryIO, name: str, size: int) -> None:
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = size, 0o600
-    file.write(info.tobuf(tarfile.GNU_FORMAT))
-
-
-def _pad(file: BinaryIO, size: int) -> None:
-    file.write(bytes(-size % _BLOCK))
 
 
 def _refused(why: str) -> InputError:

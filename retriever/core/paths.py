@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typing import BinaryIO
 
 from retriever.core.errors import IndexDamagedError, OutputError, UsageError
 
+DRAFT_SUFFIX = ".tmp"
+"""How the names of unfinished files end, which processes that were killed leave behind."""
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
@@ -121,7 +124,7 @@ def writing(path: Path, option: str) -> Iterator[None]:
         raise OutputError(f"{path} cannot be written: {reason}.", hint=f"Choose another {option}.") from error
 
 
-def write_asked_for(path: Path, text: str, option: str) -> None:
+def write_output(path: Path, text: str, option: str) -> None:
     """Write a file that an option of the command line names, as it is.
 
     Raises:
@@ -133,22 +136,28 @@ def write_asked_for(path: Path, text: str, option: str) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a text file by way of a draft beside it, so that readers see the old or the new one."""
-    with new_file(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[BinaryIO]:
-    """Yield a file, readable by its owner alone, that becomes ``target`` when the block ends well."""
-    descriptor, draft = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+def atomic_write(target: Path, *, private: bool = True) -> Iterator[BinaryIO]:
+    """Yield a file that becomes ``target``, on the disk, when the block ends well and vanishes when it does not.
+
+    Args:
+        target: replaced where it exists.
+        private: whether the file is for its owner alone; otherwise its mode is that of any new file.
+    """
+    draft = target.with_name(f".{target.name}-{secrets.token_hex(4)}{DRAFT_SUFFIX}")
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(draft).replace(target)
+        draft.replace(target)
     except BaseException:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     sync_directory(target.parent)
 

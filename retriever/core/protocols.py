@@ -1,53 +1,11 @@
 """The seams of the package: what an encoder and a vector index promise to everything above them."""
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from retriever.core.types import Embeddings, Encoded, Ids, Neighbours
+from retriever.core.encoder import Encoder
+from retriever.core.types import Embeddings, Ids, Neighbours
 
-
-@runtime_checkable
-class Encoder(Protocol):
-    """Turns texts into vectors under an instruction; vectors of two fingerprints are never compared."""
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Hex digest over weights, adapter, tokenizer, template and default instruction."""
-        ...
-
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        instruction: str = "",
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> Embeddings:
-        """Return (n, dim) float32 rows of length 1, in the order of ``texts``.
-
-        An empty instruction means the encoder's default one.
-        """
-        ...
-
-    def encode_many(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> list[Embeddings]:
-        """Return one (n, dim) array per instruction from one pass over the texts."""
-        ...
-
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        """Return the embeddings and the model's answers in words, from the same pass."""
-        ...
+__all__ = ["Encoder", "VectorIndex"]
 
 
 class VectorIndex(Protocol):

@@ -8,7 +8,7 @@ _BEHIND_SEMICOLON = re.compile(rf";(?=[{_SIGNS}]|-(?!\)))")
 """Where a spreadsheet whose cells are parted by semicolons would see a beginning; ``;-)`` is none."""
 
 
-def harmless(cell: str) -> str:
+def escape_formula(cell: str) -> str:
     """Return a CSV cell with an apostrophe before what a spreadsheet would take for the beginning of a formula."""
     cell = _BEHIND_SEMICOLON.sub(";'", cell)
     return f"'{cell}" if cell.startswith(_BEGINNING) else cell

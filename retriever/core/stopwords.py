@@ -1,15 +1,22 @@
-"""English words that carry no topic: left out of the words a model answers with and of lexical queries."""
+"""English words that carry no topic: left out of lexical queries and of the words a model answers with."""
 
-STOPWORDS = frozenset(
+QUERY_STOPWORDS = frozenset(
     """
-    a about above after again all also am an and any are aren't as at be because been before being below between
-    both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each etc few for
-    from further get got had hadn't has hasn't have haven't having he he's her here here's hers herself him himself
-    his how how's i i'd i'll i'm i've if in into is isn't it it's its itself just let's may me might more most must
-    my myself no nor not of off on once one only or other ought our ours ourselves out over own same shall she she's
-    should shouldn't so some such than that that's the their theirs them themselves then there there's these they
-    they'd they'll they're they've this those through to too under until up upon us very was wasn't we we'd we'll
-    we're we've were weren't what what's when when's where where's which while who who's whom why why's will with
-    won't would wouldn't you you'd you'll you're you've your yours yourself yourselves
+    a about all also am an and any are as at be been but by can could did do does for from had has have he her
+    his how i if in into is it its just me more my no nor not of on or our out she should so some than that the
+    their them then there these they this those to too up us was we were what when where which who why will with
+    would you your
+    """.split()
+)
+"""Those that are left out of a query, too: words that hardly ever tell one text from another."""
+
+STOPWORDS = QUERY_STOPWORDS | frozenset(
+    """
+    above after again aren't because before being below between both can't cannot couldn't didn't doesn't doing
+    don't down during each etc few further get got hadn't hasn't haven't having he's here here's hers herself
+    him himself how's i'd i'll i'm i've isn't it's itself let's may might most must myself off once one only
+    other ought ours ourselves over own same shall she's shouldn't such that's theirs themselves there's they'd
+    they'll they're they've through under until upon very wasn't we'd we'll we're we've weren't what's when's
+    where's while who's whom why's won't wouldn't you'd you'll you're you've yours yourself yourselves
     """.split()
 )

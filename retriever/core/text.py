@@ -1,4 +1,6 @@
-"""What counts as text, and how a long one is shown short. Lone surrogates, which terminals leave, are no text."""
+"""Check that strings are text, and format text for display. Lone surrogates, which terminals leave, are no text."""
+
+from collections.abc import Iterable
 
 from retriever.core.errors import UsageError
 
@@ -15,10 +17,25 @@ def require_text(*given: str) -> None:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text, or its beginning and three dots where it has more than ``most`` characters."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    """Put a text on one line that a terminal can show, cut to ``most`` characters, the last three of them dots."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters, which a hostile one could send to the terminal."""
+    """Replace control characters, which a hostile text could send to the terminal, by spaces."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def drop_prefixes(words: Iterable[str], most: int) -> list[str]:
+    """List the first ``most`` words that are no prefix of a word before them, in their order.
+
+    A model's vocabulary holds words and the pieces that others begin with: behind "charging", "charg" says nothing.
+    """
+    kept: list[str] = []
+    for word in words:
+        if len(kept) == most:
+            break
+        if not any(one.startswith(word) for one in kept):
+            kept.append(word)
+    return kept

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import cast
 
 from retriever.core.types import JSON, Document
@@ -111,12 +111,6 @@ def iso_date(value: object) -> str | None:
         except ValueError:
             continue
     return None
-
-
-def as_date(value: object) -> date | None:
-    """Return the day of a value, or None where it is no date."""
-    plain = iso_date(value)
-    return None if plain is None else date.fromisoformat(plain)
 
 
 def _plain_name(name: str) -> str:

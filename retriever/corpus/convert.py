@@ -9,7 +9,7 @@ from typing import cast
 
 from retriever.core.fingerprint import json_hash
 from retriever.core.types import JSON, BadRow, Document
-from retriever.corpus.lines import printable
+from retriever.corpus.lines import raw_excerpt
 from retriever.corpus.rows import TITLE_FIELD, FieldNames, Limits, Row
 
 
@@ -18,7 +18,7 @@ class _RowError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """Where a document came from: the file as the user named it, and the line from 1."""
 
     file: str
@@ -34,7 +34,7 @@ class Converter:
     def __init__(self, fields: FieldNames, limits: Limits) -> None:
         self._fields = fields
         self._limits = limits
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, RowSource] = {}
         self._derived: Counter[str] = Counter()
         self._file = ""
         self._derives_ids: bool | None = None
@@ -51,16 +51,16 @@ class Converter:
             if row.values is None:
                 raise _RowError(row.problem)
             document = self._document(row, row.values)
-            self._claim(document.id, Source(self._file, row.line))
+            self._claim(document.id, RowSource(self._file, row.line))
         except _RowError as error:
             raw = row.raw if isinstance(row.raw, bytes | str) else json.dumps(row.raw, ensure_ascii=False, default=str)
-            return BadRow(self._file, row.line, identifier, str(error), printable(raw, self._limits.raw_chars))
+            return BadRow(self._file, row.line, identifier, str(error), raw_excerpt(raw, self._limits.raw_chars))
         return document
 
     def _readable_id(self, row: Row) -> str | None:
         field = self._fields.find_id(row.values or ())
         value = row.values[field] if row.values and field else None
-        return printable(str(value), self._limits.id_chars) if isinstance(value, str | int | float) else None
+        return raw_excerpt(str(value), self._limits.id_chars) if isinstance(value, str | int | float) else None
 
     def _document(self, row: Row, values: Mapping[str, object]) -> Document:
         id_field, text_field = self._fields.find_id(values), self._fields.find_text(values)
@@ -115,7 +115,7 @@ class Converter:
         self._derived[digest] += 1
         return digest if self._derived[digest] == 1 else f"{digest}-{self._derived[digest]}"
 
-    def _claim(self, identifier: str, source: Source) -> None:
+    def _claim(self, identifier: str, source: RowSource) -> None:
         first = self._sources.setdefault(identifier, source)
         if first is not source:
             raise _RowError(f"the id {identifier!r} is taken by {first}; ids must differ within one input")
@@ -155,7 +155,7 @@ def _seen(values: Mapping[str, object]) -> str:
 
 
 def _kind(value: object) -> str:
-    """Return what JSON calls a value, with its article."""
+    """Name a value's JSON type, with its article."""
     if value is None:
         return "null"
     kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterator
 from typing import BinaryIO, NoReturn
 
-from retriever.corpus.lines import Line, not_utf8, read_lines
+from retriever.corpus.encodings import UTF8
+from retriever.corpus.lines import Line, read_lines
 from retriever.corpus.rows import Limits, Row
 
 
-def read_jsonl(stream: BinaryIO, file: str, limits: Limits) -> Iterator[Row]:
+def read_jsonl(stream: BinaryIO, file: str, limits: Limits, encoding: str = UTF8) -> Iterator[Row]:
     """Yield a row for every line that is not blank."""
-    for line in read_lines(stream, file, limit=limits.line_bytes):
+    for line in read_lines(stream, file, limit=limits.line_bytes, encoding=encoding):
         if line.too_long:
             problem = f"the line is longer than {limits.line_bytes:,} bytes; write one object a line"
             yield Row(line.number, line.data, problem=problem)
@@ -23,7 +24,7 @@ def _parse(line: Line) -> Row:
     try:
         values = _DECODER.decode(line.data.decode("utf-8").strip())
     except UnicodeDecodeError as error:
-        problem = not_utf8(error)
+        problem = line.why_no_text(error)
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg} at column {error.colno}"
     except RecursionError:

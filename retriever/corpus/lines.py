@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from retriever.core.errors import InputError
+from retriever.corpus.encodings import UTF8, UTF16_MARKS, EncodingError, Foreign, as_utf8
 
 _BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_CONVERT = "convert the file to UTF-8, e.g. with `iconv -f WINDOWS-1252 -t UTF-8`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,28 +15,38 @@ class Line:
 
     Attributes:
         number: from 1.
-        data: its bytes with the line end; only the beginning of a line that is too long.
+        data: its bytes in UTF-8, with the line end; only the beginning of a line that is too long.
         too_long: whether the line is longer than the limit.
+        encoding: what the file was read in.
     """
 
     number: int
     data: bytes
     too_long: bool = False
+    encoding: str = UTF8
+
+    def why_no_text(self, error: UnicodeDecodeError) -> str:
+        """Return the reason to give where the line cannot be decoded."""
+        place = f"at position {error.start + 1}"
+        if self.encoding != UTF8:
+            return f"not {self.encoding}: the character {place}; mend it, or name another encoding"
+        return f"not UTF-8: byte 0x{error.object[error.start]:02x} {place}; mend it, or name the file's encoding"
 
 
-def read_lines(stream: BinaryIO, file: str, *, limit: int) -> Iterator[Line]:
+def read_lines(stream: BinaryIO, file: str, *, limit: int, encoding: str = UTF8) -> Iterator[Line]:
     """Yield the lines of a stream without a byte order mark, holding at most ``limit`` bytes of one in memory.
 
     Raises:
-        InputError: the stream is UTF-16.
+        EncodingError: the stream is UTF-16 and was not said to be.
     """
     number = 0
+    stream = as_utf8(stream, encoding)
     while data := stream.readline(limit):
         number += 1
-        if number == 1 and data.startswith(_UTF16_BOMS):
-            raise InputError(f"{file} is UTF-16.", hint="Convert it, e.g. with `iconv -f UTF-16 -t UTF-8`.")
+        if number == 1 and data.startswith(UTF16_MARKS):
+            raise EncodingError(file, Foreign("utf-16", 1, data.decode("utf-16", "replace").strip()))
         too_long = len(data) == limit and not data.endswith(b"\n") and _skip_rest(stream, limit)
-        yield Line(number, data.removeprefix(_BOM) if number == 1 else data, too_long)
+        yield Line(number, data.removeprefix(_BOM) if number == 1 else data, too_long, encoding)
 
 
 def _skip_rest(stream: BinaryIO, limit: int) -> bool:
@@ -50,12 +58,7 @@ def _skip_rest(stream: BinaryIO, limit: int) -> bool:
     return more
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
-    """Return the reason to give for bytes that are not UTF-8."""
-    return f"not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start + 1}; {_CONVERT}"
-
-
-def printable(data: bytes | str, limit: int) -> str:
+def raw_excerpt(data: bytes | str, limit: int) -> str:
     """Return the beginning of raw data as valid text, with NUL and what is not UTF-8 written as escapes."""
     if isinstance(data, bytes):
         text = data[: 4 * limit].decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""What the readers of all formats share: a row before it is a document, the limits, and which field is which."""
+"""Definitions shared by all formats' readers: a row before it is a document, the limits, and which field is which."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ TITLE_FIELD = "title"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one row may hold; a row beyond them becomes a `BadRow`.
+    """Limits on the size of one row; a row beyond them becomes a `BadRow`.
 
     Attributes:
         text_chars: characters of a text, its title included.

@@ -2,26 +2,44 @@
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import BinaryIO
 
 from retriever.core.errors import InputError
-from retriever.corpus.lines import Line, not_utf8, read_lines
+from retriever.corpus.encodings import UTF8
+from retriever.corpus.lines import Line, read_lines
 from retriever.corpus.rows import FieldNames, Limits, Row
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?")
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE_LINES, _SAMPLE_BYTES = 100, 1 << 16
+_AS_WIDE = 0.5  # of the rows looked at that must have as many cells as a header that another delimiter parts
 
 
-def read_table(stream: BinaryIO, file: str, delimiter: str, fields: FieldNames, limits: Limits) -> Iterator[Row]:
+def read_table(
+    stream: BinaryIO, file: str, delimiter: str, fields: FieldNames, limits: Limits, encoding: str = UTF8
+) -> Iterator[Row]:
     """Yield a row for every record below the header; an empty cell is null, a column without a name is left out.
 
+    Args:
+        stream: the table.
+        file: as the user named it.
+        delimiter: what the file's name says; another is taken where header and rows agree on that one alone.
+        fields: which columns there must be, and which stay text.
+        limits: what a row may hold.
+        encoding: what the stream is in.
+
     Raises:
-        InputError: the header lacks the text column, is not UTF-8 or has a column twice; or quoting goes wrong so
+        InputError: the header lacks the text column, cannot be decoded or has a column twice; or quoting goes wrong so
             that the rows behind it cannot be told apart.
     """
-    feed = _Feed(file, read_lines(stream, file, limit=limits.line_bytes), limits.line_bytes)
     csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))  # of the process; the feed bounds a row
+    lines = read_lines(stream, file, limit=limits.line_bytes, encoding=encoding)
+    sample = list(_sample(lines))
+    delimiter = find_delimiter([line.data.decode(UTF8, "replace") for line in sample], delimiter)
+    feed = _Feed(file, chain(sample, lines), limits.line_bytes)
     reader = csv.reader(feed, delimiter=delimiter, strict=True)
     columns = _header(reader, feed, fields)
     as_text = fields.as_text(columns)
@@ -38,6 +56,45 @@ def read_table(stream: BinaryIO, file: str, delimiter: str, fields: FieldNames, 
             yield Row(feed.first_line, feed.raw, problem=feed.bad_encoding)
         elif any(cell.strip() for cell in cells):
             yield _row(feed, columns, cells, as_text)
+
+
+def find_delimiter(lines: Sequence[str], usual: str) -> str:
+    """Detect the delimiter between the cells of a table.
+
+    Another delimiter than the usual one is taken where it parts the header, and at least half of the rows, more than by
+    the usual one, have as many cells as the header.
+
+    Args:
+        lines: the table's beginning.
+        usual: what the file's name says.
+    """
+    best, share = usual, _share_as_wide(lines, usual)
+    for delimiter in _DELIMITERS:
+        found = _share_as_wide(lines, delimiter)
+        if found > share and found >= _AS_WIDE:
+            best, share = delimiter, found
+    return best
+
+
+def _share_as_wide(lines: Sequence[str], delimiter: str) -> float:
+    """Return the share of rows with as many cells as the header; 0 where the delimiter does not part that."""
+    try:
+        header, *rows = filter(None, csv.reader(lines, delimiter=delimiter))
+    except (csv.Error, ValueError):  # not CSV at all, or nothing in it
+        return 0.0
+    if len(header) == 1:
+        return 0.0
+    return sum(len(row) == len(header) for row in rows) / len(rows) if rows else 1.0
+
+
+def _sample(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield the first lines, of which at most the last is beyond a modest size."""
+    size = 0
+    for number, line in enumerate(lines, start=1):
+        yield line
+        size += len(line.data)
+        if number == _SAMPLE_LINES or size > _SAMPLE_BYTES:
+            return
 
 
 def _row(feed: "_Feed", columns: Sequence[str], cells: Sequence[str], as_text: set[str]) -> Row:
@@ -101,11 +158,11 @@ class _Feed:
         try:
             return line.data.decode("utf-8")
         except UnicodeDecodeError as error:
-            self.bad_encoding = not_utf8(error)
+            self.bad_encoding = line.why_no_text(error)
             return line.data.decode("utf-8", "replace")
 
     def explain(self, error: csv.Error) -> str:
-        """Return what is wrong with the row, or raise `InputError` where the rows behind it are lost too."""
+        """Describe the error in the row, or raise `InputError` where the rows behind it are lost too."""
         if "unexpected end of data" in str(error):
             raise self._unreadable("has a quote that is never closed") from error
         if "new-line character" in str(error):

@@ -16,7 +16,7 @@ from retriever.core.errors import EncoderError
 from retriever.encoders.cache import new_cache
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.packing import pack_linear_layers
-from retriever.encoders.sources import Source, find_source
+from retriever.encoders.sources import ModelSource, find_source
 from retriever.encoders.tokenize import PieceTokenizer
 
 _LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -31,7 +31,7 @@ class Backbone:
         tokenizer: its tokenizer.
     """
 
-    def __init__(self, source: Source, model: PreTrainedModel, tokenizer: PieceTokenizer) -> None:
+    def __init__(self, source: ModelSource, model: PreTrainedModel, tokenizer: PieceTokenizer) -> None:
         self.source = source
         self.model: Any = model.train(False)
         self.tokenizer = tokenizer

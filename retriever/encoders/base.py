@@ -1,11 +1,13 @@
-"""What all encoders over a causal model share: order, duplicates, batches, prefix sharing, normalising, words.
+"""The base of all encoders over a causal model: order, duplicates, batches, prefix sharing, normalising, words.
 
 A new encoder writes one method, `PromptEncoder.read`, which sees one batch under one instruction.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self, cast
 
 import numpy as np
@@ -13,16 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.prompts import PromptTemplate, get_template
 from retriever.core.similarity import normalise
-from retriever.core.types import JSON, Embeddings, Encoded
+from retriever.core.types import JSON, Encoded
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.batching import distinct, plan_batches, token_budget
+from retriever.encoders.pooling import Shares
 from retriever.encoders.prefix import PromptPieces, PromptStates, prompt_pieces, read_prompts
-from retriever.encoders.progress import TokenProgress
-from retriever.encoders.reading import Prompted, Reading
+from retriever.encoders.reading import BatchOutput, EncodedBatch
 from retriever.encoders.words import WordReader
 
 DEFAULT_TEMPLATE = "input-first"
@@ -31,7 +34,7 @@ DEFAULT_INSTRUCTION = "Represent the meaning of the text."
 
 @dataclass(frozen=True, slots=True)
 class EncoderOptions:
-    """What a loaded encoder can be asked to do differently without loading it again.
+    """Settings of an encoder that can be changed once it is loaded, without loading it again.
 
     Attributes:
         pooling: how hidden states become one vector; None takes the method's default.
@@ -58,20 +61,32 @@ class _BatchResult:
     words: list[list[str]]
 
 
-class PromptEncoder(ABC):
-    """An encoder that reads prompts with a language model; implements the `Encoder` contract.
+class PromptEncoder(Encoder):
+    """An encoder that reads prompts with a language model.
 
     Args:
         backbone: the model.
         options: pooling, steps, look-ahead length, template, default instruction.
+        learned: the tensors of `learned_names`, trained; None starts from untrained ones.
+
+    Attributes:
+        name: what it was loaded by; set by who loads it.
+        learned: the tensors that the method learns beside the model's weights, by name, as they are used. Checkpoints
+            keep each in a file of its own, and the fingerprint covers them.
     """
 
     method: str
     poolings: tuple[str, ...]
     reads_on = False  # whether `read` extends the run past the prompt
+    exporter = "retriever.encoders.export.stock_modules:write"  # makes a folder for other programs of an encoder
     shares_text = True  # whether a text read once can serve several instructions
+    learned_names: tuple[str, ...] = ()
+    for_masked: "type[PromptEncoder] | None" = None
+    """The class that takes this one's place over a masked model; None where the method needs a causal one."""
 
-    def __init__(self, backbone: Backbone, options: EncoderOptions) -> None:
+    def __init__(
+        self, backbone: Backbone, options: EncoderOptions, learned: Mapping[str, Tensor] | None = None
+    ) -> None:
         self.backbone = backbone
         self.options = options
         self.template: PromptTemplate = get_template(options.template or DEFAULT_TEMPLATE)
@@ -82,17 +97,27 @@ class PromptEncoder(ABC):
             )
         self.steps: int | None = None
         self.look_ahead: int | None = None
-        self.truncated = 0
-        self.spec = ""  # the name it was loaded by
+        self.name = ""
+        self.learned: Mapping[str, Tensor] = learned or {}
+        self._trained = learned is not None
         self._words: WordReader | None = None
 
     @abstractmethod
-    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
         """Turn one batch into vectors, and into answer probabilities if asked."""
 
     def tail(self, *, answers: bool) -> Tensor | None:
         """Return embeddings (L, d) to read behind every prompt, or None; ``answers`` as for `read`."""
         return None
+
+    def shares(self) -> Shares | None:
+        """Return the pooling as weights of states, for exports; None where no weighted mean of one pass gives it."""
+        return None
+
+    def behind(self) -> Tensor:
+        """Return the embeddings (L, d) of all that is read behind a prompt when no words are wanted."""
+        tail = self.tail(answers=False)
+        return self.backbone.embed_ids([]) if tail is None else tail
 
     def next_token(self, *states: Tensor) -> Tensor:
         """Return the mean of the next-token distributions (B, V) at some hidden states (B, d)."""
@@ -100,170 +125,111 @@ class PromptEncoder(ABC):
         return cast("Tensor", total) / len(states)
 
     @property
+    def spec(self) -> EncoderSpec:
+        """Description of this encoder."""
+        return EncoderSpec(
+            fingerprint=self._fingerprint,
+            dim=self.dim,
+            name=self.name,
+            pooling=self.pooling,
+            steps=self.steps,
+            look_ahead=self.look_ahead,
+            dtype=str(self.backbone.dtype).removeprefix("torch."),
+            template=self.template.name,
+            default_instruction=self.options.default_instruction,
+            max_text_tokens=self.max_text_tokens,
+            trained=self._trained if self.learned_names else None,
+        )
+
+    @property
     def dim(self) -> int:
         """Length of a vector."""
         return self.backbone.dim
-
-    @property
-    def dtype(self) -> str:
-        """The number format the model runs in."""
-        return str(self.backbone.dtype).removeprefix("torch.")
-
-    @property
-    def fingerprint(self) -> str:
-        """Hex digest over weights, adapter, tokenizer, template and default instruction."""
-        return json_hash(self.identity())
-
-    def identity(self) -> dict[str, JSON]:
-        """Return what the fingerprint covers."""
-        return {
-            "method": self.method,
-            "backbone": self.backbone.source.digest,
-            "template": self.template.name,
-            "default_instruction": self.options.default_instruction,
-        }
-
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        instruction: str = "",
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> Embeddings:
-        """Return (n, dim) float32 rows of length 1, in the order of ``texts``.
-
-        Args:
-            texts: any number of strings; equal ones are encoded once.
-            instruction: what to look for; empty for the default instruction.
-            batch_size: most texts in a batch; by default a token budget alone decides.
-            show_progress: print rate and time left to stderr.
-        """
-        progress = TokenProgress(show_progress)
-        return self._encode(texts, [instruction], batch_size=batch_size, progress=progress)[0].embeddings
-
-    def encode_many(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> list[Embeddings]:
-        """Return one (n, dim) array per instruction from one pass over the texts.
-
-        With a text-first template the text is read once and every instruction reads on from its cached keys and
-        values; otherwise the passes are separate.
-        """
-        progress = TokenProgress(show_progress)
-        encoded = self._encode(texts, instructions, batch_size=batch_size, progress=progress)
-        return [one.embeddings for one in encoded]
-
-    def reconfigured(self, **changes: str | int | None) -> Self:
-        """Return the same encoder with other options (`EncoderOptions` fields), sharing the loaded model."""
-        other = self.rebuild(replace(self.options, **changes))  # type: ignore[arg-type]
-        other.spec = self.spec
-        return other
-
-    def rebuild(self, options: EncoderOptions) -> Self:
-        """Return an encoder of this kind on the same model."""
-        return type(self)(self.backbone, options)
-
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        """Return the embeddings and, from the same pass, up to ``top`` words the model answers each text with."""
-        return self.encode_many_with_words(texts, [instruction], top=top)[0]
-
-    def encode_many_with_words(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        top: int = 5,
-        on_tokens: Callable[[int], None] | None = None,
-    ) -> list[Encoded]:
-        """Return embeddings and words per instruction from one pass over the texts.
-
-        Args:
-            texts: any number of strings.
-            instructions: one result each.
-            top: most words of a text.
-            on_tokens: called with the number of text tokens read, batch by batch.
-        """
-        return self._encode(texts, instructions, top=top, progress=TokenProgress(on_tokens=on_tokens))
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of every text, however long."""
-        return self.backbone.tokenizer.count(texts)
 
     @property
     def max_text_tokens(self) -> int:
         """Tokens of a text that are read; what follows is cut."""
         return self.backbone.tokenizer.max_text_tokens
 
+    @cached_property
+    def _fingerprint(self) -> str:
+        return json_hash(self.identity())
+
+    def identity(self) -> dict[str, JSON]:
+        """Collect the values that the fingerprint covers."""
+        return {
+            "method": self.method,
+            "backbone": self.backbone.source.digest,
+            "template": self.template.name,
+            "default_instruction": self.options.default_instruction,
+            **{f"{name}_embeddings": tensor_digest(values) for name, values in self.learned.items()},
+        }
+
+    def reconfigured(self, **changes: str | int | None) -> Self:
+        """Give the same encoder with other options (`EncoderOptions` fields), sharing the loaded model."""
+        options = replace(self.options, **changes)  # type: ignore[arg-type]
+        other = type(self)(self.backbone, options, self.learned if self._trained else None)
+        other.name = self.name
+        return other
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of every text, however long."""
+        return self.backbone.tokenizer.count(texts)
+
     @torch.inference_mode()
-    def _encode(
+    def encode_views(
         self,
         texts: Sequence[str],
         instructions: Sequence[str],
         *,
-        progress: TokenProgress,
-        batch_size: int | None = None,
-        top: int = 0,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        if isinstance(texts, str) or isinstance(instructions, str):
-            raise UsageError("Texts and instructions are sequences of strings, not one string.")
+        """Embed every text under every instruction; equal texts are read once.
+
+        With a text-first template a text is read once and every instruction reads on from its cached keys and values;
+        otherwise the passes are separate, and each counts its tokens.
+        """
         unique, positions = distinct(texts)
         resolved = [instruction.strip() or self.options.default_instruction for instruction in instructions]
-        ids = self._tokenise(unique)
+        ids = self.backbone.tokenizer.texts(unique).ids
         vectors = np.zeros((len(resolved), len(unique), self.dim), dtype=np.float32)
-        words: list[list[list[str]]] = [[[] for _ in unique] for _ in resolved]
+        said: list[list[list[str]]] = [[[] for _ in unique] for _ in resolved]
         everything = list(range(len(resolved)))
         groups = [everything] if self.shares_text and self.template.text_first else [[i] for i in everything]
-        with progress.over(sum(map(len, ids)) * len(groups)):
-            for group in filter(None, groups):
-                asked = [resolved[i] for i in group]
-                for one in self._results(unique, ids, asked, top=top, batch_size=batch_size):
-                    view = group[one.instruction]
-                    vectors[view, one.rows] = one.vectors
-                    for row, found in zip(one.rows, one.words, strict=True):
-                        words[view][row] = found
-                    if view == group[-1]:
-                        progress.add(sum(len(ids[row]) for row in one.rows))
+        for group in filter(None, groups):
+            asked = [resolved[i] for i in group]
+            for one in self._results(unique, ids, asked, words=words):
+                view = group[one.instruction]
+                vectors[view, one.rows] = one.vectors
+                for row, found in zip(one.rows, one.words, strict=True):
+                    said[view][row] = found
+                if on_tokens is not None and view == group[-1]:
+                    on_tokens(sum(len(ids[row]) for row in one.rows))
         return [
-            Encoded(normalise(vectors[i])[positions].reshape(-1, self.dim), [words[i][p] for p in positions])
+            Encoded(normalise(vectors[i])[positions].reshape(-1, self.dim), [said[i][p] for p in positions])
             for i in everything
         ]
 
     def _results(
-        self,
-        texts: Sequence[str],
-        ids: list[list[int]],
-        instructions: Sequence[str],
-        *,
-        top: int,
-        batch_size: int | None,
+        self, texts: Sequence[str], ids: list[list[int]], instructions: Sequence[str], *, words: int
     ) -> Iterator["_BatchResult"]:
         """Yield every batch under every instruction, batch by batch."""
-        priors = [self._prior(one) if top and texts else None for one in instructions]
-        for rows, read in self._batches(texts, ids, instructions, answers=top > 0, batch_size=batch_size):
+        priors = [self._prior(one) if words and texts else None for one in instructions]
+        for rows, read in self._batches(texts, ids, instructions, answers=words > 0):
             for i, prompted in enumerate(read):
-                reading, prior = self.read(prompted, answers=top > 0), priors[i]
+                reading, prior = self.read(prompted, answers=words > 0), priors[i]
                 said = (
                     None
                     if reading.answers is None or prior is None
-                    else self.words.read(reading.answers, top, prior=prior)
+                    else self.words.read(reading.answers, words, prior=prior)
                 )
                 yield _BatchResult(i, rows, reading.vectors.float().cpu().numpy(), said or [[] for _ in rows])
 
     def _prior(self, instruction: str) -> Tensor | None:
-        """Return what the model answers (1, V) when there is an instruction and no text."""
+        """Compute the model's answer distribution (1, V) to an instruction without a text."""
         _, read = next(self._batches([""], [[]], [instruction], answers=True))
         return self.read(next(read), answers=True).answers
-
-    def _tokenise(self, texts: Sequence[str]) -> list[list[int]]:
-        tokenised = self.backbone.tokenizer.texts(texts)
-        self.truncated += tokenised.truncated
-        return tokenised.ids
 
     def _batches(
         self,
@@ -272,18 +238,20 @@ class PromptEncoder(ABC):
         instructions: Sequence[str],
         *,
         answers: bool,
-        batch_size: int | None = None,
-    ) -> Iterator[tuple[list[int], Iterator[Prompted]]]:
+    ) -> Iterator[tuple[list[int], Iterator[EncodedBatch]]]:
         """Yield each batch's rows and, lazily, the batch as read under each instruction."""
         pieces = prompt_pieces(self.backbone.tokenizer, self.template, instructions)
         tail = self.tail(answers=answers)
         overhead = pieces.overhead + (0 if tail is None else tail.shape[0])
         shares = len(instructions) > 1
         budget = token_budget(self.backbone.device.type, reads_on=self.reads_on, shares=shares)
-        for batch in plan_batches([len(row) + overhead for row in ids], budget, max_rows=batch_size):
+        for batch in plan_batches([len(row) + overhead for row in ids], budget):
             read = self.read_batch([ids[row] for row in batch], pieces, tail)
             rows = [texts[row] for row in batch]
-            yield batch, (Prompted(one, rows, instruction) for one, instruction in zip(read, instructions, strict=True))
+            yield (
+                batch,
+                (EncodedBatch(one, rows, instruction) for one, instruction in zip(read, instructions, strict=True)),
+            )
 
     def read_batch(
         self, texts: Sequence[Sequence[int]], pieces: PromptPieces, tail: Tensor | None
@@ -297,3 +265,9 @@ class PromptEncoder(ABC):
         if self._words is None:
             self._words = WordReader(self.backbone.tokenizer.tokenizer, self.backbone.device)
         return self._words
+
+
+def tensor_digest(tensor: Tensor) -> str:
+    """Return the hex SHA-256 of a tensor's values in bfloat16."""
+    values = tensor.detach().to("cpu", torch.bfloat16).contiguous().view(torch.int16).numpy()
+    return hashlib.sha256(values.tobytes()).hexdigest()

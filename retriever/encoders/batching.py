@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 def token_budget(device: str, *, reads_on: bool, shares: bool = False) -> int:
-    """Return how many padded tokens a batch may hold.
+    """Choose the maximum number of padded tokens in a batch.
 
     Args:
         device: torch's device type.
@@ -16,19 +16,17 @@ def token_budget(device: str, *, reads_on: bool, shares: bool = False) -> int:
     return 16_384 if reads_on else 4096 if shares else 1536
 
 
-def plan_batches(lengths: Sequence[int], budget: int, *, max_rows: int | None = None) -> Iterator[list[int]]:
+def plan_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Yield positions of texts of similar length, longest first, each batch within the budget.
 
     Args:
         lengths: tokens of each text.
         budget: rows times longest row of a batch stays within it; a longer single text travels alone.
-        max_rows: most rows of a batch.
     """
     order = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
     start = 0
     while start < len(order):
         rows = max(1, budget // max(1, lengths[order[start]]))
-        rows = min(rows, max_rows or rows)
         yield order[start : start + rows]
         start += rows
 

@@ -5,23 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.core.errors import EncoderError, UsageError
+from retriever.core.errors import EncoderError
 from retriever.core.registry import nearest, resolve
+from retriever.encoders.methods import METHODS, build
 from retriever.encoders.promoted import promoted_folder, read_promotion
 from retriever.encoders.sources import CONFIG
 
 if TYPE_CHECKING:
-    from retriever.encoders.backbone import Backbone
-    from retriever.encoders.base import EncoderOptions, PromptEncoder
-    from retriever.encoders.sentence_encoder import SentenceEncoder
+    from retriever.core.encoder import Encoder
+    from retriever.encoders.base import EncoderOptions
 
-METHODS = {
-    "plain": "retriever.encoders.plain:PlainEncoder",
-    "inbedder": "retriever.encoders.inbedder:InBedderEncoder",
-    "instemb": "retriever.encoders.instemb:InstEmbEncoder",
-    "gircse": "retriever.encoders.gircse:GircseEncoder",
-}
 SENTENCE_METHOD = "st"
+WHOLE_MODELS = {SENTENCE_METHOD: "retriever.encoders.sentence_encoder:SentenceEncoder"}
+"""Methods that take a model as it is, not a backbone: each class has a ``load`` as `SentenceEncoder.load` is."""
+
 DEFAULT = "default"
 SHIPPED = "pretrained"
 SHIPPED_FOLDER = Path(__file__).parents[1] / "pretrained"
@@ -81,7 +78,7 @@ def resolve_name(name: str) -> str:
     if entry := CATALOG.get(name):
         return entry.spec
     method, colon, backbone = name.partition(":")
-    if colon and backbone and (method in METHODS or method == SENTENCE_METHOD):
+    if colon and backbone and (method in _prefixes()):
         return name
     if colon and method == SHIPPED:
         _shipped_folder(backbone)
@@ -92,7 +89,7 @@ def resolve_name(name: str) -> str:
     if folder.is_dir():
         raise EncoderError(
             f"{folder} is not a retriever checkpoint.",
-            hint=f"For a bare model say METHOD:{name}, with one of {', '.join([*METHODS, SENTENCE_METHOD])}.",
+            hint=f"For a bare model say METHOD:{name}, with one of {', '.join(_prefixes())}.",
         )
     raise EncoderError(
         f"Unknown encoder {name!r}.",
@@ -103,9 +100,14 @@ def resolve_name(name: str) -> str:
 def checkpoint_folder(spec: str) -> Path | None:
     """Return the checkpoint folder behind a resolved name, or None where it names a method and a backbone."""
     method, colon, rest = spec.partition(":")
-    if colon and method in {*METHODS, SENTENCE_METHOD}:
+    if colon and method in _prefixes():
         return None
     return _shipped_folder(rest) if colon and method == SHIPPED else Path(spec)
+
+
+def _prefixes() -> list[str]:
+    """List the names that can stand before the colon of ``METHOD:MODEL``."""
+    return [*METHODS, *WHOLE_MODELS]
 
 
 def _shipped_folder(name: str) -> Path:
@@ -119,9 +121,28 @@ def _shipped_folder(name: str) -> Path:
     return folder
 
 
-def load(
-    name: str, options: "EncoderOptions", *, device: str = "auto", dtype: str = "auto"
-) -> "PromptEncoder | SentenceEncoder":
+def load_encoder(
+    name: str = DEFAULT, *, device: str = "auto", dtype: str = "auto", **options: str | int | None
+) -> "Encoder":
+    """Load an encoder by any of its names.
+
+    Args:
+        name: as `resolve_name` takes it.
+        device: where to run.
+        dtype: in which number format.
+        options: fields of `EncoderOptions`; None leaves one at its default, or at what a checkpoint says.
+
+    Raises:
+        EncoderError: it is unknown, or its packages or files are missing.
+        CheckpointError: a file differs from its recorded hash.
+    """
+    from retriever.encoders.base import EncoderOptions
+
+    chosen = {field: value for field, value in options.items() if value is not None}
+    return load(name, EncoderOptions(**chosen), device=device, dtype=dtype)  # type: ignore[arg-type]
+
+
+def load(name: str, options: "EncoderOptions", *, device: str = "auto", dtype: str = "auto") -> "Encoder":
     """Load an encoder by any of its names.
 
     Args:
@@ -135,45 +156,18 @@ def load(
         CheckpointError: a file differs from its recorded hash.
     """
     spec = resolve_name(name)
-    encoder = _load(spec, options, device=device, dtype=dtype)
-    encoder.spec = spec
-    if hasattr(encoder, "backbone"):
-        encoder.backbone.pack()
-    return encoder
-
-
-def _load(spec: str, options: "EncoderOptions", *, device: str, dtype: str) -> "PromptEncoder | SentenceEncoder":
-    if folder := checkpoint_folder(spec):
-        from retriever.encoders.checkpoint import load_checkpoint
-
-        return load_checkpoint(folder, options, device=device, dtype=dtype)
-    method, _, backbone = spec.partition(":")
-    if method == SENTENCE_METHOD:
-        from retriever.encoders.sentence_encoder import SentenceEncoder
-
-        asked = {"steps": options.steps, "look_ahead": options.look_ahead, "template": options.template}
-        asked["pooling"] = None if options.pooling == SentenceEncoder.pooling else options.pooling
-        if given := [name for name, value in asked.items() if value is not None]:
-            raise UsageError(
-                f"{spec} has no {given[0].replace('_', '-')} to choose.", hint="Its own modules fix how it pools."
-            )
-        return SentenceEncoder(backbone, device=device, dtype=dtype)
+    method, _, model = spec.partition(":")
+    folder = checkpoint_folder(spec)
+    if folder is None and method in WHOLE_MODELS:
+        made: Encoder = resolve(WHOLE_MODELS[method]).load(spec, model, options, device=device, dtype=dtype)
+        return made
     from retriever.encoders.backbone import load_backbone
+    from retriever.encoders.checkpoint import load_checkpoint
 
-    return build(method, load_backbone(backbone, device=device, dtype=dtype), options)
-
-
-def build(method: str, backbone: "Backbone", options: "EncoderOptions") -> "PromptEncoder":
-    """Return an encoder of a method on a loaded backbone."""
-    if method == "inbedder" and backbone.masked:
-        return resolve("retriever.encoders.masked:MaskedInBedderEncoder")(backbone, options)  # type: ignore[no-any-return]
-    if method == "inbedder" and options.pooling == "re-enc":
-        from retriever.encoders.sentence_encoder import SentenceEncoder
-
-        second = SentenceEncoder("all-minilm-l6-v2")
-        return resolve("retriever.encoders.reencoding:ReEncodingEncoder")(backbone, options, second=second)  # type: ignore[no-any-return]
-    if backbone.masked:
-        raise EncoderError(
-            f"{method} needs a causal model; {backbone.source.name} is a masked one.", hint="Use inbedder."
-        )
-    return resolve(METHODS[method])(backbone, options)  # type: ignore[no-any-return]
+    if folder is None:
+        encoder = build(method, load_backbone(model, device=device, dtype=dtype), options)
+    else:
+        encoder = load_checkpoint(folder, options, device=device, dtype=dtype)
+    encoder.backbone.pack()
+    encoder.name = spec
+    return encoder

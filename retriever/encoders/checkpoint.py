@@ -4,7 +4,7 @@ retriever.json             method, backbone, options, format version
 adapter_config.json        PEFT's description of the adapter, where there is one
 adapter_model.safetensors  its weights
 layers.safetensors         the trained weights of unfrozen layers by name, where there are some
-look_ahead.safetensors     look-ahead embeddings (L, d), InstEmb only
+look_ahead.safetensors     what the method learns besides, a file for each tensor: look-ahead embeddings (InstEmb)
 README.md                  the model card
 manifest.json              SHA-256 of each of the above
 """
@@ -30,15 +30,13 @@ from retriever.core.paths import new_folder
 from retriever.core.registry import nearest
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
-from retriever.encoders.catalog import METHODS, build
-from retriever.encoders.instemb import InstEmbEncoder
+from retriever.encoders.methods import METHODS, build, encoder_class
 from retriever.encoders.sources import CONFIG, MANIFEST, check_manifest, write_manifest
 
 FORMAT = 1
 ADAPTER = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 LAYERS_FILE = "layers.safetensors"
-LOOK_AHEAD_FILE = "look_ahead.safetensors"
 MERGED = "+"
 """Stands in a digest between the backbone's and those of what a checkpoint put into it."""
 
@@ -90,10 +88,8 @@ def save_checkpoint(
             save_file(
                 {name: weight.detach().cpu().contiguous() for name, weight in layers.items()}, draft / LAYERS_FILE
             )
-        if isinstance(encoder, InstEmbEncoder):
-            save_file(
-                {"look_ahead": encoder.look_ahead_embeddings.detach().cpu().contiguous()}, draft / LOOK_AHEAD_FILE
-            )
+        for name, values in encoder.learned.items():
+            save_file({name: values.detach().cpu().contiguous()}, draft / _learned_file(name))
         write_manifest(draft)
 
 
@@ -113,20 +109,16 @@ def load_checkpoint(
     """
     config = read_checkpoint_config(folder)
     backbone = config.load_backbone(device=device, dtype=dtype)
+    chosen = _overridden(config.options, options)
     with reading_weights(folder):
         backbone = _with_layers(_with_adapter(backbone, folder), folder)
-        look_ahead = read_look_ahead(folder, backbone.dim)
-    chosen = _overridden(config.options, options)
-    if config.method == InstEmbEncoder.method:
-        if look_ahead is None:
-            raise CheckpointError(f"{folder} has no {LOOK_AHEAD_FILE}.", hint=_RESTORE)
-        return InstEmbEncoder(backbone, chosen, look_ahead)
-    return build(config.method, backbone, chosen)
+        learned = read_learned(folder, encoder_class(config.method, backbone))
+        return build(config.method, backbone, chosen, learned or None)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
-    """What a checkpoint's `retriever.json` says.
+    """The contents of a checkpoint's `retriever.json`.
 
     Attributes:
         folder: the checkpoint.
@@ -186,14 +178,20 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
     return CheckpointConfig(folder, named["method"], named["name"], named["digest"], options)
 
 
-def read_look_ahead(folder: Path, dim: int) -> Tensor | None:
-    """Return a checkpoint's look-ahead embeddings (L, dim), or None where it has none; errors as safetensors'."""
-    if not (folder / LOOK_AHEAD_FILE).exists():
-        return None
-    found = load_file(folder / LOOK_AHEAD_FILE)["look_ahead"]
-    if found.ndim != 2 or found.shape[1] != dim or not found.is_floating_point():
-        raise ValueError(f"look-ahead embeddings of shape {tuple(found.shape)} for a model of width {dim}")
-    return found
+def read_learned(folder: Path, kind: type[PromptEncoder]) -> dict[str, Tensor]:
+    """Read a checkpoint's tensors that its kind of encoder learns beside the weights; errors as safetensors'.
+
+    Raises:
+        CheckpointError: one is missing.
+    """
+    for name in kind.learned_names:
+        if not (folder / _learned_file(name)).exists():
+            raise CheckpointError(f"{folder} has no {_learned_file(name)}.", hint=_RESTORE)
+    return {name: load_file(folder / _learned_file(name))[name] for name in kind.learned_names}
+
+
+def _learned_file(name: str) -> str:
+    return f"{name}.safetensors"
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """InBedder: the embedding is in the hidden states of the answer the model is about to give (papers: InBedder)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -11,8 +12,9 @@ from retriever.core.errors import UsageError
 from retriever.core.stopwords import STOPWORDS
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
-from retriever.encoders.pooling import masked_mean
-from retriever.encoders.reading import Prompted, Reading
+from retriever.encoders.masked import MaskedInBedderEncoder
+from retriever.encoders.pooling import Shares, masked_mean
+from retriever.encoders.reading import BatchOutput, EncodedBatch
 
 GENERATED_TOKENS = 3
 STOCK_PHRASE = "based on the"
@@ -47,10 +49,13 @@ class InBedderEncoder(PromptEncoder):
     """
 
     method = "inbedder"
+    for_masked = MaskedInBedderEncoder
     poolings = ("1st-gen", "avg-gen", "last-gen", "avg-ppt", "avg-all", "avg-gen+filter", "last-gen+filter")
 
-    def __init__(self, backbone: Backbone, options: EncoderOptions) -> None:
-        super().__init__(backbone, options)
+    def __init__(
+        self, backbone: Backbone, options: EncoderOptions, learned: Mapping[str, Tensor] | None = None
+    ) -> None:
+        super().__init__(backbone, options, learned)
         self.reads_on = self.pooling not in ("1st-gen", "avg-ppt")
         if self.reads_on:
             self.steps = GENERATED_TOKENS if options.steps is None else options.steps
@@ -62,22 +67,26 @@ class InBedderEncoder(PromptEncoder):
         reads = answers and not self.reads_on
         return self.backbone.embed_ids(self.backbone.tokenizer.piece("\n")) if reads else None
 
-    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
         """Pool the batch; the words are those of the answer, or of its first token where none is generated."""
         if not self.reads_on:
             said = self.next_token(prompted.last, *prompted.tail.unbind(dim=1)) if answers else None
             if self.pooling == "1st-gen":
-                return Reading(prompted.last, said)
-            return Reading(masked_mean(prompted.states[:, :-1], prompted.mask[:, :-1]), said)
+                return BatchOutput(prompted.last, said)
+            return BatchOutput(masked_mean(prompted.states[:, :-1], prompted.mask[:, :-1]), said)
         generated = generate(self.backbone, prompted, cast("int", self.steps))
         said = self._said(generated) if answers else None
         if self.pooling == "avg-all":
             states = torch.cat([prompted.states[:, :-1], generated.states], dim=1)
-            return Reading(masked_mean(states, torch.cat([prompted.mask[:, :-1], generated.real], dim=1)), said)
+            return BatchOutput(masked_mean(states, torch.cat([prompted.mask[:, :-1], generated.real], dim=1)), said)
         kept = self._filtered(generated, prompted.instruction) if self.pooling.endswith(FILTERED) else generated.real
         if self.pooling.startswith("avg-gen"):
-            return Reading(masked_mean(generated.states, kept), said)
-        return Reading(_last_true(generated.states, kept), said)
+            return BatchOutput(masked_mean(generated.states, kept), said)
+        return BatchOutput(_last_true(generated.states, kept), said)
+
+    def shares(self) -> Shares | None:
+        """Return the pooling as weights of states; None where it reads what it generates."""
+        return {"1st-gen": Shares(1.0), "avg-ppt": Shares(0.0, others=1.0)}.get(self.pooling)
 
     def _said(self, generated: Generated) -> Tensor:
         """Return the mean (B, V) of the distributions that the tokens of an answer were chosen from."""
@@ -112,7 +121,7 @@ class InBedderEncoder(PromptEncoder):
         return torch.where(kept.any(dim=1, keepdim=True), kept, only_prompt)
 
 
-def generate(backbone: Backbone, prompted: Prompted, length: int) -> Generated:
+def generate(backbone: Backbone, prompted: EncodedBatch, length: int) -> Generated:
     """Return up to ``length`` greedily chosen tokens of every row, and their states."""
     states, ids = [prompted.last], []
     going = torch.ones(len(prompted.texts), dtype=torch.bool, device=prompted.last.device)

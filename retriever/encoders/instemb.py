@@ -1,18 +1,17 @@
 """InstEmb: look-ahead tokens behind the prompt glimpse the answer in one prefill (papers: InstEmb, section 3)."""
 
-import hashlib
+from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
-from retriever.core.types import JSON
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
-from retriever.encoders.pooling import LOOK_AHEAD_POOLINGS
-from retriever.encoders.reading import Prompted, Reading
+from retriever.encoders.pooling import LOOK_AHEAD_POOLINGS, Shares, look_ahead_shares
+from retriever.encoders.reading import BatchOutput, EncodedBatch
 
 LOOK_AHEAD = 8
+LEARNED = "look_ahead"
 _SEED_PHRASE = " In a few words, the answer is that"
 
 
@@ -22,23 +21,30 @@ class InstEmbEncoder(PromptEncoder):
     Args:
         backbone: a causal model.
         options: ``look_ahead`` is L, at most the number of learned tokens; 0 is ``input-last``.
-        look_ahead_embeddings: learned embeddings (L_max, d); None starts from the embeddings of a phrase that an
+        learned: ``look_ahead``, learned embeddings (L_max, d); None starts from the embeddings of a phrase that an
             answer follows, untrained.
+
+    Raises:
+        ValueError: the learned tensor is of another shape.
     """
 
     method = "instemb"
     poolings = tuple(LOOK_AHEAD_POOLINGS)
+    learned_names = (LEARNED,)
 
     def __init__(
-        self, backbone: Backbone, options: EncoderOptions, look_ahead_embeddings: Tensor | None = None
+        self, backbone: Backbone, options: EncoderOptions, learned: Mapping[str, Tensor] | None = None
     ) -> None:
-        super().__init__(backbone, options)
-        self.trained = look_ahead_embeddings is not None
-        learned = untrained_look_ahead(backbone) if look_ahead_embeddings is None else look_ahead_embeddings
-        self.look_ahead_embeddings = learned.to(backbone.device, backbone.dtype)  # (L_max, d)
-        self.look_ahead = len(learned) if options.look_ahead is None else options.look_ahead
-        if not 0 <= self.look_ahead <= len(learned):
-            raise UsageError(f"look_ahead is {self.look_ahead}; this encoder has {len(learned)} look-ahead tokens.")
+        super().__init__(backbone, options, learned)
+        tokens = untrained_look_ahead(backbone) if learned is None else learned[LEARNED]
+        if tokens.ndim != 2 or tokens.shape[1] != backbone.dim or not tokens.is_floating_point():
+            shape = tuple(tokens.shape)
+            raise ValueError(f"look-ahead embeddings of shape {shape} for a model of width {backbone.dim}")
+        self.look_ahead_embeddings = tokens.to(backbone.device, backbone.dtype)  # (L_max, d)
+        self.learned = {LEARNED: self.look_ahead_embeddings}
+        self.look_ahead = len(tokens) if options.look_ahead is None else options.look_ahead
+        if not 0 <= self.look_ahead <= len(tokens):
+            raise UsageError(f"look_ahead is {self.look_ahead}; this encoder has {len(tokens)} look-ahead tokens.")
         if self.look_ahead == 0:
             self.pooling = "input-last"
 
@@ -46,27 +52,17 @@ class InstEmbEncoder(PromptEncoder):
         """Return the first L look-ahead embeddings (L, d)."""
         return self.look_ahead_embeddings[: self.look_ahead] if self.look_ahead else None
 
-    def rebuild(self, options: EncoderOptions) -> "InstEmbEncoder":
-        """Return this encoder with other options, on the same model and look-ahead tokens."""
-        return InstEmbEncoder(self.backbone, options, self.look_ahead_embeddings if self.trained else None)
-
-    def identity(self) -> dict[str, JSON]:
-        """Return what the fingerprint covers."""
-        return {**super().identity(), "look_ahead_embeddings": tensor_digest(self.look_ahead_embeddings)}
-
-    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
         """Pool the batch; the words are those the model predicts at the last prompt and look-ahead positions."""
         vectors = LOOK_AHEAD_POOLINGS[self.pooling](prompted.last, prompted.tail)
-        return Reading(vectors, self.next_token(prompted.last, *prompted.tail.unbind(dim=1)) if answers else None)
+        return BatchOutput(vectors, self.next_token(prompted.last, *prompted.tail.unbind(dim=1)) if answers else None)
+
+    def shares(self) -> Shares:
+        """Return the pooling as weights of states."""
+        return look_ahead_shares(self.pooling, len(self.behind()))
 
 
 def untrained_look_ahead(backbone: Backbone, length: int = LOOK_AHEAD) -> Tensor:
     """Return (length, d) embeddings of a phrase that announces an answer, repeated as needed."""
     ids = backbone.tokenizer.piece(_SEED_PHRASE)
     return backbone.embed_ids([ids[i % len(ids)] for i in range(length)]).detach().clone()
-
-
-def tensor_digest(tensor: Tensor) -> str:
-    """Return the hex SHA-256 of a tensor's values in bfloat16."""
-    values = tensor.detach().to("cpu", torch.bfloat16).contiguous().view(torch.int16).numpy()
-    return hashlib.sha256(values.tobytes()).hexdigest()

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.pooling import masked_mean
+from retriever.encoders.pooling import Shares, masked_mean
 from retriever.encoders.prefix import PromptPieces, PromptStates, prompt_pieces
-from retriever.encoders.reading import Prompted, Reading
+from retriever.encoders.reading import BatchOutput, EncodedBatch
 
 MASK_TOKENS = 3
 
@@ -22,13 +22,22 @@ class MaskedInBedderEncoder(PromptEncoder):
     poolings = ("masks", "avg-ppt")
     shares_text = False  # attention looks both ways: a text's states depend on the instruction
 
-    def read(self, prompted: Prompted, *, answers: bool) -> Reading:
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
         """Pool the batch; the words are those the model puts in the masks' place."""
         if self.pooling == "masks":
             vectors = prompted.tail.float().mean(dim=1)
         else:
             vectors = masked_mean(prompted.states, prompted.mask)
-        return Reading(vectors, self.next_token(*prompted.tail.unbind(dim=1)) if answers else None)
+        return BatchOutput(vectors, self.next_token(*prompted.tail.unbind(dim=1)) if answers else None)
+
+    def shares(self) -> Shares:
+        """Return the pooling as weights of states; the token at the end of a prompt weighs nothing."""
+        return Shares(0.0, [1.0] * MASK_TOKENS) if self.pooling == "masks" else Shares(1.0, others=1.0)
+
+    def behind(self) -> Tensor:
+        """Return the embeddings of the mask tokens and of what ends a prompt."""
+        tokenizer = self.backbone.tokenizer
+        return self.backbone.embed_ids([*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end])
 
     @property
     def max_text_tokens(self) -> int:
@@ -38,7 +47,7 @@ class MaskedInBedderEncoder(PromptEncoder):
         return max(0, min(tokenizer.max_text_tokens, self._room(pieces)))
 
     def _room(self, pieces: PromptPieces) -> int:
-        """Return how many tokens of a text the model has positions for."""
+        """Compute how many tokens of a text the model has positions for."""
         around = len(pieces.before) + len(pieces.shared) + MASK_TOKENS + len(self.backbone.tokenizer.end)
         return position_count(self.backbone) - around
 
@@ -49,7 +58,6 @@ class MaskedInBedderEncoder(PromptEncoder):
         tokenizer = self.backbone.tokenizer
         after = [*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end]
         room = self._room(pieces)
-        self.truncated += sum(room < len(ids) < tokenizer.max_text_tokens for ids in texts)
         rows = [[*pieces.before, *ids[: max(0, room)], *pieces.shared] for ids in texts]
         width = max(map(len, rows))
         ids = torch.zeros(len(rows), width + len(after), dtype=torch.long)
@@ -68,7 +76,7 @@ class MaskedInBedderEncoder(PromptEncoder):
 
 
 def position_count(backbone: Backbone) -> int:
-    """Return how many tokens a model has positions for; RoBERTa numbers them from behind its padding id."""
+    """Compute how many tokens a model has positions for; RoBERTa numbers them from behind its padding id."""
     table = getattr(getattr(backbone.model.base_model, "embeddings", None), "position_embeddings", None)
     if table is None:
         return sys.maxsize

@@ -43,5 +43,12 @@ def pack_linear_layers(model: nn.Module) -> int:
 
 def _packable(linear: nn.Linear) -> bool:
     weight = linear.weight
-    known = hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    return known and weight.device.type == "cpu" and weight.dtype == torch.bfloat16
+    return weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and can_pack()
+
+
+def can_pack() -> bool:
+    """Tell whether PyTorch's operators are there and the CPU has what oneDNN's bfloat16 kernels need (AVX-512)."""
+    operators = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
+    return all(hasattr(torch.ops.mkldnn, name) for name in operators) and bool(
+        torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )

@@ -1,6 +1,25 @@
 """Poolings over hidden states: functions of tensors, in float32."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A pooling as a weighted mean of states that one pass gives; weights need not sum to 1.
+
+    Attributes:
+        last: weight of the last prompt state.
+        behind: weights of the states behind the prompt, in order; those left out weigh nothing.
+        others: weight of every other state of the prompt, special tokens apart.
+    """
+
+    last: float
+    behind: Sequence[float] = ()
+    others: float = 0.0
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -48,3 +67,10 @@ LOOK_AHEAD_POOLINGS = {
     "all-mean": all_mean,
     "input-last+special-first": input_last_special_first,
 }
+
+
+def look_ahead_shares(pooling: str, length: int) -> Shares:
+    """Return a pooling of `LOOK_AHEAD_POOLINGS` over L look-ahead states as weights."""
+    one_hot = torch.eye(1 + length)  # a pooling is linear: fed with unit vectors, it gives its weights
+    last, *behind = LOOK_AHEAD_POOLINGS[pooling](one_hot[:1], one_hot[1:].unsqueeze(0))[0].tolist()
+    return Shares(last, behind)

@@ -103,7 +103,7 @@ def _states(run: PromptRun, read: Tensor, tail: int, pieces: PromptPieces) -> Pr
 
 
 def _common_prefix(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Return what all rows begin with, leaving every row at least its last token."""
+    """Find the longest common prefix of all rows, leaving every row at least its last token."""
     longest = min(len(row) for row in rows) - 1
     length = next((i for i in range(longest) if len({row[i] for row in rows}) > 1), longest)
     return list(rows[0][:length])

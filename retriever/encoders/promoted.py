@@ -21,14 +21,14 @@ _NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What was promoted: a folder's absolute path, and the hex SHA-256 of its manifest at that time."""
+    """A promoted checkpoint: its folder's absolute path, and the hex SHA-256 of its manifest at that time."""
 
     folder: Path
     digest: str
 
 
 def read_promotion() -> Promotion | None:
-    """Return what the user promoted, there or not, or None.
+    """Read which checkpoint the user promoted, whether its folder is still there or not; None where none was.
 
     Raises:
         CheckpointError: the pointer cannot be read.

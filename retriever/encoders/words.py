@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from retriever.core.beginnings import without_beginnings
 from retriever.core.stopwords import STOPWORDS
+from retriever.core.text import drop_prefixes
 
 CANDIDATES = 64  # tokens looked at per text; enough for a handful of words after merging
 _TINY = 1e-9
@@ -45,7 +45,7 @@ class WordReader:
         weights = answers * (answers.clamp(min=_TINY) / prior.clamp(min=_TINY)).log()
         found = (weights * self.usable[:width]).topk(min(CANDIDATES, width), dim=1)
         rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
-        return [without_beginnings(self._merge(ids, values), top) for ids, values in rows]
+        return [drop_prefixes(self._merge(ids, values), top) for ids, values in rows]
 
     def _merge(self, ids: list[int], values: list[float]) -> list[str]:
         weights: dict[str, float] = {}

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from retriever.core.types import Embeddings
+from retriever.evaluation import files
 from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds, v_measure
 from retriever.evaluation.labelled import LABELLED, LabelledText, LabelSource, balanced_sample, load_texts
 from retriever.evaluation.metrics import cosines, spearman, triplet_successes
@@ -25,7 +26,6 @@ from retriever.evaluation.scores import Floats, Score, combine, harmonic_mean, m
 from retriever.evaluation.suites import Bench
 from retriever.evaluation.wordings import find_wordings
 
-TRIPLET_FILE = "triplets_dmaste.jsonl"
 POOL = 1000  # most texts of a source
 PER_ANCHOR = 10  # triplets a text is the anchor of: about a point either way, and no text more to embed
 PERCENT = 100.0
@@ -54,7 +54,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Triplet:
+class LabelTriplet:
     """A row of the triplet file.
 
     Attributes:
@@ -68,7 +68,7 @@ class Triplet:
 
 def triplets(bench: Bench) -> Iterator[Score]:
     """Score the triplets of a file that brings its own instructions; its criteria are the keys of these."""
-    rows = read_rows(bench.data, TRIPLET_FILE)
+    rows = read_rows(bench.data, files.TRIPLETS)
     criteria = _criteria(rows[0])
     chosen = sample([_triplet(row, criteria) for row in rows], bench.limit, seed=bench.seed)
     successes = np.empty((2, len(chosen)))
@@ -182,7 +182,7 @@ def _pair_score(pool: Pool, drawn: Partners, criterion: Literal[0, 1], note: str
 
 
 def _criteria(row: LabelledRow) -> tuple[str, str]:
-    """Return what the triplets are told apart by: the two keys of the first row's instructions."""
+    """Read the two criteria that tell the triplets apart: the keys of the first row's instructions."""
     match list(row.get("instructions", dict)):
         case [first, second]:
             return first, second
@@ -190,7 +190,7 @@ def _criteria(row: LabelledRow) -> tuple[str, str]:
             raise row.problem(f"'instructions' names {len(keys)} criteria and not two")
 
 
-def _triplet(row: LabelledRow, criteria: tuple[str, str]) -> Triplet:
+def _triplet(row: LabelledRow, criteria: tuple[str, str]) -> LabelTriplet:
     first, second = criteria
     texts = (row.get("anchor", str), row.get(f"same_{first}", str), row.get(f"same_{second}", str))
-    return Triplet(texts, (row.get(f"instructions.{first}", str), row.get(f"instructions.{second}", str)))
+    return LabelTriplet(texts, (row.get(f"instructions.{first}", str), row.get(f"instructions.{second}", str)))

@@ -22,7 +22,7 @@ _STARTS = 1  # k-means++ starts a seed: the spread over seeds is that of single 
 
 
 @dataclass(frozen=True, slots=True)
-class Clusterings:
+class ClusteringTask:
     """The same items clustered once for every seed.
 
     Attributes:
@@ -47,7 +47,7 @@ class Clusterings:
         return float(self.v_measures(rows).mean())
 
 
-def cluster_v_measures(embeddings: Embeddings, labels: Sequence[str], seeds: Sequence[int]) -> Clusterings:
+def cluster_v_measures(embeddings: Embeddings, labels: Sequence[str], seeds: Sequence[int]) -> ClusteringTask:
     """Cluster the rows once for every seed, with as many clusters as there are labels.
 
     Args:
@@ -66,7 +66,7 @@ def cluster_v_measures(embeddings: Embeddings, labels: Sequence[str], seeds: Seq
         KMeans(n_clusters=len(names), n_init=_STARTS, random_state=seed).fit_predict(vectors).astype(np.int64)
         for seed in seeds
     ]
-    return Clusterings(codes.astype(np.int64), np.array(runs, dtype=np.int64).reshape(len(seeds), len(codes)))
+    return ClusteringTask(codes.astype(np.int64), np.array(runs, dtype=np.int64).reshape(len(seeds), len(codes)))
 
 
 def clustering_seeds(seed: int) -> list[int]:
@@ -76,7 +76,7 @@ def clustering_seeds(seed: int) -> list[int]:
 
 def clustering_score(
     task: str,
-    clusterings: Clusterings,
+    clusterings: ClusteringTask,
     *,
     seed: int,
     metric: str = "V-measure",

@@ -21,7 +21,7 @@ from retriever.core.types import Embeddings
 from retriever.evaluation.metrics import cosines, spearman
 from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.scores import Score, combine, mean_score, score
-from retriever.evaluation.suites import Ranking
+from retriever.evaluation.suites import ScoredIds
 
 TASK = "general"
 MEASURE = "nDCG@10"
@@ -70,7 +70,7 @@ class GeneralScore:
 
 
 def general_score(encoder: Encoder, *, seed: int = 0) -> GeneralScore:
-    """Return how an encoder does at plain search and likeness under its default instruction.
+    """Score an encoder at plain search and likeness under its default instruction.
 
     Two encoders scored with one seed share their resamples, so `scores.difference` gives a paired interval.
 
@@ -82,7 +82,7 @@ def general_score(encoder: Encoder, *, seed: int = 0) -> GeneralScore:
 
 
 def score_texts(encoder: Encoder, texts: GeneralSet, *, seed: int) -> GeneralScore:
-    """Return how an encoder does on some set."""
+    """Score an encoder on some set."""
     documents, queries = list(texts.documents.values()), list(texts.queries.values())
     firsts, seconds = [pair.first for pair in texts.pairs], [pair.second for pair in texts.pairs]
     vectors = encoder.encode([*documents, *queries, *firsts, *seconds])
@@ -108,7 +108,7 @@ def load_general() -> GeneralSet:
 
 def _retrieval(texts: GeneralSet, documents: Embeddings, queries: Embeddings, *, seed: int) -> Score:
     found = queries @ documents.T  # (queries, documents)
-    rankings: dict[str, Ranking] = {
+    rankings: dict[str, ScoredIds] = {
         query: list(zip(texts.documents, row.tolist(), strict=True))
         for query, row in zip(texts.queries, found, strict=True)
     }

@@ -11,20 +11,14 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
+from retriever.evaluation import files
 from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds
 from retriever.evaluation.metrics import cosines, spearman
 from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample
 from retriever.evaluation.scores import Score, mean_score, score
-from retriever.evaluation.suites import Bench, Ranking, SearchMode
+from retriever.evaluation.suites import Bench, ScoredIds, SearchMode
 from retriever.evaluation.trec import export
-
-STS = "stsb.jsonl"
-CORPUS = "retrieval_msmarco_corpus.jsonl"
-QUERIES = "retrieval_msmarco_queries.jsonl"
-INTENTS = "banking77.jsonl"
-RELATIONS = "fewrel_nyt_pubmed.jsonl"
-STORIES = "qa_fairytale.jsonl"
 
 INTENT_INSTRUCTION = "What does the customer want?"
 RELATION_INSTRUCTION = "What is the relation between the two names that follow the sentence?"
@@ -39,7 +33,7 @@ _NEUTRAL = "default instruction"
 
 def sts(bench: Bench) -> Iterator[Score]:
     """Yield the Spearman correlation, times 100, of cosines with people's scores of sentence pairs (STS-B, test)."""
-    rows = sample(_of_split(read_rows(bench.data, STS), "test"), bench.limit, seed=bench.seed)
+    rows = sample(_of_split(read_rows(bench.data, files.SENTENCE_PAIRS), "test"), bench.limit, seed=bench.seed)
     firsts, seconds = ([row.get(key, str) for row in rows] for key in ("a", "b"))
     wanted = np.array([row.get("score", float) for row in rows], dtype=np.float64)
     vectors = bench.encoder.encode(firsts + seconds)
@@ -60,7 +54,7 @@ def retrieval(bench: Bench) -> Iterator[Score]:
 
     A limit keeps that many queries, their relevant passages, and four others a query.
     """
-    queries = sample(read_rows(bench.data, QUERIES), bench.limit, seed=bench.seed)
+    queries = sample(read_rows(bench.data, files.WEB_QUERIES), bench.limit, seed=bench.seed)
     documents, relevant = _corpus_and_judgements(bench, queries)
     texts = [row.get("text", str) for row in queries]
     for mode in MODES:
@@ -82,7 +76,7 @@ def retrieval(bench: Bench) -> Iterator[Score]:
 
 def intents(bench: Bench) -> Iterator[Score]:
     """Yield the V-measure of clusters of customers' questions against their intents (BANKING77, test)."""
-    rows = sample(_of_split(read_rows(bench.data, INTENTS), "test"), bench.limit, seed=bench.seed)
+    rows = sample(_of_split(read_rows(bench.data, files.INTENTS), "test"), bench.limit, seed=bench.seed)
     texts, labels = ([row.get(key, str) for row in rows] for key in ("text", "labels.intent"))
     yield _clustered(bench, "intents", texts, labels, INTENT_INSTRUCTION)
 
@@ -92,7 +86,7 @@ def relations(bench: Bench) -> Iterator[Score]:
 
     The names stand behind the sentence, as in InBedder's FewRel task.
     """
-    rows = sample(held_out(read_rows(bench.data, RELATIONS)), bench.limit, seed=bench.seed)
+    rows = sample(held_out(read_rows(bench.data, files.RELATIONS)), bench.limit, seed=bench.seed)
     texts = [f"{row.get('text', str)}\n{row.get('head', str)}; {row.get('tail', str)}" for row in rows]
     labels = [row.get("labels.relation", str) for row in rows]
     yield _clustered(bench, "relations", texts, labels, RELATION_INSTRUCTION)
@@ -107,19 +101,21 @@ def rerank(bench: Bench) -> Iterator[Score]:
     """
     sections: dict[str, dict[str, str]] = {}  # story -> text -> id
     asked: list[tuple[str, str, str]] = []  # question, story, id of its section
-    for row in _of_split(read_rows(bench.data, STORIES), "val"):
+    for row in _of_split(read_rows(bench.data, files.STORIES), "val"):
         story, text = row.get("meta.story", str), row.get("text", str)
         own = sections.setdefault(story, {})
         asked.append((row.get("question", str), story, own.setdefault(text, f"{story}/{len(own):04d}")))
     asked = [one for one in asked if len(sections[one[1]]) > 1]
     if not asked:
-        raise InputError(f"{bench.data / STORIES} has no story of two sections.", hint="Reranking needs candidates.")
+        raise InputError(
+            f"{bench.data / files.STORIES} has no story of two sections.", hint="Reranking needs candidates."
+        )
     asked = _of_few_stories(asked, bench.limit, bench.seed)
     stories = dict.fromkeys(story for _, story, _ in asked)
     candidates = {identifier: text for story in stories for text, identifier in sections[story].items()}
     questions = bench.encoder.encode([question for question, _, _ in asked])
     vectors = dict(zip(candidates, bench.encoder.encode(list(candidates.values())), strict=True))
-    rankings: dict[str, Ranking] = {}
+    rankings: dict[str, ScoredIds] = {}
     for number, (_, story, _) in enumerate(asked):
         scored = [(one, float(vectors[one] @ questions[number])) for one in sections[story].values()]
         rankings[str(number)] = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
@@ -158,7 +154,7 @@ def _corpus_and_judgements(
     bench: Bench, queries: Sequence[LabelledRow]
 ) -> tuple[list[Document], dict[str, dict[str, int]]]:
     """Return the passages to search, in file order, and per query id the relevant ones, which are among them."""
-    documents = [Document(row.get("id", str), row.get("text", str)) for row in read_rows(bench.data, CORPUS)]
+    documents = [Document(row.get("id", str), row.get("text", str)) for row in read_rows(bench.data, files.PASSAGES)]
     known = {document.id for document in documents}
     relevant: dict[str, dict[str, int]] = {}
     for row in queries:
@@ -168,7 +164,7 @@ def _corpus_and_judgements(
         if not judged:
             raise row.problem("'relevant' is empty")
         if missing := [one for one in judged if not isinstance(one, str) or one not in known]:
-            raise row.problem(f"the relevant passage {missing[0]!r} is not in {CORPUS}")
+            raise row.problem(f"the relevant passage {missing[0]!r} is not in {files.PASSAGES}")
         relevant[identifier] = dict.fromkeys(judged, 1)
     needed = {one for grades in relevant.values() for one in grades}
     others = [document for document in documents if document.id not in needed]

@@ -20,13 +20,13 @@ import numpy as np
 from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
 from retriever.core.types import Embeddings
+from retriever.evaluation import files
 from retriever.evaluation.metrics import beats_negatives, margins, own_output_first
 from retriever.evaluation.rows import LabelledRow, read_rows, sample
 from retriever.evaluation.scores import Score, mean_score
 from retriever.evaluation.splits import split_of
 from retriever.evaluation.suites import Bench
 
-FILE = "qa_fairytale.jsonl"
 ROWS = 3000  # most rows, as in the paper
 MINER = "minilm"
 PERCENT = 100.0
@@ -43,7 +43,7 @@ class IceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class IceQuestion:
     """A question on a section of a story, and the row it came from."""
 
     row: LabelledRow
@@ -73,23 +73,23 @@ def fairytale(bench: Bench, *, miner: Callable[[], Encoder] = load_miner) -> Ite
     chosen = sample(questions, limit, seed=bench.seed)
     encoder = miner()
     rows = mine_negatives(chosen, questions, encoder)
-    note = f"negatives by {getattr(encoder, 'spec', '') or 'encoder'} {encoder.fingerprint[:12]}"
+    note = f"negatives by {encoder.spec.name or 'encoder'} {encoder.fingerprint[:12]}"
     yield from ice_scores("fairytale", rows, bench, note=note)
 
 
-def held_out_questions(folder: Path) -> list[Question]:
+def held_out_questions(folder: Path) -> list[IceQuestion]:
     """Return the questions on held-out stories, in file order.
 
     Raises:
         InputError: the file cannot be used, a row lacks a key, or no story is held out.
     """
-    questions = [one for one in map(_question, read_rows(folder, FILE)) if split_of(one.story) == "test"]
+    questions = [one for one in map(_question, read_rows(folder, files.STORIES)) if split_of(one.story) == "test"]
     if not questions:
-        raise InputError(f"{folder / FILE}: no story is held out.", hint="About one in ten is, by its name.")
+        raise InputError(f"{folder / files.STORIES}: no story is held out.", hint="About one in ten is, by its name.")
     return questions
 
 
-def mine_negatives(chosen: Sequence[Question], questions: Sequence[Question], miner: Encoder) -> list[IceRow]:
+def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestion], miner: Encoder) -> list[IceRow]:
     """Return the chosen questions as rows, each with the wrong answer most similar to its own.
 
     Wrong is the answer to another question on the same story that differs in more than case and punctuation. The first
@@ -107,7 +107,7 @@ def mine_negatives(chosen: Sequence[Question], questions: Sequence[Question], mi
     pool = [one for one in questions if one.story in stories]
     answers = list(dict.fromkeys(one.answer for one in pool))
     vectors = dict(zip(answers, miner.encode(answers), strict=True))
-    by_story: dict[str, list[Question]] = {}
+    by_story: dict[str, list[IceQuestion]] = {}
     for one in pool:
         by_story.setdefault(one.story, []).append(one)
     rows = []
@@ -156,8 +156,8 @@ def _embed_queries(rows: Sequence[IceRow], encoder: Encoder) -> Embeddings:
     return queries
 
 
-def _question(row: LabelledRow) -> Question:
-    return Question(
+def _question(row: LabelledRow) -> IceQuestion:
+    return IceQuestion(
         row,
         row.get("meta.story", str),
         row.get("text", str),

@@ -17,9 +17,9 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
 from retriever.evaluation.scores import Floats, Score, mean_score, score
 from retriever.evaluation.suites import Bench
-from retriever.index._faiss import faiss
-from retriever.index.building import build_index, measure_recall, sample_queries
-from retriever.index.faiss_index import FaissIndex
+from retriever.vectors.faiss._faiss import faiss
+from retriever.vectors.faiss.building import build_index, measure_recall, sample_queries
+from retriever.vectors.faiss.index import FaissIndex
 
 VECTORS = 20_000
 DIM = 128

@@ -18,14 +18,13 @@ from typing import Literal, get_args
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
+from retriever.evaluation import files
 from retriever.evaluation.retrieval_metrics import p_mrr_values, ranking_measures
 from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample
 from retriever.evaluation.scores import Score, mean_score
-from retriever.evaluation.suites import Bench, Ranking
+from retriever.evaluation.suites import Bench, ScoredIds
 from retriever.evaluation.trec import export
 
-MAMS = "aspects_mams.jsonl"
-ACOS = "aspects_restaurant_acos.jsonl"
 DOCUMENTS = 1500
 """Most reviews of a file that are searched: they are read under ten instructions."""
 
@@ -68,7 +67,7 @@ ACOS_ASPECTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What an instruction asks for.
+    """An information need that an instruction expresses.
 
     Attributes:
         aspect: of the restaurant, in plain words.
@@ -85,7 +84,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InstructedQuery:
     """One query under one instruction.
 
     Attributes:
@@ -135,15 +134,15 @@ class Reviews:
 
 def mams(bench: Bench) -> Iterator[Score]:
     """Yield nDCG@10 and p-MRR, times 100, on MAMS, whose sentences all hold two aspects of different polarity."""
-    return _scores(bench, "mams", held_out(read_rows(bench.data, MAMS)), MAMS_ASPECTS)
+    return _scores(bench, "mams", held_out(read_rows(bench.data, files.MAMS)), MAMS_ASPECTS)
 
 
 def acos(bench: Bench) -> Iterator[Score]:
     """Yield nDCG@10 and p-MRR, times 100, on the restaurant sentences of ACOS."""
-    return _scores(bench, "acos", read_rows(bench.data, ACOS), ACOS_ASPECTS)
+    return _scores(bench, "acos", read_rows(bench.data, files.RESTAURANTS), ACOS_ASPECTS)
 
 
-def pairs(aspects: Sequence[str]) -> list[Asked]:
+def pairs(aspects: Sequence[str]) -> list[InstructedQuery]:
     """Return every query under every instruction it goes with, and what that instruction changes to.
 
     A naming query keeps its aspect and turns its polarity; an open one also goes on to the next aspect. So the changed
@@ -153,8 +152,8 @@ def pairs(aspects: Sequence[str]) -> list[Asked]:
     for need in _needs(aspects):
         after = aspects[(aspects.index(need.aspect) + 1) % len(aspects)]
         turned: Polarity = "positive" if need.polarity == "negative" else "negative"
-        asked += [Asked(one.format(aspect=need.aspect), need, Need(need.aspect, turned)) for one in NAMING]
-        asked += [Asked(one, need, Need(after, turned)) for one in OPEN]
+        asked += [InstructedQuery(one.format(aspect=need.aspect), need, Need(need.aspect, turned)) for one in NAMING]
+        asked += [InstructedQuery(one, need, Need(after, turned)) for one in OPEN]
     return asked
 
 
@@ -175,7 +174,7 @@ def _scores(
         mode="dense",
         k=len(reviews.documents),  # the ranks of documents that lost their relevance reach all the way down
     )
-    rankings: dict[str, Ranking] = {one.id: ranking for one, ranking in zip(asked, found, strict=True)}
+    rankings: dict[str, ScoredIds] = {one.id: ranking for one, ranking in zip(asked, found, strict=True)}
     relevant = {one.id: dict.fromkeys(reviews.relevant[one.need], 1) for one in asked}
     export(bench.trec, task, rankings, relevant)
     note = f"dense, {len(asked)} pairs of query and instruction, {len(reviews.documents)} reviews"
@@ -193,7 +192,7 @@ def _scores(
     yield mean_score(task, "p-MRR", values, seed=bench.seed, scale=100, headline=True, note=note)
 
 
-def _removed(asked: Sequence[Asked], reviews: Reviews) -> dict[str, frozenset[str]]:
+def _removed(asked: Sequence[InstructedQuery], reviews: Reviews) -> dict[str, frozenset[str]]:
     """Return, per id of a pair, the reviews that its changed instruction makes irrelevant.
 
     A pair is left out where there is no such review, or where nothing is relevant to the changed instruction.

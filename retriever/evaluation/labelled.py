@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from retriever.core.errors import InputError
+from retriever.evaluation import files
 from retriever.evaluation.rows import LabelledRow, held_out, read_rows
 
 ReadLabels: TypeAlias = Callable[[LabelledRow], tuple[str, str] | None]
@@ -122,14 +123,14 @@ def _of_aspects(row: LabelledRow, key: str) -> Iterator[str]:
 LABELLED = {
     source.name: source
     for source in (
-        LabelSource("restaurants", "aspects_restaurant_acos.jsonl", ("aspect", "polarity"), _aspect_and_polarity),
+        LabelSource("restaurants", files.RESTAURANTS, ("aspect", "polarity"), _aspect_and_polarity),
         LabelSource(
             "reviews",
-            "reviews_dmaste.jsonl",
+            files.REVIEWS,
             ("category", "polarity"),
             labels_at("labels.category", "labels.polarity"),
             trainable=True,
         ),
-        LabelSource("products", "aspects_huliu.jsonl", ("product", "polarity"), _product_and_polarity, trainable=True),
+        LabelSource("products", files.PRODUCTS, ("product", "polarity"), _product_and_polarity, trainable=True),
     )
 }

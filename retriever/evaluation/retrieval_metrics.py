@@ -12,11 +12,11 @@ import numpy as np
 
 from retriever.core.errors import UsageError
 from retriever.evaluation.scores import Floats
-from retriever.evaluation.suites import Ranking
+from retriever.evaluation.suites import ScoredIds
 
 
 def ranking_measures(
-    rankings: Mapping[str, Ranking], relevant: Mapping[str, Mapping[str, int]], measures: Sequence[str]
+    rankings: Mapping[str, ScoredIds], relevant: Mapping[str, Mapping[str, int]], measures: Sequence[str]
 ) -> Mapping[str, Floats]:
     """Return the values of every measure, one per query, in the order of ``relevant``.
 
@@ -41,7 +41,7 @@ def ranking_measures(
 
 
 def p_mrr_values(
-    original: Mapping[str, Ranking], changed: Mapping[str, Ranking], removed: Mapping[str, Collection[str]]
+    original: Mapping[str, ScoredIds], changed: Mapping[str, ScoredIds], removed: Mapping[str, Collection[str]]
 ) -> Floats:
     """Return the p-MRR of every query, -1 to 1, in the order of ``removed``; the papers print the mean times 100.
 
@@ -94,7 +94,7 @@ def by_group(values: Floats, groups: Sequence[str], how: Callable[[Sequence[floa
     return np.array([how(one) for one in members.values()])
 
 
-def ranks(ranking: Ranking) -> dict[str, int]:
+def ranks(ranking: ScoredIds) -> dict[str, int]:
     """Return the rank of every document, from 1: by falling score, equal scores by ascending id.
 
     Raises:
@@ -111,12 +111,12 @@ def _rank_change(before: int, after: int) -> float:
     return after / before - 1 if before > after else 1 - before / after
 
 
-def _falling_scores(ranking: Ranking) -> dict[str, float]:
+def _falling_scores(ranking: ScoredIds) -> dict[str, float]:
     places = ranks(ranking)
     return {document: float(len(places) - rank) for document, rank in places.items()}
 
 
-def _check_queries(rankings: Mapping[str, Ranking], relevant: Mapping[str, Mapping[str, int]]) -> None:
+def _check_queries(rankings: Mapping[str, ScoredIds], relevant: Mapping[str, Mapping[str, int]]) -> None:
     unknown = [query for query in rankings if query not in relevant]
     if unknown:
         raise UsageError(f"Nothing says what is relevant to query {unknown[0]!r}.", hint="Judge it or leave it out.")

@@ -17,7 +17,8 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
-from retriever.evaluation.clustering import Clusterings, cluster_v_measures, clustering_score, clustering_seeds
+from retriever.evaluation import files
+from retriever.evaluation.clustering import ClusteringTask, cluster_v_measures, clustering_score, clustering_seeds
 from retriever.evaluation.labelled import LABELLED, LabelSource, balanced_sample, load_texts
 from retriever.evaluation.metrics import delta
 from retriever.evaluation.retrieval_metrics import by_group, ranking_measures
@@ -27,8 +28,6 @@ from retriever.evaluation.suites import Bench
 from retriever.evaluation.trec import export
 from retriever.evaluation.wordings import WORDING_KINDS, WordingKind, find_wordings
 
-CORPUS = "retrieval_msmarco_corpus.jsonl"
-QUERIES = "retrieval_msmarco_queries.jsonl"
 TEXTS = 300  # most texts of a source
 MOST_QUERIES = 300  # most queries of Robustness@10, each under all of its instructions
 DEPTH = 10
@@ -104,9 +103,9 @@ def instructed_queries(bench: Bench) -> Iterator[Score]:
 
     Source: Oh et al., "INSTRUCTIR: A Benchmark for Instruction Following of Information Retrieval Models", 2024.
     """
-    documents = _documents(read_rows(bench.data, CORPUS))
+    documents = _documents(read_rows(bench.data, files.PASSAGES))
     limit = MOST_QUERIES if bench.limit is None else min(MOST_QUERIES, bench.limit)
-    queries = sample(_queries(read_rows(bench.data, QUERIES), documents), limit, seed=bench.seed)
+    queries = sample(_queries(read_rows(bench.data, files.WEB_QUERIES), documents), limit, seed=bench.seed)
     asked = [(query, instruction) for query in queries for instruction in query.instructions]
     found = bench.search(
         documents,
@@ -127,9 +126,9 @@ def instructed_queries(bench: Bench) -> Iterator[Score]:
     yield mean_score("instructed-queries", f"Robustness@{DEPTH}", lowest, seed=bench.seed, headline=True, note=note)
 
 
-def _mean_score(task: str, metric: str, found: Sequence[Clusterings], *, seed: int) -> Score:
+def _mean_score(task: str, metric: str, found: Sequence[ClusteringTask], *, seed: int) -> Score:
     """Return the mean V-measure over all wordings and seeds; the same texts are resampled under every wording."""
-    together = Clusterings(found[0].labels, np.concatenate([one.assignments for one in found]))
+    together = ClusteringTask(found[0].labels, np.concatenate([one.assignments for one in found]))
     by_wording = [one.values.mean() for one in found]
     note = f"{len(found)} wordings from {min(by_wording):.3f} to {max(by_wording):.3f}"
     return clustering_score(task, together, seed=seed, metric=metric, scale=1.0, note=note)
@@ -160,7 +159,7 @@ def _queries(rows: Sequence[LabelledRow], documents: Sequence[Document]) -> list
         unknown = [document for document in query.relevant if document not in known]
         if not query.relevant or unknown:
             raise row.problem(
-                f"'relevant' names {unknown[0]!r}, which {CORPUS} lacks" if unknown else "'relevant' is empty"
+                f"'relevant' names {unknown[0]!r}, which {files.PASSAGES} lacks" if unknown else "'relevant' is empty"
             )
         if query.id in queries:
             raise row.problem(f"the id {query.id!r} is there twice")

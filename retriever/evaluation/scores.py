@@ -128,7 +128,7 @@ def combine(
 
 
 def difference(ours: Score, theirs: Score) -> Difference:
-    """Return what one encoder scores above another on the same items, with the paired interval."""
+    """Compute the difference of one encoder's score from another's on the same items, with the paired interval."""
     value = ours.value - theirs.value
     if not ours.resampled.size or ours.items != theirs.items:
         return Difference(value, value, value)

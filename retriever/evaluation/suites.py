@@ -3,39 +3,42 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from retriever.core.errors import UsageError
-from retriever.core.protocols import Encoder
 from retriever.core.registry import nearest, resolve
-from retriever.core.types import Document
-from retriever.evaluation.scores import Score
+from retriever.evaluation import files
+
+if TYPE_CHECKING:
+    from retriever.core.protocols import Encoder
+    from retriever.core.types import Document
+    from retriever.evaluation.scores import Score
 
 SearchMode = Literal["dense", "lexical", "hybrid", "auto"]
 
-Ranking: TypeAlias = Sequence[tuple[str, float]]
+ScoredIds: TypeAlias = Sequence[tuple[str, float]]
 """Document ids with scores, best first, equal scores by ascending id."""
 
 
 class SearchPath(Protocol):
-    """Searches a corpus the way a user of an index would; the services layer brings one."""
+    """Searches a corpus the way a user of an index would; `run.search_path` brings one."""
 
     def __call__(
         self,
-        documents: Sequence[Document],
+        documents: "Sequence[Document]",
         queries: Sequence[str],
         *,
         instructions: Sequence[str],
         mode: SearchMode,
         k: int,
-    ) -> list[Ranking]:
+    ) -> list[ScoredIds]:
         """Return one ranking per query; ``instructions`` holds one per query, empty for the default."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a task gets to work with.
+    """The resources and settings that a task works with.
 
     Attributes:
         data: the folder that holds the data files.
@@ -48,7 +51,7 @@ class Bench:
     """
 
     data: Path
-    encoder: Encoder
+    encoder: "Encoder"
     search: SearchPath
     limit: int | None = None
     seed: int = 0
@@ -56,7 +59,7 @@ class Bench:
     factories: tuple[str, ...] = ()
 
 
-TaskFunction: TypeAlias = Callable[[Bench], Iterator[Score]]
+TaskFunction: TypeAlias = Callable[[Bench], "Iterator[Score]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Task:
     summary: str
     needs_model: bool = True
 
-    def run(self, bench: Bench) -> Iterator[Score]:
+    def run(self, bench: Bench) -> "Iterator[Score]":
         """Yield the task's scores."""
         function: TaskFunction = resolve(self.function)
         return function(bench)
@@ -88,25 +91,25 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         Task(
             "triplets",
             "retriever.evaluation.awareness:triplets",
-            ("triplets_dmaste.jsonl",),
+            (files.TRIPLETS,),
             "triplets of product reviews by category and by polarity: harmonic mean of both success rates",
         ),
         Task(
             "restaurants",
             "retriever.evaluation.awareness:restaurants",
-            ("aspects_restaurant_acos.jsonl",),
+            (files.RESTAURANTS,),
             "restaurant sentences by aspect and by polarity: triplets, pairs, clusters",
         ),
         Task(
             "reviews",
             "retriever.evaluation.awareness:reviews",
-            ("reviews_dmaste.jsonl",),
+            (files.REVIEWS,),
             "product reviews by category and by polarity: triplets, pairs, clusters",
         ),
         Task(
             "products",
             "retriever.evaluation.awareness:products",
-            ("aspects_huliu.jsonl",),
+            (files.PRODUCTS,),
             "sentences about products by product and by polarity: triplets, pairs, clusters",
         ),
     ),
@@ -114,25 +117,25 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         Task(
             "restaurants",
             "retriever.evaluation.robustness:restaurants",
-            ("aspects_restaurant_acos.jsonl",),
+            (files.RESTAURANTS,),
             "restaurant sentences under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
         ),
         Task(
             "reviews",
             "retriever.evaluation.robustness:reviews",
-            ("reviews_dmaste.jsonl",),
+            (files.REVIEWS,),
             "product reviews under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
         ),
         Task(
             "products",
             "retriever.evaluation.robustness:products",
-            ("aspects_huliu.jsonl",),
+            (files.PRODUCTS,),
             "sentences about products under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
         ),
         Task(
             "instructed-queries",
             "retriever.evaluation.robustness:instructed_queries",
-            ("retrieval_msmarco_corpus.jsonl", "retrieval_msmarco_queries.jsonl"),
+            (files.PASSAGES, files.WEB_QUERIES),
             "web queries under several users' instructions: Robustness@10",
         ),
     ),
@@ -140,7 +143,7 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         Task(
             "fairytale",
             "retriever.evaluation.ice:fairytale",
-            ("qa_fairytale.jsonl",),
+            (files.STORIES,),
             "questions on held-out stories and their answers: IRS, IGS, ITDS",
         ),
     ),
@@ -148,31 +151,31 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         Task(
             "sts",
             "retriever.evaluation.generic:sts",
-            ("stsb.jsonl",),
+            (files.SENTENCE_PAIRS,),
             "similarity of sentence pairs: Spearman with people's scores",
         ),
         Task(
             "retrieval",
             "retriever.evaluation.generic:retrieval",
-            ("retrieval_msmarco_corpus.jsonl", "retrieval_msmarco_queries.jsonl"),
+            (files.PASSAGES, files.WEB_QUERIES),
             "passages for web queries in every search mode: nDCG@10, MAP, recall@100",
         ),
         Task(
             "rerank",
             "retriever.evaluation.generic:rerank",
-            ("qa_fairytale.jsonl",),
+            (files.STORIES,),
             "the section that answers a question among those of its story: MAP",
         ),
         Task(
             "intents",
             "retriever.evaluation.generic:intents",
-            ("banking77.jsonl",),
+            (files.INTENTS,),
             "clusters of customers' questions against their intents: V-measure",
         ),
         Task(
             "relations",
             "retriever.evaluation.generic:relations",
-            ("fewrel_nyt_pubmed.jsonl",),
+            (files.RELATIONS,),
             "clusters of sentences against the relation of two names: V-measure",
         ),
     ),
@@ -180,13 +183,13 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         Task(
             "mams",
             "retriever.evaluation.instructed_retrieval:mams",
-            ("aspects_mams.jsonl",),
+            (files.MAMS,),
             "reviews that complain about or praise an aspect, MAMS: nDCG@10, p-MRR",
         ),
         Task(
             "acos",
             "retriever.evaluation.instructed_retrieval:acos",
-            ("aspects_restaurant_acos.jsonl",),
+            (files.RESTAURANTS,),
             "reviews that complain about or praise an aspect, ACOS: nDCG@10, p-MRR",
         ),
     ),

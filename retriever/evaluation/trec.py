@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from retriever.core.errors import UsageError
-from retriever.core.paths import new_file, writing
-from retriever.evaluation.suites import Ranking
+from retriever.core.paths import atomic_write, writing
+from retriever.evaluation.suites import ScoredIds
 
 DEFAULT_TAG = "retriever"
 
 
-def write_run(path: Path, rankings: Mapping[str, Ranking], *, tag: str = DEFAULT_TAG) -> None:
+def write_run(path: Path, rankings: Mapping[str, ScoredIds], *, tag: str = DEFAULT_TAG) -> None:
     """Write rankings as a TREC run, one ``qid Q0 docid rank score tag`` a line, ranks from 1.
 
     Readers sort by score and break ties their own way, so a score that does not fall is written as the next smaller
@@ -46,7 +46,7 @@ def write_qrels(path: Path, relevant: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def export(
-    folder: Path | None, name: str, rankings: Mapping[str, Ranking], relevant: Mapping[str, Mapping[str, int]]
+    folder: Path | None, name: str, rankings: Mapping[str, ScoredIds], relevant: Mapping[str, Mapping[str, int]]
 ) -> None:
     """Write ``NAME.run`` and ``NAME.qrels`` to a folder; nothing where there is none.
 
@@ -70,7 +70,7 @@ def export(
     write_qrels(folder / f"{stem}.qrels", {fields[query]: judged for query, judged in relevant.items()})
 
 
-def _run_lines(rankings: Mapping[str, Ranking], tag: str) -> Iterable[str]:
+def _run_lines(rankings: Mapping[str, ScoredIds], tag: str) -> Iterable[str]:
     _check_field(tag, "tag")
     for query, ranking in rankings.items():
         _check_field(query, "query id")
@@ -114,5 +114,5 @@ def _check_field(field: str, what: str) -> None:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    with writing(path, "--trec"), new_file(path) as file:
+    with writing(path, "--trec"), atomic_write(path) as file:
         file.writelines(line.encode() for line in lines)

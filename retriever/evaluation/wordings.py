@@ -1,4 +1,4 @@
-"""What the suites ask of their labelled texts: the plain instruction of every criterion, and thirty wordings around it.
+"""Read the suites' instructions for labelled texts: a plain one for every criterion, and thirty wordings around it.
 
 All were written for this project and stand in ``wordings.json``.
 """

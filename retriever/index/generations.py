@@ -1,194 +1,162 @@
-"""Writes and opens the immutable files FAISS indexes live in.
+"""Building the vector indexes of views from the stored vectors, and clearing away what they replace.
 
-A generation is written once, under a temporary name, and renamed when every byte is on the disk; the caller records
-its SHA-256 (in the database) and hands it back to open it. FAISS files carry no checksum of their own, and damaged
-ones mostly load and answer wrongly, so nothing reaches the FAISS reader before the hash is right. What a FAISS file
-does not hold, the probes of a search, is the caller's to keep as well.
+Which backend builds them, and how, is chosen once and remembered by the index (`IndexType`, `remember`).
 """
 
-import hashlib
-import os
-import tempfile
-import threading
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
 
-import numpy as np
+from retriever.core.types import JSON
+from retriever.store.database import Store
+from retriever.store.generations import Generation, StoredIndex
+from retriever.store.views import View
+from retriever.vectors.backend import BACKENDS, BuildOptions, Handle, ViewVectors, open_backend
+from retriever.vectors.files import view_folder
 
-from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
-from retriever.core.paths import make_folder, sync_directory
-from retriever.index._faiss import faiss
-from retriever.index.faiss_index import FaissIndex
+TAIL_SHARE = 0.1
 
-_SUFFIX = ".faiss"
-_TEMPORARY = ".tmp"
-_LEAST_LIMIT = 1 << 16
-_LATTICE_R2 = 1 << 10  # of lattice codecs, whose tables grow steeply with it; the factory's own stay far below
-_limits = threading.Lock()  # the limits of the FAISS reader are global
-
-# Tables of residual products are for Euclidean distances alone and can be far larger than the file. Inverted lists
-# that lie in another file, whose path stands in this one, are looked for beside it: a reader of bytes has no place, so
-# FAISS refuses them before it opens anything.
-_FLAGS = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE | faiss.IO_FLAG_ONDISK_SAME_DIR
+CHOSEN = "vector_index"
+"""The setting that holds what was chosen of `BuildOptions`."""
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenGeneration:
-    """A file that is whole and on the disk.
+class IndexType:
+    """A choice of vector index; what is None stays as the index remembers it.
 
     Attributes:
-        path: where it is.
-        sha256: hex digest of its bytes.
-        size_bytes: their number.
+        factory: a FAISS factory string, or auto by size.
+        min_recall: recall@10 against exact search that an approximate index has to reach.
+        backend: a name of `retriever.vectors.backend.BACKENDS`, or ``qdrant=http://HOST:6333`` for a server.
     """
 
-    path: Path
-    sha256: str
-    size_bytes: int
+    factory: str | None = None
+    min_recall: float | None = None
+    backend: str | None = None
+
+    def to_json(self) -> dict[str, JSON]:
+        """List the settings that are chosen, under the names of `BuildOptions`."""
+        recall = None if self.min_recall is None else float(self.min_recall)
+        chosen: dict[str, JSON] = {"factory": self.factory, "min_recall": recall}
+        if self.backend is not None:
+            chosen["backend"], _, chosen["location"] = self.backend.partition("=")
+        return {key: value for key, value in chosen.items() if value is not None}
 
 
-def write_generation(index: FaissIndex, folder: Path, name: str) -> WrittenGeneration:
-    """Write an index to ``folder/name.faiss``, whole or not at all; the folder is made when missing.
-
-    The file is readable by its owner alone: vectors give away the texts they stand for.
-
-    Raises:
-        UsageError: the name is not a plain file name.
-        RetrieverError: the disk is full or the folder cannot be written.
-    """
-    if not name or name.startswith(".") or Path(name).name != name:
-        raise UsageError(f"{name!r} cannot name a generation.", hint="Use letters, digits, - and _.")
-    path = folder / (name + _SUFFIX)
-    try:
-        make_folder(folder, private=True)
-        with _replacing(path) as file:
-            sha256, size = _write_hashed(index, file)
-        sync_directory(folder)
-        sync_directory(folder.parent)  # made by a process that was killed before it could
-    except OSError as error:
-        raise RetrieverError(
-            f"Cannot write {path}: {error.strerror or error}.",
-            hint="Free space or check permissions, then run it again.",
-        ) from error
-    return WrittenGeneration(path, sha256, size)
+def build_options(store: Store) -> BuildOptions:
+    """Read the options that the index's vector indexes are built with."""
+    return _options(store.settings.get(CHOSEN))
 
 
-def open_generation(path: Path, *, sha256: str, size: int, dim: int, probes: int = 0) -> FaissIndex:
-    """Open a generation after checking that it is the file that was written.
+def remember(store: Store, chosen: IndexType | None, folder: Path, dims: Iterable[int]) -> None:
+    """Let every later build be of the chosen type.
 
     Args:
-        path: the file.
-        sha256: the digest `write_generation` returned.
-        size: the number of vectors it holds.
-        dim: their length.
-        probes: what the build found (`building.Built.probes`).
+        store: the index's database.
+        chosen: what is not None of it replaces what was remembered.
+        folder: the index's folder.
+        dims: lengths of vectors that indexes will be built of.
 
     Raises:
-        IndexDamagedError: the file is missing, differs from its digest, or holds something else.
+        UsageError: nothing could be built so; nothing is remembered then.
+        RetrieverError: a package or a server is missing.
     """
-    try:
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-                raise _damaged(path, "differs from its checksum")
-            file.seek(0)
-            return FaissIndex(read_container(file, size=size, dim=dim), probes=probes)
-    except OSError as error:
-        raise _damaged(path, f"cannot be read ({error.strerror or error})") from error
-    except (RuntimeError, MemoryError) as error:
-        raise _damaged(path, f"is not the index it should be ({error})") from error
+    named = {} if chosen is None else chosen.to_json()
+    if not named:
+        return
+    before = store.settings.get(CHOSEN)
+    wanted = {**(before if isinstance(before, dict) else {}), **named}
+    options = _options(wanted)
+    backend = open_backend(options.backend, folder)
+    for dim in dims:
+        backend.require(dim, options)
+    store.settings.set(CHOSEN, wanted)
 
 
-def remove_other_generations(folder: Path, keep: Collection[str]) -> list[Path]:
-    """Delete what no longer counts in a folder: temporary files of killed writers and generations not in ``keep``.
+def build_here(store: Store) -> None:
+    """Forget a server that vector indexes were built on: a database from elsewhere does not choose who gets vectors."""
+    chosen = store.settings.get(CHOSEN)
+    if isinstance(chosen, dict) and chosen.get("location"):
+        store.settings.set(CHOSEN, {key: value for key, value in chosen.items() if key not in ("backend", "location")})
 
-    Only the one writer of an index may call this. Open indexes hold their contents in memory and are not disturbed.
+
+def needs_generation(store: Store, view: View) -> bool:
+    """Whether the vectors newer than the view's generation have outgrown their share of it."""
+    generation = store.generations.active(view.view_id)
+    size = generation.size if generation else 0
+    newer = store.vectors.count_after(view.view_id, generation.watermark if generation else 0)
+    return newer > TAIL_SHARE * size
+
+
+def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
+    """Build the vector index of every view that has outgrown its own."""
+    for view in views:
+        if needs_generation(store, view):
+            build_generation(store, view, folder, device)
+
+
+def build_generation(store: Store, view: View, folder: Path, device: str = "auto") -> Generation | None:
+    """Build a vector index over all vectors of a view and make it the one in use.
+
+    It is whole before the database names it; a kill between the two leaves something that nothing names, which the
+    next build removes.
 
     Args:
-        folder: of one view; may be missing.
-        keep: names as given to `write_generation`.
+        store: the index's database.
+        view: the view.
+        folder: the index's folder.
+        device: where it will be searched.
 
     Returns:
-        The deleted paths.
-    """
-    kept = {name + _SUFFIX for name in keep}
-    ours = (path for path in sorted(folder.glob("*")) if path.suffix in {_SUFFIX, _TEMPORARY})
-    stale = [path for path in ours if path.name not in kept]
-    for path in stale:
-        with suppress(OSError):  # what cannot be deleted today is deleted with the next generation
-            path.unlink(missing_ok=True)
-    return stale
-
-
-def read_container(file: BinaryIO, *, size: int, dim: int) -> Any:  # noqa: ANN401 - a faiss.IndexIDMap
-    """Parse a FAISS file, with the reader's limits set by the size of the file, and check what it holds.
+        The new generation, or None when the view has no vectors.
 
     Raises:
-        RuntimeError: it cannot be parsed, or is not an inner-product index of ``size`` ascending ids.
+        IndexDamagedError: the view's folder is a link.
+        RetrieverError: the disk is full, or a package or a server is missing.
     """
-    with _reader_limits(os.fstat(file.fileno()).st_size):
-        container = faiss.read_index(faiss.PyCallbackIOReader(file.read), _FLAGS)
-    if not isinstance(container, faiss.IndexIDMap):
-        raise RuntimeError("it has no ids")
-    ids = faiss.vector_to_array(container.id_map)
-    inner = container.index
-    if not len(ids) == container.ntotal == inner.ntotal == size or not container.d == inner.d == dim:
-        raise RuntimeError(f"it holds {inner.ntotal} vectors of length {inner.d}, not {size} of {dim}")
-    if not (container.is_trained and inner.is_trained):
-        raise RuntimeError("it is not trained")
-    if inner.metric_type != faiss.METRIC_INNER_PRODUCT or (np.diff(ids) <= 0).any():
-        raise RuntimeError("its metric or its ids are wrong")
-    return container
+    view_folder(folder, view.view_id)
+    watermark = store.vectors.last_id(view.view_id)
+    ids = store.vectors.content_ids(view.view_id, through=watermark)
+    if not len(ids):
+        store.generations.retire(view.view_id)
+        forget_obsolete(store, view)
+        clear_view(folder, view.view_id)
+        return None
+    options, started = build_options(store), time.perf_counter()
+    batches = store.vectors.scan_contents(view.view_id, through=watermark)
+    built = open_backend(options.backend, folder, device).build(
+        view.view_id, ViewVectors(ids, view.key.dim, batches), options
+    )
+    details = {**built.details, "seconds": round(time.perf_counter() - started, 3)}
+    stored = StoredIndex(options.backend, built.handle, len(ids), watermark, built.recall, details)
+    with store.transaction():
+        generation = store.generations.activate(view.view_id, stored)
+        forget_obsolete(store, view)
+    clear_view(folder, view.view_id, backend=options.backend, keep=[built.handle])
+    return generation
 
 
-def _write_hashed(index: FaissIndex, file: BinaryIO) -> tuple[str, int]:
-    """Write through our own file: FAISS's writer ignores what fails on closing, and the hash comes in the same pass."""
-    digest, size = hashlib.sha256(), 0
+def clear_view(folder: Path, view_id: int, *, backend: str = "", keep: Sequence[Handle] = ()) -> None:
+    """Remove what any backend holds for a view but the indexes to keep, which are of the backend of a name.
 
-    def write(data: bytes) -> None:
-        nonlocal size
-        digest.update(data)
-        size += file.write(data)
-
-    faiss.write_index(index.container, faiss.PyCallbackIOWriter(write))
-    return digest.hexdigest(), size
+    Raises:
+        IndexDamagedError: the view's folder is a link.
+    """
+    for name in BACKENDS:
+        open_backend(name, folder).remove(view_id, keep=keep if name == backend else ())
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a temporary file beside ``path`` that takes its place, synced, when the block ends well."""
-    descriptor, temporary = tempfile.mkstemp(prefix=path.stem + "-", suffix=_TEMPORARY, dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def forget_obsolete(store: Store, view: View) -> None:
+    """Drop the records of a view's indexes that serve it no longer."""
+    for old in store.generations.obsolete():
+        if old.view_id == view.view_id:
+            store.generations.forget(old.generation_id)
 
 
-@contextmanager
-def _reader_limits(file_bytes: int) -> Iterator[None]:
-    """Let no vector in the file claim more bytes, nor a loop more rounds, than the file has bytes."""
-    most = max(file_bytes, _LEAST_LIMIT)
-    limits = {"vector_byte": most, "loop": most, "lattice_r2": _LATTICE_R2}
-    with _limits:
-        before = {name: getattr(faiss, f"get_deserialization_{name}_limit")() for name in limits}
-        _set_limits(limits)
-        try:
-            yield
-        finally:
-            _set_limits(before)
-
-
-def _set_limits(limits: Mapping[str, int]) -> None:
-    for name, limit in limits.items():
-        getattr(faiss, f"set_deserialization_{name}_limit")(limit)
-
-
-def _damaged(path: Path, what: str) -> IndexDamagedError:
-    return IndexDamagedError(f"{path} {what}.", hint="Run `retriever repair` to rebuild it from the database.")
+def _options(chosen: JSON) -> BuildOptions:
+    """Return the options that are chosen in a JSON object; a value of another type than its default's is not."""
+    default = asdict(BuildOptions())
+    named = chosen if isinstance(chosen, dict) else {}
+    usable = {key: named[key] for key, value in default.items() if type(named.get(key)) is type(value)}
+    return BuildOptions(**{**default, **usable})

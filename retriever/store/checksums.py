@@ -1,12 +1,12 @@
 """Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
 
 Texts carry their SHA-256. Documents and vectors carry a CRC-32 of their row, checked whenever a row is read. The few
-rows that say what everything else means (views, FAISS files, settings, metadata fields, random cosines) have theirs in
-one table, the seals, renewed with every transaction and checked when an index is opened.
+rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines) have theirs
+in one table, the seals, renewed with every transaction and checked when an index is opened.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from retriever.core.errors import IndexDamagedError
@@ -16,7 +16,7 @@ REPAIR = "Run `retriever verify`, then `retriever repair`."
 
 _SEALED = {
     "view": "SELECT view_id, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, lazy FROM views",
-    "generation": "SELECT generation_id, view_id, path, sha256, factory, size, watermark, recall, details, active "
+    "generation": "SELECT generation_id, view_id, backend, handle, size, watermark, recall, details, active "
     "FROM generations",
     "setting": "SELECT key, value FROM settings",
     "field": "SELECT name, path FROM fields",
@@ -32,6 +32,11 @@ def document_checksum(id: str, content_id: int, metadata: str) -> int:
 def vector_checksum(view_id: int, content_id: int, vector: bytes, words: str | None) -> int:
     """Return the CRC-32 of a vector's row."""
     return zlib.crc32(vector, zlib.crc32(f"{view_id} {content_id} {words or ''}".encode()))
+
+
+def row_checksum(row: Sequence[object]) -> int:
+    """Return the CRC-32 of a row of the catalogue, its seal."""
+    return zlib.crc32(repr(tuple(row)).encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Seals:
 
     def broken(self) -> list[BrokenSeal]:
         """Return the rows that differ from their seal, or have none."""
-        with self._db.snapshot(), self._db.lenient():
+        with self._db.snapshot(), self._db.escaped_text():
             stored, actual = self._stored(), dict(self._actual())
         names = sorted(name for name in stored.keys() | actual.keys() if stored.get(name) != actual.get(name))
         return [BrokenSeal(kind, key, (kind, key) not in actual) for kind, key in names]
@@ -89,4 +94,4 @@ class Seals:
     def _actual(self) -> Iterator[tuple[tuple[str, str], int]]:
         for kind, sql in _SEALED.items():
             for row in self._db.rows(sql):
-                yield (kind, str(row[0])), zlib.crc32(repr(row).encode("utf-8", "surrogatepass"))
+                yield (kind, str(row[0])), row_checksum(row)

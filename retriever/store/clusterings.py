@@ -36,7 +36,7 @@ class StoredClustering:
     created: str
 
 
-class Clusterings:
+class ClusteringTable:
     """The index's saved clusterings."""
 
     def __init__(self, connections: Connections) -> None:
@@ -100,7 +100,7 @@ class Clusterings:
 
     def damaged(self) -> dict[int, str]:
         """Return the clusterings that are not what was saved: what stands in the place of the name, by rowid."""
-        with self._db.lenient():
+        with self._db.escaped_text():
             rows = self._db.rows(
                 "SELECT rowid, name, fingerprint, document, centroids, sha256 FROM clusterings ORDER BY name"
             )

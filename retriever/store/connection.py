@@ -124,10 +124,11 @@ class Connections:
             raise RuntimeError("transactions do not nest")
         self.write("BEGIN IMMEDIATE")
         try:
-            self._local.changed = False
+            self._local.changed = self._local.documents = False
             yield
             if self._local.changed:
-                self.write("UPDATE revision SET number = number + 1")
+                documents = int(self._local.documents)
+                self.write("UPDATE revision SET number = number + 1, documents = documents + ?", (documents,))
             self.before_commit()
             self.write("COMMIT")
         except BaseException:
@@ -148,7 +149,7 @@ class Connections:
             self.rows("ROLLBACK")
 
     @contextmanager
-    def impatient(self) -> Iterator[None]:
+    def no_wait(self) -> Iterator[None]:
         """Let the block's statements wait for nobody's transaction."""
         self.rows("PRAGMA busy_timeout = 0")
         try:
@@ -157,7 +158,7 @@ class Connections:
             self.rows(f"PRAGMA busy_timeout = {round(1000 * BUSY_SECONDS)}")
 
     @contextmanager
-    def lenient(self) -> Iterator[None]:
+    def escaped_text(self) -> Iterator[None]:
         """Let the block read texts that damage has made no UTF-8, with escapes in place of the bad bytes."""
         connection = self.raw
         connection.text_factory = _escaped
@@ -167,18 +168,20 @@ class Connections:
             connection.text_factory = str
 
     @contextmanager
-    def writing(self, *, data: bool = True) -> Iterator[None]:
+    def writing(self, *, data: bool = True, documents: bool = False) -> Iterator[None]:
         """Run the block in the transaction this thread is in, or else in one of its own.
 
         Args:
             data: whether the block changes what a search can find; mere bookkeeping leaves the revision alone.
+            documents: whether it changes documents or texts, and so their own revision as well.
         """
         if self.raw.in_transaction:
             self._local.changed |= data
+            self._local.documents |= documents
             yield
         else:
             with self.transaction():
-                self._local.changed = data
+                self._local.changed, self._local.documents = data, documents
                 yield
 
 
@@ -199,7 +202,7 @@ def _translated(path: Path) -> Iterator[None]:
 
 
 def explain(error: sqlite3.Error, path: Path) -> Exception:
-    """Return what the user should read in place of an error of SQLite's; a programming mistake comes back as it is."""
+    """Translate an error of SQLite's into one that the user should read; a programming mistake comes back as it is."""
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is None and str(error).startswith("Could not decode to UTF-8"):
         return IndexDamagedError(

@@ -12,7 +12,7 @@ from retriever.core.closing import Closing
 from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
 from retriever.core.paths import make_folder, sync_directory
 from retriever.store.checksums import Seals
-from retriever.store.clusterings import Clusterings
+from retriever.store.clusterings import ClusteringTable
 from retriever.store.connection import Connections, connect, explain
 from retriever.store.documents import Documents
 from retriever.store.generations import Generations
@@ -24,9 +24,6 @@ from retriever.store.settings import Settings
 from retriever.store.similarities import SimilarityTable
 from retriever.store.vectors import Vectors
 from retriever.store.views import Views
-
-DATABASE_NAME = "corpus.sqlite3"
-"""The file's name inside an index's folder."""
 
 DATABASE = "corpus.sqlite3"
 """Name of the file in an index's folder."""
@@ -51,7 +48,7 @@ class Store(Closing):
         self.generations = Generations(connections)
         self.runs = Runs(connections)
         self.settings = Settings(connections)
-        self.clusterings = Clusterings(connections)
+        self.clusterings = ClusteringTable(connections)
         self.similarities = SimilarityTable(connections)
         self.seals = Seals(connections)
         self.inspection = Inspection(connections)
@@ -101,9 +98,13 @@ class Store(Closing):
         return store
 
     def _migrate(self, path: Path) -> None:
+        """Apply the steps that are lacking; where there are seals already, these steps renew those they have to."""
         try:
+            library = _library(self._db.raw)
+            if "seals" in library.table_names():
+                self._db.before_commit = lambda: None
             with self.transaction():
-                MIGRATIONS.apply(_library(self._db.raw))
+                MIGRATIONS.apply(library)
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:
                 raise explain(error, path) from error
@@ -111,14 +112,16 @@ class Store(Closing):
                 f"{path} is damaged: what it says of its schema is not what it holds ({error}).",
                 hint="Restore it from a copy or an export, or index the corpus again.",
             ) from error
+        finally:
+            self._db.before_commit = self.seals.renew
 
     def close(self) -> None:
         """Close the connections of all threads."""
         self._db.close()
 
-    def in_passing(self, write: Callable[[], None]) -> None:
+    def best_effort_write(self, write: Callable[[], None]) -> None:
         """Write bookkeeping that a later call can do as well: wait for nobody, and let it be where it fails."""
-        with suppress(RetrieverError), self._db.impatient(), self._db.writing(data=False):
+        with suppress(RetrieverError), self._db.no_wait(), self._db.writing(data=False):
             write()
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -137,8 +140,12 @@ class Store(Closing):
         """
         return self._db.number("SELECT number FROM revision")
 
+    def documents_revision(self) -> int:
+        """Return a number that grows with every committed change of documents or texts, and with nothing else."""
+        return self._db.number("SELECT documents FROM revision")
+
     def identity(self) -> str:
-        """Return what tells this index from another one that takes its place: when its first run began.
+        """Identify this index, to tell it from another one that takes its place: by the start of its first run.
 
         It stays the same as long as the index lives; a copy of the files has it too.
         """

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError, InputError
+from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Ids
 from retriever.store import metadata
+from retriever.store.checking import CheckedDocument, checked
 from retriever.store.checksums import REPAIR, document_checksum
 from retriever.store.connection import Connections, Rows
 from retriever.store.filter_tree import Compiled
@@ -19,12 +20,17 @@ from retriever.store.stored_json import stored_json, stored_json_list
 
 _BATCH = 10_000  # ids per statement, so that no statement grows with the corpus
 _HASH_BATCH = 500  # hashes are bound one by one
+_MATCHES = (  # a condition on documents follows, and a closing bracket
+    "SELECT rowid AS content_id, -bm25(contents_words) AS score FROM contents_words WHERE contents_words MATCH ? "
+    "AND EXISTS (SELECT 1 FROM documents WHERE content_id = contents_words.rowid"
+)
+_FIRST = "SELECT MIN(id) FROM documents WHERE documents.content_id = found.content_id"
 _WHOLE = "documents.content_id, documents.id, text, metadata, documents.checksum, hash"
 
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """What an upsert did.
+    """The result of an upsert.
 
     Attributes:
         added: documents with a new id.
@@ -49,7 +55,7 @@ class Documents:
         return self._db.number("SELECT COUNT(*) FROM documents")
 
     def count_to(self, most: int) -> int:
-        """Return how many documents there are, or ``most`` without counting further: a million take milliseconds."""
+        """Count the documents, but no further than ``most``: a million take milliseconds."""
         return self._db.number("SELECT COUNT(*) FROM (SELECT 1 FROM documents LIMIT ?)", (min(most, 1 << 62),))
 
     def ids(self) -> Iterator[str]:
@@ -80,47 +86,49 @@ class Documents:
         A text that is already stored keeps its content id, and so its vectors.
 
         Raises:
-            InputError: an id or text is empty or holds what UTF-8 or SQLite cannot, or metadata is not JSON. Nothing
-                of the batch is stored then.
+            InputError: one of them cannot be stored (`checking.checked`). Nothing of the batch is stored then.
         """
-        hashes = [_checked_hash(document) for document in documents]
-        dumps = [metadata.dump(document) for document in documents]
-        fields = dict.fromkeys(field for document in documents for field in metadata.fields(document))
-        with self._db.writing():
-            stored = self._stored([document.id for document in documents])
-            contents = self._ensure_contents(dict(zip(hashes, (document.text for document in documents), strict=True)))
-            content_ids = [contents[digest] for digest in hashes]
+        return self.put([checked(document) for document in documents])
+
+    def put(self, documents: Sequence[CheckedDocument]) -> Upserted:
+        """Insert or replace checked documents, as `upsert` does."""
+        texts = {one.hash: one.document.text for one in documents}
+        with self._db.writing(documents=True):
+            stored = self._stored([one.document.id for one in documents])
+            contents = self._ensure_contents(texts)
+            content_ids = [contents[one.hash] for one in documents]
             changed: dict[str, tuple[str, int, str, int]] = {}
             added = updated = 0
-            for document, content_id, dump in zip(documents, content_ids, dumps, strict=True):
-                before = stored.get(document.id)
+            for one, content_id in zip(documents, content_ids, strict=True):
+                id, dump = one.document.id, one.metadata
+                before = stored.get(id)
                 if before is not None and before[0] == content_id and metadata.same(before[1], dump):
                     continue
                 added, updated = (added + 1, updated) if before is None else (added, updated + 1)
-                stored[document.id] = (content_id, dump)
-                changed[document.id] = (document.id, content_id, dump, document_checksum(document.id, content_id, dump))
+                stored[id] = (content_id, dump)
+                changed[id] = (id, content_id, dump, document_checksum(id, content_id, dump))
             self._db.write_many(
                 "INSERT INTO documents VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
                 "content_id = excluded.content_id, metadata = excluded.metadata, checksum = excluded.checksum",
                 changed.values(),
             )
+            fields = dict.fromkeys(field for one in documents for field in one.fields)
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
         return Upserted(added, updated, len(documents) - added - updated, content_ids)
-
-    def check(self, documents: Sequence[Document]) -> None:
-        """Refuse documents that cannot be stored, before any work is spent on them.
-
-        Raises:
-            InputError: an id or text is empty or holds what UTF-8 or SQLite cannot, or metadata is not JSON.
-        """
-        for document in documents:
-            _checked_hash(document)
-            metadata.dump(document)
 
     def known(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the content id of every text that is stored already."""
         hashes = {content_hash(text): text for text in texts}
-        return {hashes[digest]: content_id for digest, content_id in self._contents(list(hashes)).items()}
+        return {hashes[digest]: content_id for digest, content_id in self.by_hash(hashes).items()}
+
+    def by_hash(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
+        """Return the content id of every hash whose text is stored already."""
+        wanted, found = list(hashes), dict[bytes, int]()
+        for start in range(0, len(wanted), _HASH_BATCH):
+            batch = wanted[start : start + _HASH_BATCH]
+            marks = ",".join("?" * len(batch))
+            found.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
+        return found
 
     def _stored(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         rows: Rows = []
@@ -132,26 +140,18 @@ class Documents:
 
     def _ensure_contents(self, texts: dict[bytes, str]) -> dict[bytes, int]:
         """Return the content id of every hash, storing the texts that are new in the order given."""
-        found = self._contents(list(texts))
+        found = self.by_hash(texts)
         new = [digest for digest in texts if digest not in found]
         self._db.write_many(
             "INSERT INTO contents (hash, text) VALUES (?, ?)", [(digest, texts[digest]) for digest in new]
         )
-        return found | self._contents(new)
-
-    def _contents(self, hashes: Sequence[bytes]) -> dict[bytes, int]:
-        found: dict[bytes, int] = {}
-        for start in range(0, len(hashes), _HASH_BATCH):
-            batch = hashes[start : start + _HASH_BATCH]
-            marks = ",".join("?" * len(batch))
-            found.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
-        return found
+        return found | self.by_hash(new)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents and return the ids that were there; their texts stay until `collect_garbage`."""
         deleted: set[str] = set()
         wanted = list(dict.fromkeys(ids))
-        with self._db.writing():
+        with self._db.writing(documents=True):
             for batch in _id_batches(wanted):
                 rows = self._db.rows(
                     "DELETE FROM documents WHERE id IN (SELECT value FROM json_each(?)) RETURNING id", (batch,)
@@ -161,20 +161,12 @@ class Documents:
 
     def delete_absent(self, keep: set[str]) -> int:
         """Delete every document whose id is not in ``keep`` and return how many those were."""
-        with self._db.writing():
+        with self._db.writing(documents=True):
             return len(self.delete([id for id in self.ids() if id not in keep]))
 
     def count_contents(self) -> int:
         """Return the number of distinct texts that have a document."""
         return self._db.number("SELECT COUNT(DISTINCT content_id) FROM documents")
-
-    def mean_length(self, *, most: int, sample: int = 1000) -> float:
-        """Return the mean length of the first texts in characters, at most ``most`` of each; 0 without texts."""
-        row = self._db.row(
-            "SELECT AVG(MIN(LENGTH(text), ?)) FROM (SELECT text FROM contents ORDER BY content_id LIMIT ?)",
-            (most, sample),
-        )
-        return 0.0 if row is None or row[0] is None else float(row[0])
 
     def live_contents(self) -> Ids:
         """Return the ids of the texts that have a document, ascending."""
@@ -240,7 +232,7 @@ class Documents:
         )
 
     def lexical(self, query: str, k: int, where: Filter | None = None) -> list[LexicalHit]:
-        """Return the k texts that share words with the query, best BM25 first, ties by content id.
+        """Return the k texts that share words with the query, best BM25 first, ties by the id of their first document.
 
         Any query is safe: its words are looked for, its punctuation means nothing. Only texts with a document that
         matches the filter are found.
@@ -249,13 +241,21 @@ class Documents:
         condition = self._compile(where)
         if not expression or k < 1:
             return []
+        given = (expression, *condition.parameters)
         rows = self._db.rows(
-            "SELECT rowid, -bm25(contents_words) AS score FROM contents_words WHERE contents_words MATCH ? "
-            f"AND EXISTS (SELECT 1 FROM documents WHERE content_id = contents_words.rowid AND {condition.sql}) "
-            "ORDER BY score DESC, rowid LIMIT ?",
-            (expression, *condition.parameters, k),
+            f"SELECT content_id, score FROM ({_MATCHES} AND {condition.sql}) ORDER BY score DESC LIMIT ?) AS found "
+            f"ORDER BY score DESC, ({_FIRST} AND {condition.sql}) LIMIT ?",
+            (*given, k + 1, *condition.parameters, k + 1),
         )
-        return [LexicalHit(content_id, score) for content_id, score in rows]
+        if len(rows) > k and rows[k][1] == rows[k - 1][1]:  # FTS5 has chosen among these ties
+            above = [row for row in rows if row[1] > rows[k][1]]
+            tied = self._db.rows(
+                f"SELECT content_id, score FROM ({_MATCHES} AND {condition.sql})) AS found WHERE score = ? "
+                f"ORDER BY ({_FIRST} AND {condition.sql}) LIMIT ?",
+                (*given, rows[k][1], *condition.parameters, k - len(above)),
+            )
+            rows = above + tied
+        return [LexicalHit(content_id, score) for content_id, score in rows[:k]]
 
     def fields(self) -> dict[str, str]:
         """Return the metadata fields ever seen: name -> JSON path, as `Filter.compile` takes them."""
@@ -263,7 +263,7 @@ class Documents:
 
     def collect_garbage(self) -> int:
         """Remove the texts without a document, with their vectors and words, and return how many those were."""
-        with self._db.writing():
+        with self._db.writing(documents=True):
             return self._db.write(
                 "DELETE FROM contents WHERE NOT EXISTS "
                 "(SELECT 1 FROM documents WHERE documents.content_id = contents.content_id)"
@@ -271,7 +271,7 @@ class Documents:
 
     def rebuild_words(self) -> None:
         """Make the word index anew from the texts."""
-        with self._db.writing():
+        with self._db.writing(documents=True):
             self._db.write("INSERT INTO contents_words (contents_words) VALUES ('rebuild')")
 
     def _check(self, rows: Rows) -> None:
@@ -311,15 +311,3 @@ def _id_batches(ids: Sequence[str]) -> Iterator[str]:
     known = [id for id in ids if "\0" not in id]
     for start in range(0, len(known), _BATCH):
         yield json.dumps(known[start : start + _BATCH])
-
-
-def _checked_hash(document: Document) -> bytes:
-    """Return the hash of a document's text once id and text are known to be storable."""
-    for name, value in (("id", document.id), ("text", document.text)):
-        if not value.strip() or "\0" in value:
-            raise InputError(f"Document {document.id!r} has an empty {name} or one with a NUL character.")
-    try:
-        document.id.encode()
-        return content_hash(document.text)
-    except UnicodeEncodeError as error:
-        raise InputError(f"Document {document.id!r} holds a lone surrogate, which is not text: {error}.") from error

@@ -37,14 +37,14 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FilterGroup:
     """Nodes joined by ``AND`` or ``OR``."""
 
     operator: str
     nodes: tuple["Node", ...]
 
 
-Node: TypeAlias = "Comparison | Not | Group"
+Node: TypeAlias = "Comparison | Not | FilterGroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def compile_node(node: Node, path_of: Callable[[Comparison], str]) -> Compiled:
     if isinstance(node, Not):
         inner = compile_node(node.node, path_of)
         return Compiled(f"NOT {inner.sql}", inner.parameters)
-    if isinstance(node, Group):
+    if isinstance(node, FilterGroup):
         return _joined(node.operator, [compile_node(child, path_of) for child in node.nodes])
     condition = _comparison(node, path_of(node))
     return Compiled(f"COALESCE({condition.sql}, 0)", condition.parameters)

@@ -3,7 +3,8 @@
     comparison   field = value   (also != < <= > >=), field in (value, ...), field has value, field contains 'part'
     combined     not x, x and y, x or y, (x); `not` binds tightest, then `and`
     value        12, -0.5, 'text', "text", true, false, null; a quote inside a string is doubled
-    field        stars, labels.stars, or anything between backticks; the last part is enough where it is unique
+    field        stars, labels.stars, [product category]; the last part is enough where it is unique. A name that is no
+                 plain word stands in brackets, or in backticks or, where a field is wanted, in double quotes
 
 `has` looks for an item of a list; `contains` for a part of a text, whatever the case. Dates are strings, so ISO dates
 compare as they should. Comparisons are typed and a missing field makes one false, even ``x != 1``; therefore
@@ -17,17 +18,18 @@ from dataclasses import dataclass
 
 from retriever.core.errors import FilterError
 from retriever.core.registry import nearest
-from retriever.store.filter_tree import Comparison, Compiled, Group, Node, Not, Value, compile_node
+from retriever.store.filter_tree import Comparison, Compiled, FilterGroup, Node, Not, Value, compile_node
 
 MAX_LENGTH = 2000
 MAX_DEPTH = 32
 
+_WORD = r"[^\W\d][\w-]*(?:\.[\w-]+)*"
 _TOKEN = re.compile(
-    r"""\s*(?:
+    rf"""\s*(?:
         (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
       | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
-      | (?P<word>[^\W\d][\w-]*(?:\.[\w-]+)*)
-      | (?P<quoted>`[^`]+`)
+      | (?P<word>{_WORD})
+      | (?P<quoted>`[^`]+`|\[[^\]]+\])
       | (?P<operator><=|>=|!=|<>|==|=|<|>)
       | (?P<punctuation>[(),])
       | (?P<end>$)
@@ -69,12 +71,15 @@ def resolve_field(name: str, fields: Mapping[str, str]) -> str:
     """Return the field that a name means: the one of that name, or else the only one whose last part it is.
 
     Args:
-        name: as somebody wrote it.
+        name: as somebody wrote it, with or without brackets, backticks or double quotes around it.
         fields: as for `Filter.compile`.
 
     Raises:
         FilterError: no field has that name, or its last part belongs to several.
     """
+    if name in fields:  # one that holds a dot has quotes of its own
+        return name
+    name = _unquoted(name)
     if name in fields:
         return name
     plain = {field: field.replace('"', "") for field in fields}
@@ -83,10 +88,24 @@ def resolve_field(name: str, fields: Mapping[str, str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        hint = f"Write one of: {', '.join(f'`{field}`' for field in sorted(found))}."
+        hint = f"Write one of: {', '.join(map(spelled, sorted(found)))}."
         raise FilterError(f"The field {name!r} is ambiguous.", hint=hint)
-    hint = nearest(name, fields) if fields else "The documents have no metadata."
+    hint = nearest(name, map(spelled, fields)) if fields else "The documents have no metadata."
     raise FilterError(f"No document has a field {name!r}.", hint=hint)
+
+
+def spelled(field: str) -> str:
+    """Return a field's name as a filter takes it: as it is, or in brackets, which shells leave alone."""
+    if re.fullmatch(_WORD, field) and field.lower() not in _KEYWORDS:
+        return field
+    around = next((pair for pair in ("[]", "``") if pair[1] not in field), None)
+    return f"{around[0]}{field}{around[1]}" if around else '"' + field.replace('"', '""') + '"'
+
+
+def _unquoted(name: str) -> str:
+    if len(name) > 2 and name[0] + name[-1] in ("[]", "``"):
+        return name[1:-1]
+    return name[1:-1].replace('""', '"') if len(name) > 2 and name[0] == name[-1] == '"' else name
 
 
 def optional_filter(expression: str | None) -> Filter | None:
@@ -122,6 +141,14 @@ class _Token:
     text: str
     position: int
 
+    @property
+    def is_name(self) -> bool:
+        return self.kind in ("word", "quoted") or (self.kind == "string" and self.text[0] == '"')
+
+    @property
+    def is_operator(self) -> bool:
+        return self.kind == "operator" or self.is_keyword(*_WORD_OPERATORS)
+
     def is_keyword(self, *words: str) -> bool:
         return self.kind == "word" and self.text.lower() in words
 
@@ -149,7 +176,7 @@ class _Parser:
             if match is None or match.lastgroup is None:
                 rest = self._expression[position:]
                 position += len(rest) - len(rest.lstrip())
-                unclosed = self._expression[position] in "'\"`"
+                unclosed = self._expression[position] in "'\"`["
                 raise self._error(
                     "A quote is not closed (inside a text it is doubled)." if unclosed else "This is not understood.",
                     position,
@@ -176,14 +203,14 @@ class _Parser:
         while self._next.is_keyword("or"):
             self._take()
             nodes.append(self._conjunction())
-        return nodes[0] if len(nodes) == 1 else Group("OR", tuple(nodes))
+        return nodes[0] if len(nodes) == 1 else FilterGroup("OR", tuple(nodes))
 
     def _conjunction(self) -> Node:
         nodes = [self._factor()]
         while self._next.is_keyword("and"):
             self._take()
             nodes.append(self._factor())
-        return nodes[0] if len(nodes) == 1 else Group("AND", tuple(nodes))
+        return nodes[0] if len(nodes) == 1 else FilterGroup("AND", tuple(nodes))
 
     def _factor(self) -> Node:
         self._depth += 1
@@ -204,16 +231,26 @@ class _Parser:
 
     def _comparison(self) -> Comparison:
         field = self._next
-        if field.kind not in ("word", "quoted") or field.is_keyword(*_KEYWORDS):
-            raise self._unexpected("a field name (one that is also a keyword goes in backticks)")
+        if not field.is_name or field.is_keyword(*_KEYWORDS):
+            raise self._unexpected("a field name (one that is also a keyword goes in brackets: [in])")
         self._take()
         operator = self._next
-        if operator.kind != "operator" and not operator.is_keyword(*_WORD_OPERATORS):
-            raise self._unexpected("one of = != < <= > >= in has contains")
+        if not operator.is_operator:
+            raise self._unexpected("one of = != < <= > >= in has contains", self._name_of_words(field))
         self._take()
         name = _SPELLINGS.get(operator.text, operator.text.lower())
         values = self._list() if name == "in" else (self._operand(name),)
-        return Comparison(field.text.strip("`"), name, values, field.position)
+        return Comparison(field.text, name, values, field.position)
+
+    def _name_of_words(self, first: _Token) -> str:
+        """Explain how a name of several words is written, where what follows a field looks like one."""
+        end = self._index
+        while self._tokens[end].kind in ("word", "number") and not self._tokens[end].is_operator:
+            end += 1
+        if end == self._index or not self._tokens[end].is_operator:
+            return ""
+        name = self._expression[first.position : self._tokens[end].position].strip()
+        return f"A name with spaces goes in brackets: {spelled(name)}."
 
     def _list(self) -> tuple[Value, ...]:
         if not self._takes("("):
@@ -256,12 +293,12 @@ class _Parser:
             raise self._error("This number is too large.", token.position)
         return number
 
-    def _unexpected(self, wanted: str) -> FilterError:
+    def _unexpected(self, wanted: str, hint: str = "") -> FilterError:
         found = "the filter ends" if self._next.kind == "end" else f"there is {self._next.text!r}"
-        return self._error(f"Expected {wanted}, but {found} here.", self._next.position)
+        return self._error(f"Expected {wanted}, but {found} here.", self._next.position, hint)
 
-    def _error(self, problem: str, position: int) -> FilterError:
-        return _error(problem, self._expression, position, "")
+    def _error(self, problem: str, position: int, hint: str = "") -> FilterError:
+        return _error(problem, self._expression, position, hint)
 
 
 def _error(problem: str, expression: str, position: int, hint: str) -> FilterError:

@@ -20,6 +20,7 @@ _JSON = {
     ("documents", "metadata"): "object",
     ("vectors", "words"): "array",
     ("settings", "value"): None,
+    ("generations", "handle"): "object",
     ("generations", "details"): "object",
     ("runs", "statistics"): "object",
     ("runs", "versions"): "object",
@@ -63,7 +64,7 @@ class RowDamage:
 
 
 class Inspection:
-    """What is wrong with a database."""
+    """Checks of a database for damage."""
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
@@ -109,7 +110,7 @@ class Inspection:
         return IndexDamagedError(f"{self._db.path} is damaged: an index of SQLite's hides {what}.", hint=REPAIR)
 
     def structure(self, *, quick: bool = False) -> list[str]:
-        """Return what is wrong with pages, tables and references; ``quick`` does not compare indexes with tables."""
+        """List damage to pages, tables and references; ``quick`` does not compare indexes with tables."""
         try:
             orphans = self.orphans()
         except IndexDamagedError as error:
@@ -119,7 +120,7 @@ class Inspection:
         ]
 
     def pages(self, *, quick: bool = False) -> list[str]:
-        """Return what is wrong with pages and tables; ``quick`` does not compare indexes with tables."""
+        """List damage to pages and tables; ``quick`` does not compare indexes with tables."""
         try:
             rows = self._db.rows(f"PRAGMA {'quick' if quick else 'integrity'}_check")
         except IndexDamagedError as error:
@@ -141,7 +142,7 @@ class Inspection:
 
     def rows(self) -> RowDamage:
         """Return the rows that differ from their checksum; the structure has to be whole."""
-        with self._db.snapshot(), self._db.lenient():
+        with self._db.snapshot(), self._db.escaped_text():
             return RowDamage(list(self._texts()), dict(self._documents()), list(self._vectors()), self.seals())
 
     def foreign_json(self) -> list[str]:
@@ -154,7 +155,7 @@ class Inspection:
         return found
 
     def vectors(self, vector_ids: Sequence[int]) -> list[DamagedVector]:
-        """Return what some vectors' rows say they are of."""
+        """Read which view and content the rows of the given vectors name."""
         found = [
             self._db.row("SELECT vector_id, view_id, content_id FROM vectors WHERE vector_id = ?", (one,))
             for one in vector_ids

@@ -3,17 +3,12 @@
 import re
 from dataclasses import dataclass
 
+from retriever.core.stopwords import QUERY_STOPWORDS
+
 MAX_WORDS = 256
 """Distinct words of a query that are looked for."""
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
-
-_STOPWORDS = frozenset(
-    "a about all also am an and any are as at be been but by can could did do does for from had has have he her his "
-    "how i if in into is it its just me more my no nor not of on or our out she should so some than that the their "
-    "them then there these they this those to too up us was we were what when where which who why will with would "
-    "you your".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,5 +25,5 @@ def match_expression(query: str) -> str:
     Very common English words are left out unless the query has no others. A hyphenated word is looked for as a phrase.
     """
     words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
-    telling = [word for word in words if word not in _STOPWORDS] or list(words)
+    telling = [word for word in words if word not in QUERY_STOPWORDS] or list(words)
     return " OR ".join(f'"{word}"' for word in telling[:MAX_WORDS])

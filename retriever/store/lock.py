@@ -36,9 +36,11 @@ class LockHolder:
 LOCK_NAME = "writer.lock"
 """The lock's name inside an index's folder."""
 
+_PATIENCE = 0.5  # seconds to try for: whoever asks whether the lock is held has it for a moment
+
 
 class WriterLock:
-    """A context manager that one process at a time can enter; it never waits.
+    """A context manager that one process at a time can enter; it waits for no other writer.
 
     The holder is described in a file beside the lock, for messages alone: a description left behind by a process that
     died locks nobody out.
@@ -53,7 +55,7 @@ class WriterLock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._description = path.with_name(f"{path.name}.json")
-        self._lock = FileLock(path, timeout=0, mode=0o600)
+        self._lock = FileLock(path, timeout=_PATIENCE, poll_interval=_PATIENCE / 25, mode=0o600)
 
     def __enter__(self) -> "WriterLock":
         try:
@@ -75,6 +77,18 @@ class WriterLock:
         with suppress(OSError):  # a description left behind locks nobody out
             self._description.unlink(missing_ok=True)
         self._lock.release()
+
+    def is_held(self) -> bool:
+        """Whether somebody holds the lock now; where that cannot be found out, as in a folder that forbids it, not."""
+        if not self._path.exists():
+            return False
+        try:
+            with self._lock.acquire(timeout=0):
+                return False
+        except Timeout:
+            return True
+        except OSError:
+            return False
 
     def holder(self) -> LockHolder | None:
         """Return who last described itself as the holder, or None."""

@@ -13,7 +13,7 @@ _DAMAGED = "The stored row was damaged, and `retriever repair` took it out. Inde
 
 
 class Mending:
-    """What `retriever repair` does to the tables. Every method joins the caller's transaction."""
+    """The changes that `retriever repair` makes to the tables. Every method joins the caller's transaction."""
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
@@ -41,28 +41,32 @@ class Mending:
         for content_id in content_ids:
             rows = self._db.rows("SELECT rowid FROM documents WHERE content_id = ?", (content_id,))
             removed += self.remove_documents([row[0] for row in rows])
-            self._db.write("DELETE FROM contents WHERE content_id = ?", (content_id,))
+            with self._db.writing(documents=True):
+                self._db.write("DELETE FROM contents WHERE content_id = ?", (content_id,))
         return removed
 
     def remove_documents(self, rowids: Iterable[int]) -> list[BadRow]:
         """Take documents out and return them as bad rows, with what is left of their text."""
         removed = []
         for rowid in rowids:
-            with self._db.lenient():
+            with self._db.escaped_text():
                 row = self._db.row(
                     "SELECT id, text FROM documents LEFT JOIN contents USING (content_id) WHERE documents.rowid = ?",
                     (rowid,),
                 )
             if row is not None:
                 removed.append(BadRow("", 0, row[0], _DAMAGED, row[1] or ""))
-                with self._db.writing():
+                with self._db.writing(documents=True):
                     self._db.write("DELETE FROM documents WHERE rowid = ?", (rowid,))
         return removed
 
     def remove_vectors(self, vectors: Iterable[DamagedVector]) -> None:
         """Take vectors out; their texts stay."""
         with self._db.writing():
-            self._db.write_many("DELETE FROM vectors WHERE vector_id = ?", [(one.vector_id,) for one in vectors])
+            removed = list(vectors)
+            self._db.write_many("DELETE FROM vectors WHERE vector_id = ?", [(one.vector_id,) for one in removed])
+            views = {one.view_id for one in removed}
+            self._db.write_many("UPDATE views SET removals = removals + 1 WHERE view_id = ?", [(one,) for one in views])
 
     def remove_quarantined(self, rowids: Iterable[int]) -> None:
         """Take rows out of quarantine."""
@@ -86,5 +90,5 @@ class Mending:
         self._db.write("DELETE FROM similarities WHERE view_id = ?", (view_id,))
 
     def remove_generation(self, generation_id: int) -> None:
-        """Forget a FAISS file."""
+        """Forget a vector index."""
         self._db.write("DELETE FROM generations WHERE generation_id = ?", (generation_id,))

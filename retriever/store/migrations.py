@@ -1,8 +1,11 @@
-"""The tables, as an append-only list of steps. A released step is never edited: a change is a new function below it."""
+"""The tables, as an append-only list of steps. A released step is never edited: a change is a new function below it.
+
+From the eighth on, a step itself seals the rows it changes (`checksums`); what it leaves keeps its seal, right or not.
+"""
 
 from sqlite_utils import Database, Migrations
 
-from retriever.store.checksums import document_checksum, vector_checksum
+from retriever.store.checksums import document_checksum, row_checksum, vector_checksum
 
 MIGRATIONS = Migrations("retriever")
 
@@ -100,7 +103,7 @@ def m002_vectors(db: Database) -> None:
 
 @MIGRATIONS()
 def m003_runs(db: Database) -> None:
-    """What commands did, which rows they left out, and the index's settings."""
+    """Records of what commands did and which rows they left out, and the index's settings."""
     db.executescript(
         """
         CREATE TABLE runs (
@@ -183,6 +186,63 @@ def m007_checksums(db: Database) -> None:
         CREATE TABLE seals (
             kind TEXT NOT NULL, key TEXT NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (kind, key)
         ) STRICT, WITHOUT ROWID;
+        """
+    )
+
+
+@MIGRATIONS()
+def m008_vector_backends(db: Database) -> None:
+    """Generations of any vector backend: those there are are FAISS's, and what opens a file becomes its handle.
+
+    A record that differs from its seal is dropped, and what it named is built again. A type of index that is never
+    chosen by itself was asked for, and is remembered.
+    """
+    seals = dict(db.conn.execute("SELECT key, checksum FROM seals WHERE kind = 'generation'").fetchall())
+    sealed = db.conn.execute("SELECT COUNT(*) FROM seals").fetchone()[0] > 0  # not where the last step made the table
+    for row in db.conn.execute(
+        "SELECT generation_id, view_id, path, sha256, factory, size, watermark, recall, details, active "
+        "FROM generations"
+    ).fetchall():
+        if sealed and seals.get(str(row[0])) != row_checksum(row):
+            db.conn.execute("DELETE FROM generations WHERE generation_id = ?", row[:1])
+    db.executescript(
+        """
+        DELETE FROM generations WHERE NOT json_valid(details);
+        ALTER TABLE generations ADD COLUMN backend TEXT NOT NULL DEFAULT 'faiss';
+        ALTER TABLE generations ADD COLUMN handle TEXT NOT NULL DEFAULT '{}';
+        UPDATE generations SET
+            handle = json_object(
+                'path', path, 'sha256', sha256, 'size', size,
+                'dim', COALESCE((SELECT dim FROM views WHERE views.view_id = generations.view_id), 0),
+                'probes', COALESCE(json_extract(details, '$.probes'), 0)
+            ),
+            details = json_set(json_remove(details, '$.probes'), '$.factory', factory);
+        INSERT OR IGNORE INTO settings SELECT 'vector_index', json_object('factory', factory) FROM generations
+            WHERE active AND factory != 'SQfp16' AND factory NOT GLOB 'IVF[0-9]*,SQfp16'
+            ORDER BY generation_id DESC LIMIT 1;
+        ALTER TABLE generations DROP COLUMN path;
+        ALTER TABLE generations DROP COLUMN sha256;
+        ALTER TABLE generations DROP COLUMN factory;
+        DELETE FROM seals WHERE kind = 'generation';
+        """
+    )
+    changed = {
+        "generation": "SELECT generation_id, view_id, backend, handle, size, watermark, recall, details, active "
+        "FROM generations",
+        "setting": "SELECT key, value FROM settings WHERE key = 'vector_index'",
+    }
+    for kind, sql in changed.items():
+        rows = [(kind, str(row[0]), row_checksum(row)) for row in db.conn.execute(sql).fetchall()]
+        db.conn.executemany("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", rows)
+
+
+@MIGRATIONS()
+def m009_revisions(db: Database) -> None:
+    """A revision of the documents alone, and how often vectors were taken out of a view."""
+    db.executescript(
+        """
+        ALTER TABLE revision ADD COLUMN documents INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE views ADD COLUMN removals INTEGER NOT NULL DEFAULT 0;
         """
     )
 

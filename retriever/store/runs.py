@@ -10,7 +10,9 @@ from retriever.store.connection import Connections, utc_now
 from retriever.store.stored_json import stored_json
 
 RunStatus = Literal["running", "finished", "partial", "failed", "interrupted"]
-"""``partial``: finished with rows skipped. A killed command leaves ``running`` behind."""
+"""``partial``: finished with rows skipped.
+
+A killed command leaves ``running`` behind: see `index.run_record.last_runs`."""
 
 _COLUMNS = "run_id, command, started, finished, status, statistics, versions"
 

@@ -34,6 +34,19 @@ class StoredVectors:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorRevision:
+    """The state of a view's vectors: equal revisions of a view hold equal vectors of the texts that have a document.
+
+    Attributes:
+        last: the largest vector id; vectors that come later have larger ones.
+        removals: how often vectors of texts that stay were taken out.
+    """
+
+    last: int
+    removals: int
+
+
+@dataclass(frozen=True, slots=True)
 class VectorBatch:
     """A run of one view's vectors in the order they were stored: (n,) ids and contents, (n, dim) rows."""
 
@@ -188,7 +201,7 @@ class Vectors:
             yield self._decode(view_id, rows)
 
     def count_after(self, view_id: int, vector_id: int) -> int:
-        """Return how many vectors of the view were stored after the given one."""
+        """Count the vectors of the view that were stored after the given one."""
         return self._db.number("SELECT COUNT(*) FROM vectors WHERE view_id = ? AND vector_id > ?", (view_id, vector_id))
 
     def count(self, view_id: int) -> int:
@@ -211,10 +224,16 @@ class Vectors:
                 "(SELECT vector_id FROM vectors WHERE view_id = ? ORDER BY vector_id LIMIT ?)",
                 (view_id, count),
             )
+            self._db.write("UPDATE views SET removals = removals + 1 WHERE view_id = ?", (view_id,))
 
     def bytes_each(self, dim: int) -> int:
         """Return the bytes of a stored vector, without its words and SQLite's own."""
         return dim * _STORED.itemsize
+
+    def revision(self, view_id: int) -> VectorRevision:
+        """Return a value that tells a view's vectors from earlier and later ones; two look-ups, whatever its size."""
+        removals = self._db.number("SELECT removals FROM views WHERE view_id = ?", (view_id,))
+        return VectorRevision(self.last_id(view_id), removals)
 
     def last_id(self, view_id: int) -> int:
         """Return the view's largest vector id, 0 if it has none."""

@@ -16,7 +16,7 @@ _BY_KEY = (
 
 @dataclass(frozen=True, slots=True)
 class ViewKey:
-    """What makes a view: vectors of two keys are never compared.
+    """Identity of a view: vectors of two keys are never compared.
 
     Attributes:
         fingerprint: the encoder's.

@@ -14,18 +14,16 @@ from retriever.core.errors import CheckpointError
 from retriever.core.types import Embeddings
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import EncoderOptions, PromptEncoder
-from retriever.encoders.catalog import build
 from retriever.encoders.checkpoint import (
     ADAPTER,
     LAYERS_FILE,
     load_adapter,
-    load_checkpoint,
     read_checkpoint_config,
-    read_look_ahead,
+    read_learned,
     reading_weights,
     save_checkpoint,
 )
-from retriever.encoders.instemb import InstEmbEncoder
+from retriever.encoders.methods import build, encoder_class
 from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
 
 # Rows of length 1 differ by this much at most after merging and rounding the adapter.
@@ -46,11 +44,10 @@ class ActiveProof:
 
 
 def trained_encoder(adapted: Adapted, method: str, options: EncoderOptions) -> PromptEncoder:
-    """Return the encoder over the model in training as it is now, at the look-ahead embeddings' present values."""
-    if method == InstEmbEncoder.method:
-        learned = None if adapted.look_ahead is None else adapted.look_ahead.detach()
-        return InstEmbEncoder(adapted.backbone, options, learned)
-    return build(method, adapted.backbone, options)
+    """Make the encoder over the model in training as it is now, at the present values of what it learns besides."""
+    names = encoder_class(method, adapted.backbone).learned_names
+    learned = {name: values.detach() for name, values in adapted.parameters.items() if name in names}
+    return build(method, adapted.backbone, options, learned or None)
 
 
 def save_trained(
@@ -92,15 +89,16 @@ def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dro
     Raises:
         CheckpointError: a file changed, or was written for another backbone.
     """
-    backbone = read_checkpoint_config(folder).load_backbone(device=device, dtype=dtype)
+    config = read_checkpoint_config(folder)
+    backbone = config.load_backbone(device=device, dtype=dtype)
     with reading_weights(folder):
-        return _trainable(folder, backbone, dropout)
+        learned = read_learned(folder, encoder_class(config.method, backbone))
+        return _trainable(folder, backbone, learned, dropout)
 
 
-def _trainable(folder: Path, backbone: Backbone, dropout: float) -> Adapted:
-    """Return a checkpoint's weights in its backbone, ready to be trained further."""
-    look_ahead = read_look_ahead(folder, backbone.dim)
-    length = 0 if look_ahead is None else len(look_ahead)
+def _trainable(folder: Path, backbone: Backbone, learned: Mapping[str, Tensor], dropout: float) -> Adapted:
+    """Put a checkpoint's weights into its backbone, ready to be trained further."""
+    length = len(learned.get("look_ahead", ()))
     layers = _stored(folder / LAYERS_FILE)
     if layers:
         depth = sum(any(name.startswith(f"{one}.") for name in layers) for one in layer_names(backbone))
@@ -115,53 +113,48 @@ def _trainable(folder: Path, backbone: Backbone, dropout: float) -> Adapted:
         raise CheckpointError(f"{folder} holds no trained weights.", hint="Name the backbone itself as the base.")
     parameters = adapted.parameters
     with torch.no_grad():
-        for name, values in {**layers, **({} if look_ahead is None else {"look_ahead": look_ahead})}.items():
+        for name, values in {**layers, **learned}.items():
             parameters[name].copy_(values)
     return adapted
 
 
 def prove_active(
-    folder: Path,
+    saved: PromptEncoder,
     adapted: Adapted,
     texts: Sequence[str],
     *,
     start: Mapping[str, Tensor] | None = None,
     instruction: str = "",
-    tolerance: float | None = None,
 ) -> ActiveProof:
-    """Reload a checkpoint and compare its vectors with those of the model in memory, with and without its training.
+    """Compare a saved model's vectors with those of the model in memory, with and without its training.
 
     Args:
-        folder: what `save_trained` wrote.
+        saved: loaded from what `save_trained` wrote, in the number format of the model in memory.
         adapted: the model it was written from.
         texts: a few texts.
         start: `Adapted.values` from before the training; None for the bare backbone.
         instruction: read under it; empty for the stored default.
-        tolerance: the most a row may differ from the model in memory, as the length of the difference of two rows of
-            length 1; by default what merging and rounding the weights cost.
 
     Raises:
         CheckpointError: the saved model's vectors are not the trained ones, or no nearer to them than to those of the
             model that training began from.
     """
-    backbone = adapted.backbone
-    saved = load_checkpoint(folder, EncoderOptions(), device=str(backbone.device), dtype=_name(backbone.dtype))
     trained = trained_encoder(adapted, saved.method, saved.options)
     stored = saved.encode(texts, instruction=instruction)
     to_trained = _distance(stored, trained.encode(texts, instruction=instruction))
     with adapted.base() if start is None else adapted.holding(start):
         began = trained_encoder(adapted, saved.method, saved.options)
         to_base = _distance(stored, began.encode(texts, instruction=instruction))
-    limit = TOLERANCE[backbone.dtype] if tolerance is None else tolerance
+    limit = TOLERANCE[adapted.backbone.dtype]
     if not to_trained <= limit:
         raise CheckpointError(
-            f"{folder} does not give the trained vectors: they are {to_trained:.3g} apart, {limit:.3g} allowed.",
+            f"The saved model does not give the trained vectors: they are {to_trained:.3g} apart, {limit:.3g} allowed.",
             hint="The checkpoint is not usable; the training state is kept, save it again.",
         )
     if to_base <= 2 * to_trained:
         raise CheckpointError(
-            f"The adapter in {folder} does nothing: its vectors are {to_base:.3g} from those of the model "
-            f"that training began from and {to_trained:.3g} from the trained ones.",
+            f"The saved model's training does nothing: its vectors are {to_base:.3g} from those of the model that "
+            f"training began from and {to_trained:.3g} from the trained ones.",
             hint="Train longer or at a higher learning rate.",
         )
     return ActiveProof(to_trained, to_base)
@@ -173,7 +166,3 @@ def _stored(file: Path) -> dict[str, Tensor]:
 
 def _distance(one: Embeddings, other: Embeddings) -> float:
     return float(np.linalg.norm(one.astype(np.float64) - other, axis=1).max())
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -1,4 +1,4 @@
-"""What of a backbone is trained: a LoRA adapter or its last layers, and look-ahead embeddings beside them.
+"""Choose the trained part of a backbone: a LoRA adapter or its last layers, and look-ahead embeddings beside them.
 
 The trained parameters are float32 whatever the model runs in; the forward pass casts them down. Losses, batches and
 the optimizer are other modules' business.
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -28,7 +27,7 @@ TRAINED_SHARE = 0.25  # of the layers, when whole layers are trained (InstEmb, s
 
 
 class AdapterKind(StrEnum):
-    """What is trained."""
+    """The kind of parameters that are trained."""
 
     LORA = "lora"
     LAYERS = "layers"
@@ -36,7 +35,7 @@ class AdapterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdapterSettings:
-    """What of the model is trained, and how much of it.
+    """Settings of which part of the model is trained, and how much of it.
 
     Attributes:
         kind: low-rank matrices beside frozen weights, or the weights of the last layers themselves.
@@ -288,8 +287,3 @@ def layer_names(backbone: Backbone) -> list[str]:
         if isinstance(module, nn.ModuleList) and len(module) == depth:
             return [f"{name}.{i}" for i in range(depth)]
     raise UsageError(f"{backbone.source.name} has no list of {depth} layers.", hint="Train another kind of model.")
-
-
-def parameter_count(parameters: Mapping[str, Any]) -> int:
-    """Return how many numbers the parameters hold together."""
-    return sum(parameter.numel() for parameter in parameters.values())

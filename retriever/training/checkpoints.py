@@ -125,7 +125,7 @@ class TrainingCheckpoints:
 
 
 def _record(folder: Path) -> Mapping[str, Any]:
-    """Return what a state says of itself: its run's identity and its position.
+    """Read a state's record of itself: its run's identity and its position.
 
     Raises:
         CheckpointError: it is malformed.

@@ -1,4 +1,4 @@
-"""What a fine-tuning is told: one settings object a section, defaults by method, a TOML file for what differs.
+"""Configure a fine-tuning: one settings object a section, defaults by method, a TOML file for what differs.
 
 The file that is written beside a trained model can be given to the next run as it is.
 """
@@ -18,12 +18,12 @@ from retriever.core.registry import nearest, resolve
 from retriever.encoders.tokenize import MAX_TEXT_TOKENS
 from retriever.training.adapters import AdapterSettings
 from retriever.training.loop import LoopSettings
-from retriever.training.methods import Method
+from retriever.training.methods import DEFAULT, METHODS, TrainingMethod, find_method
 from retriever.training.negatives import MARGIN
 from retriever.training.objectives.batching import BatchSettings
 
 if TYPE_CHECKING:
-    from retriever.training.objectives.catalog import ObjectiveSettings
+    from retriever.training.objectives.base import ObjectiveSettings
     from retriever.training.objectives.fusion import FusionSettings
     from retriever.training.objectives.similarity import SimilaritySettings
 
@@ -35,16 +35,6 @@ _TENTH, _QUARTER = 0.1, 0.25
 _VISITS = 1500  # rows read at least, over all epochs
 _MOST_EPOCHS = 4
 
-_OBJECTIVES = {
-    Method.INSTEMB: "retriever.training.objectives.instemb:InstEmbSettings",
-    Method.GIRCSE: "retriever.training.objectives.gircse:GircseSettings",
-    Method.INBEDDER: "retriever.training.objectives.inbedder:InBedderSettings",
-    Method.DICL: "retriever.training.objectives.dicl:DiclSettings",
-}
-_INSTEMB: dict[str, Any] = {"distillation": ("ce",), "views": ("answer",), "compared": "daap", "form": "outside"}
-"""What differs from the paper: two passes a row fewer, and contrast over the vectors that inference gives."""
-_KEPT: dict[str, Any] = {"teacher": "base", "weight": 100.0, "texts": 16}
-"""What keeps a trained model's plain search while it learns more."""
 _MOST_BYTES = 32_768  # of a file of settings: brackets nested by the hundred thousand take minutes to refuse
 _OPTIONAL = {
     "similarity": "retriever.training.objectives.similarity:SimilaritySettings",
@@ -54,7 +44,7 @@ _OPTIONAL = {
 
 @dataclass(frozen=True, slots=True)
 class DataSettings:
-    """What is done with the rows.
+    """Settings of how rows are held out, cut and mined for negatives.
 
     Attributes:
         held_out: share of the texts kept out to measure with; None for a tenth, at least 40 texts where that is no
@@ -101,7 +91,7 @@ class FinetuneConfig:
         fusion: a second stage that keeps the student between the new and the base model; None for none.
     """
 
-    method: Method
+    method: TrainingMethod
     objective: "ObjectiveSettings"
     adapter: AdapterSettings = field(default_factory=AdapterSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
@@ -112,51 +102,43 @@ class FinetuneConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings by section, sections that are off left out."""
-        found: dict[str, Any] = {"method": str(self.method)}
+        found: dict[str, Any] = {"method": self.method.name}
         for name in _sections(self):
             found[name] = json.loads(json.dumps(asdict(getattr(self, name))))
         return found
 
     def to_toml(self) -> str:
         """Return the text of a file that `read_config` reads back as this very object."""
-        lines = [f"method = {json.dumps(str(self.method))}"]
+        lines = [f"method = {json.dumps(self.method.name)}"]
         for name in _sections(self):
             lines += ["", f"[{name}]"]
             lines += [f"{key} = {_toml(value)}" for key, value in self.to_json()[name].items() if value is not None]
         return "\n".join(lines) + "\n"
 
 
-def default_config(method: Method, *, rows: int, continued: bool = False) -> FinetuneConfig:
-    """Return a method's settings for so many training rows.
+def default_config(method: TrainingMethod, *, rows: int, continued: bool = False) -> FinetuneConfig:
+    """Give a method's settings for so many training rows, or those for a base that is trained already.
 
-    The learning rates are for LoRA; with ``kind = "layers"`` the papers' 5e-6 to 2e-5 fit better. An InstEmb model that
-    is trained further learns more slowly and keeps its own similarities beside, so that general quality stays.
+    The learning rates are for LoRA; with ``kind = "layers"`` the papers' 5e-6 to 2e-5 fit better.
     """
-    loop = LoopSettings(learning_rate=2e-4, epochs=max(1, min(_MOST_EPOCHS, math.ceil(_VISITS / max(1, rows)))))
-    config = FinetuneConfig(method, resolve(_OBJECTIVES[method])(), loop=loop)
-    if method is Method.INSTEMB:
-        keep = replace(resolve(_OPTIONAL["similarity"])(), **_KEPT) if continued else None
-        return replace(
-            config,
-            loop=replace(loop, learning_rate=2e-4 if continued else 5e-4),
-            similarity=keep,
-            objective=cast("ObjectiveSettings", replace(cast("Any", config.objective), **_INSTEMB)),
-            adapter=AdapterSettings(look_ahead=2),
-        )
-    if method is Method.INBEDDER:
-        return config
-    return replace(config, loop=replace(loop, learning_rate=1e-4), batch=BatchSettings(texts=8))
+    loop = LoopSettings(epochs=max(1, min(_MOST_EPOCHS, math.ceil(_VISITS / max(1, rows)))))
+    config = FinetuneConfig(method, resolve(method.settings)(), loop=loop)
+    for changes in (method.defaults, method.continued if continued else {}):
+        for section, values in changes.items():
+            default = getattr(config, section) or resolve(_OPTIONAL[section])()
+            config = replace(config, **{section: replace(default, **values)})
+    return config
 
 
 def read_config(
-    path: Path | None, method: Method | None, *, rows: int, continued: Callable[[Method], bool] = lambda _: False
+    path: Path | None, method: str | None, *, rows: int, continued: Callable[[TrainingMethod], bool] = lambda _: False
 ) -> FinetuneConfig:
     """Return the settings of a TOML file over the method's defaults.
 
     Args:
         path: sections ``[adapter] [loop] [batch] [objective] [data] [similarity] [fusion]`` and, above them,
             ``method``; None for the defaults alone.
-        method: how to train; None takes the file's, or InstEmb.
+        method: the name of how to train; None takes the file's, or InstEmb.
         rows: how many rows there are; small data gets more epochs by default.
         continued: whether what a method trains on is trained already.
 
@@ -166,11 +148,11 @@ def read_config(
     """
     given = _read(path) if path is not None else {}
     named = given.pop("method", None)
-    if named is not None and named not in list(Method):
-        raise UsageError(f"{path}: the method {named!r} is not known.", hint=nearest(str(named), Method))
+    if named is not None and str(named) not in METHODS:
+        raise UsageError(f"{path}: the method {named!r} is not known.", hint=nearest(str(named), METHODS))
     if named is not None and method is not None and named != method:
         raise UsageError(f"{path} is for the method {named}, not {method}.", hint="Leave --method out, or the file's.")
-    chosen = method or Method(named or Method.INSTEMB)
+    chosen = find_method(method or named or DEFAULT)
     config = default_config(chosen, rows=rows, continued=continued(chosen))
     known = [one.name for one in fields(config) if one.name != "method"]
     for section, values in given.items():

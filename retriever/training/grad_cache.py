@@ -57,17 +57,6 @@ def cached_backward(
     return value.detach()
 
 
-def chunked(batch: Sequence[Chunk], size: int) -> list[list[Chunk]]:
-    """Return a batch in pieces of at most ``size`` rows.
-
-    Raises:
-        UsageError: the size is below 1.
-    """
-    if size < 1:
-        raise UsageError(f"The chunk size is {size}; it must be at least 1.")
-    return [list(batch[i : i + size]) for i in range(0, len(batch), size)]
-
-
 def _split(leaf: Tensor, sizes: list[int]) -> Sequence[Tensor | None]:
     """Return the gradient of a joined tensor chunk by chunk; None where the loss does not depend on it."""
     return [None] * len(sizes) if leaf.grad is None else torch.split(leaf.grad, sizes)

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -18,7 +17,7 @@ from retriever.core.errors import TrainingError, UsageError
 from retriever.core.types import JSON
 from retriever.training.checkpoints import Position, TrainingCheckpoints
 from retriever.training.interrupts import Interrupts
-from retriever.training.pacing import Clock, Pauses, Progress
+from retriever.training.pacing import Clock, Pauses, StepProgress
 from retriever.training.randomness import RandomState
 from retriever.training.run_record import RunRecord
 
@@ -91,30 +90,6 @@ class TrainingResult:
         return self.position.step >= self.steps
 
 
-@dataclass(frozen=True, slots=True)
-class ShuffledBatches:
-    """All rows once an epoch, in an order that seed and epoch alone decide.
-
-    Attributes:
-        rows: how many rows there are.
-        size: rows of a batch; the last of an epoch may have fewer.
-        seed: of the order.
-    """
-
-    rows: int
-    size: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        if self.rows < 1 or self.size < 1:
-            raise UsageError(f"{self.rows} rows in batches of {self.size} give nothing to train on.")
-
-    def __call__(self, epoch: int) -> list[list[int]]:
-        """Return the epoch's batches of row numbers."""
-        order = np.random.default_rng([self.seed, epoch]).permutation(self.rows).tolist()
-        return [order[i : i + self.size] for i in range(0, self.rows, self.size)]
-
-
 class Trainer:
     """One run over one set of parameters.
 
@@ -163,7 +138,7 @@ class Trainer:
         *,
         resume: bool = False,
         pauses: Pauses | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[StepProgress], None] | None = None,
     ) -> TrainingResult:
         """Train to the end, or until it is time to pause.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from retriever.core.errors import UsageError
 from retriever.core.protocols import VectorIndex
 from retriever.core.types import Embeddings, Ids
-from retriever.index.exact import ExactIndex
+from retriever.vectors.exact import ExactIndex
 
 MARGIN = 0.95
 _EXACT = 4096  # vectors up to which NumPy compares with all
@@ -48,7 +48,7 @@ class MiningOptions:
 
 @dataclass(frozen=True, slots=True)
 class MinedIds:
-    """What was found for each query.
+    """The ids of the negatives found for each query.
 
     Attributes:
         ids: per query, the ids of its negatives, most similar first; fewer than asked for where there are no more.
@@ -119,6 +119,6 @@ def vector_index(vectors: Embeddings) -> VectorIndex:
     ids = np.arange(len(vectors), dtype=np.int64)
     if len(vectors) <= _EXACT:
         return ExactIndex(ids, vectors)
-    from retriever.index.building import build_index
+    from retriever.vectors.faiss.building import build_index
 
     return build_index(ids, [vectors], vectors.shape[1]).index

@@ -24,7 +24,7 @@ class Pauses:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StepProgress:
     """One step done.
 
     Attributes:
@@ -63,13 +63,15 @@ class Clock:
         self._recent: list[tuple[int, float]] = []
         self._mean: float | None = None
 
-    def tick(self, position: Position, rows: int, seconds: float, losses: Mapping[str, float], rate: float) -> Progress:
+    def tick(
+        self, position: Position, rows: int, seconds: float, losses: Mapping[str, float], rate: float
+    ) -> StepProgress:
         """Count one step of so many rows and seconds."""
         self._recent = [*self._recent[1 - _PACE_STEPS :], (rows, seconds)]
         spent = sum(one for _, one in self._recent)
         loss = losses["loss"]
         self._mean = loss if self._mean is None else _SMOOTHING * self._mean + (1 - _SMOOTHING) * loss
-        return Progress(
+        return StepProgress(
             step=position.step,
             steps=self._steps,
             epoch=position.epoch,

@@ -27,7 +27,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class AnswerExample:
-    """What InBedder and InstEmb train on.
+    """A training example of InBedder and InstEmb.
 
     Attributes:
         text: the text.
@@ -46,7 +46,7 @@ class AnswerExample:
 
 @dataclass(frozen=True, slots=True)
 class ContrastiveExample:
-    """What GIRCSE and DICL train on.
+    """A training example of GIRCSE and DICL.
 
     Attributes:
         text: the query's text.
@@ -67,13 +67,13 @@ class ContrastiveExample:
 
     @property
     def positive_instruction(self) -> str:
-        """What positive and negatives are read under."""
+        """The instruction that positive and negatives are read under."""
         return self.instruction if self.symmetric else ""
 
 
 @dataclass(frozen=True, slots=True)
 class HardNegatives:
-    """What mining found for one row, most similar first.
+    """The hard negatives that mining found for one row, most similar first.
 
     Attributes:
         texts: texts that answer the row's question otherwise.
@@ -98,7 +98,7 @@ def remove_stopwords(answer: str) -> str:
 
 
 def answer_set(row: TrainingRow) -> AnswerSet:
-    """Return what a row shares with its positives: the question group and the normalised answer."""
+    """Build the key that a row shares with its positives: the question group and the normalised answer."""
     return row.group, row.answer_key
 
 
@@ -179,22 +179,22 @@ def dicl_examples(
     for place, hard in _with(rows, mined):
         draw = random.Random(f"{seed}:{place}")
         positive = draw.choice(rows[place].positives or (rows[place].answer,))
-        examples.append(_towards(pool, place, positive, hard.answers, draw, negatives))
+        examples.append(_example_for(pool, place, positive, hard.answers, draw, negatives))
     return examples
 
 
 def _gircse(pool: "_Pool", place: int, hard: HardNegatives, draw: random.Random, wanted: int) -> ContrastiveExample:
     row = pool.rows[place]
     if row.positives:
-        return _towards(pool, place, draw.choice(row.positives), hard.answers, draw, wanted)
+        return _example_for(pool, place, draw.choice(row.positives), hard.answers, draw, wanted)
     partner = pool.partner(place, draw)
     if partner is None:
-        return _towards(pool, place, row.answer, hard.answers, draw, wanted)
+        return _example_for(pool, place, row.answer, hard.answers, draw, wanted)
     found = _fill(hard.texts, lambda count: pool.other_texts(place, count, draw), wanted)
     return ContrastiveExample(row.text, row.instruction, partner, found, symmetric=True, same=answer_set(row))
 
 
-def _towards(
+def _example_for(
     pool: "_Pool", place: int, positive: str, hard: Sequence[str], draw: random.Random, wanted: int
 ) -> ContrastiveExample:
     """Return the example whose positive is an answer or a passage."""

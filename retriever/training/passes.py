@@ -16,7 +16,7 @@ from retriever.encoders.base import EncoderOptions
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.masked import position_count
 from retriever.encoders.prefix import PromptStates
-from retriever.encoders.reading import Prompted
+from retriever.encoders.reading import EncodedBatch
 from retriever.encoders.run import PromptRun
 from retriever.training.adapters import Adapted
 from retriever.training.prompt_batches import PromptBatch, SeparatePrompts, TailStates
@@ -26,7 +26,7 @@ VIEW_DROPOUT = 0.2  # InstEmb, section 3: the student's second view
 
 @dataclass(frozen=True, slots=True)
 class TeacherStates:
-    """What the untrained model makes of prompts with their answers behind them; no gradient flows into it.
+    """The untrained model's states of prompts with their answers behind them; no gradient flows into it.
 
     Attributes:
         last: (B, d) states of the last prompt token.
@@ -43,7 +43,7 @@ class TeacherStates:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLogits:
-    """What the model predicts at the places of answer tokens, over all rows of a batch.
+    """The model's predictions at the places of answer tokens, over all rows of a batch.
 
     Attributes:
         logits: (M, V) float32, M the answer tokens of all rows, row by row.
@@ -97,11 +97,6 @@ def student_states(
         tail = learned[:length].to(backbone.dtype)  # (L, d)
     with adapted.dropout(dropout):
         return prompts.read(backbone, tail.expand(prompts.size, -1, -1))
-
-
-def last_states(adapted: Adapted, prompts: PromptBatch, *, dropout: float | None = None) -> Tensor:
-    """Return h_|x| (B, d) of prompts without anything behind them; with dropout, InstEmb's second view."""
-    return student_states(adapted, prompts, look_ahead=0, dropout=dropout).last
 
 
 @torch.no_grad()
@@ -163,7 +158,7 @@ def soft_token_states(
         run.cache = DynamicCache(config=backbone.model.config)
         states = run.extend(backbone.embed(run.ids))  # (B, N, d)
         read = PromptStates(run, states, states[:, :0], run.mask(states.shape[1]))
-        pooled = [z for z, _ in encoder.walk(Prompted(read, [""] * run.size, ""))]
+        pooled = [z for z, _ in encoder.walk(EncodedBatch(read, [""] * run.size, ""))]
     return torch.stack(pooled, dim=1)
 
 

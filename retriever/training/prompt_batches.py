@@ -241,11 +241,11 @@ class PromptTokeniser:
         return [[*self.tokenizer.piece(" " + one.strip())[:limit], *suffix] for one in answers]
 
     def length(self, text: str) -> int:
-        """Return how many tokens of a text are read."""
+        """Count the tokens of a text that are read."""
         return min(self.tokenizer.count([text])[0], self.tokenizer.max_text_tokens)
 
     def length_around(self, instruction: str) -> int:
-        """Return how many tokens a prompt has beside its text."""
+        """Count the tokens that a prompt has beside its text."""
         return prompt_pieces(self.tokenizer, self.template, [self._resolved(instruction)]).overhead
 
     def _texts(self, texts: Sequence[str]) -> list[list[int]]:

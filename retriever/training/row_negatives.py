@@ -19,7 +19,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """What was found for each row, and how many candidates the margin skipped in all."""
+    """The hard negatives found for each row, and how many candidates the margin skipped in all."""
 
     rows: list[HardNegatives]
     skipped: int

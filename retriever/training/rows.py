@@ -13,7 +13,7 @@ from pathlib import Path
 
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow
-from retriever.corpus.lines import printable
+from retriever.corpus.lines import raw_excerpt
 from retriever.corpus.readers import read_fields
 from retriever.corpus.rows import Limits, Row
 from retriever.training.layouts import Layout, QAFields, Role, describe, find_layout
@@ -76,7 +76,7 @@ class TrainingRow:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """What was read.
+    """The result of reading files of training rows.
 
     Attributes:
         rows: the good rows, in the order of the files.
@@ -118,7 +118,9 @@ def normalise_answer(answer: str) -> str:
     return " ".join(filter(None, words)) or " ".join(folded.split())
 
 
-def read_training_rows(paths: Sequence[str | Path], *, limits: Limits | None = None) -> TrainingRows:
+def read_training_rows(
+    paths: Sequence[str | Path], *, limits: Limits | None = None, encoding: str | None = None
+) -> TrainingRows:
     """Read QA files: JSON Lines, CSV, TSV or Parquet, ``-`` for JSON Lines on standard input.
 
     The layout of a file (`layouts.LAYOUTS`) is that of its first readable row. A negative that is also right is left
@@ -128,6 +130,7 @@ def read_training_rows(paths: Sequence[str | Path], *, limits: Limits | None = N
     Args:
         paths: the files.
         limits: what a row may hold.
+        encoding: what the files are in, as for `corpus.readers.read_documents`.
 
     Raises:
         InputError: a file cannot be read, is of no known layout, or holds no good row; file and row are named.
@@ -138,17 +141,17 @@ def read_training_rows(paths: Sequence[str | Path], *, limits: Limits | None = N
     bad: list[BadRow] = []
     skipped = 0
     for path in paths:
-        reader = _Reader(str(path), bounds)
-        before = len(rows)
+        reader = _Reader(str(path), bounds, encoding)
+        before, first = len(rows), None
         for row in reader.read():
             if isinstance(row, TrainingRow):
                 rows.append(row)
                 continue
+            first = first or row
             skipped += 1
             if len(bad) < KEPT_BAD_ROWS:
                 bad.append(row)
-        if len(rows) == before:
-            first = next(one for one in bad if one.file == str(path))
+        if first is not None and len(rows) == before:
             raise InputError(
                 f"{path}: no row can be used. The first, row {first.line}: {first.reason}.", hint="Mend the rows."
             )
@@ -161,19 +164,20 @@ def read_training_rows(paths: Sequence[str | Path], *, limits: Limits | None = N
 class _Reader:
     """Turns the rows of one file into training rows and remembers which fields it used."""
 
-    def __init__(self, file: str, limits: Limits) -> None:
+    def __init__(self, file: str, limits: Limits, encoding: str | None) -> None:
         self.file = file
         self.used: dict[Role, tuple[str, ...]] = {}
         self._limits = limits
+        self._encoding = encoding
         self._layout: Layout | None = None
 
     def read(self) -> Iterator[TrainingRow | BadRow]:
-        for row in read_fields(self.file, QAFields(), limits=self._limits):
+        for row in read_fields(self.file, QAFields(), limits=self._limits, encoding=self._encoding):
             try:
                 yield self._convert(row)
             except _RowError as error:
                 raw = row.raw if isinstance(row.raw, bytes | str) else json.dumps(row.raw, default=str)
-                yield BadRow(self.file, row.line, None, str(error), printable(raw, self._limits.raw_chars))
+                yield BadRow(self.file, row.line, None, str(error), raw_excerpt(raw, self._limits.raw_chars))
 
     def _convert(self, row: Row) -> TrainingRow:
         if row.values is None:

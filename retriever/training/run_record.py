@@ -1,14 +1,13 @@
-"""What a run leaves to be read: ``run.json`` says what it was, ``losses.jsonl`` how every step went."""
+"""Write the record of a run: ``run.json`` says what it was, ``losses.jsonl`` how every step went."""
 
-import importlib.metadata
 import json
 import os
-import platform
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retriever.core.environment import versions
 from retriever.core.paths import make_folder
 from retriever.core.types import JSON
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 RUN_FILE = "run.json"
 LOSSES_FILE = "losses.jsonl"
-_PACKAGES = ("retriever", "torch", "transformers", "peft", "safetensors", "numpy")
 
 
 class RunRecord:
@@ -72,18 +70,3 @@ class RunRecord:
             except ValueError:
                 break
         return rows
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of everything that shapes a run's numbers."""
-    import torch  # a record is read, by the app say, without it
-
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "unknown"
-    return found

@@ -1,23 +1,14 @@
-"""What may be trained on: rows without evaluation texts, and a part of a user's own rows kept out to measure with."""
+"""A part of a user's own rows kept out of training, to measure with."""
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from retriever.core.errors import InputError, UsageError
-from retriever.evaluation.splits import Split, split_of
-from retriever.training.rows import TrainingRow, normalise_text
+from retriever.training.rows import TrainingRow
 
 HELD_OUT = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Cleaned:
-    """Rows without evaluation texts, and the rows that had one."""
-
-    rows: list[TrainingRow]
-    removed: list[TrainingRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,36 +17,6 @@ class HeldOut:
 
     train: list[TrainingRow]
     held_out: list[TrainingRow]
-
-
-def rows_of_split(
-    rows: Iterable[TrainingRow], split: Split, *, name: Callable[[TrainingRow], str] = lambda row: row.text
-) -> list[TrainingRow]:
-    """Return the rows of one split by the rule that evaluation holds out by (`retriever.evaluation.splits`).
-
-    Args:
-        rows: any.
-        split: train, dev or test.
-        name: what a row is split by: its text, or the story or document the text is from.
-    """
-    return [row for row in rows if split_of(name(row)) == split]
-
-
-def without_evaluation_texts(rows: Iterable[TrainingRow], texts: Iterable[str]) -> Cleaned:
-    """Return the rows that show nothing of an evaluation.
-
-    A row goes if its text or one of its positives is an evaluation text, whatever the case, spaces and punctuation;
-    of a row that stays, such negatives go. Answers are no texts: "positive" may be trained on.
-    """
-    forbidden = {normalise_text(text) for text in texts}
-    kept, removed = [], []
-    for row in rows:
-        if row.text_key in forbidden or any(normalise_text(one) in forbidden for one in row.positives):
-            removed.append(row)
-            continue
-        negatives = tuple(one for one in row.negatives if normalise_text(one) not in forbidden)
-        kept.append(row if len(negatives) == len(row.negatives) else replace(row, negatives=negatives))
-    return Cleaned(kept, removed)
 
 
 def hold_out(rows: Sequence[TrainingRow], *, share: float = HELD_OUT, seed: int = 0) -> HeldOut:

@@ -4,13 +4,15 @@ import hashlib
 import os
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
-import retriever
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.types import Document, Encoded
+from retriever.encoders import catalog
 
 PRODUCT = "What kind of product is it?"
 MOOD = "Which mood is it?"
@@ -27,44 +29,35 @@ for day, review in enumerate(REVIEWS, start=1):
     review["date"] = f"2024-{day:02d}-10"
 
 
-class KeywordEncoder:
+class KeywordEncoder(Encoder):
     """Counts keywords: of products if the instruction says so, of moods if it says so, else all; the last one is 1.
 
     Args:
-        spec: its name; another one is another fingerprint.
+        name: another one is another fingerprint.
         gate: reading documents sets ``reached``, and waits until the gate is set.
     """
 
-    dim = len(KEYWORDS) + 1
-    dtype = "float32"
-    pooling = "keywords"
-    max_text_tokens = 512
+    spec = EncoderSpec("", len(KEYWORDS) + 1, pooling="keywords", max_text_tokens=512)
 
-    def __init__(self, spec="keywords", gate=None):
-        self.spec = spec
-        self.fingerprint = hashlib.sha256(spec.encode()).hexdigest()
+    def __init__(self, name="keywords", gate=None):
+        self.spec = replace(self.spec, name=name, fingerprint=hashlib.sha256(name.encode()).hexdigest())
         self.gate = gate
         self.reached = threading.Event()
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        if words:
+            self.reached.set()
+            if self.gate:
+                self.gate.wait(60)
+        for text in texts if on_tokens else ():
+            on_tokens(len(text.split()))
+        said = [[self.answers(text, one)[:words] for text in texts] for one in instructions]
+        return [Encoded(self.rows(texts, one), answers) for one, answers in zip(instructions, said, strict=True)]
+
+    def rows(self, texts, instruction):
         rows = [[*(float(word in self.answers(text, instruction)) for word in KEYWORDS), 1.0] for text in texts]
         vectors = np.asarray(rows, np.float32).reshape(-1, self.dim)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
-        return [self.encode(texts, instruction=one) for one in instructions]
-
-    def encode_many_with_words(self, texts, instructions, *, top=5, on_tokens=None):
-        self.reached.set()
-        if self.gate:
-            self.gate.wait(60)
-        for text in texts if on_tokens else ():
-            on_tokens(len(text.split()))
-        return [self.encode_with_words(texts, instruction=one, top=top) for one in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
-        words = [self.answers(text, instruction)[:top] for text in texts]
-        return Encoded(self.encode(texts, instruction=instruction), words)
 
     def answers(self, text, instruction):
         asked = KEYWORDS[:3] if "product" in instruction else KEYWORDS[3:5] if "mood" in instruction else KEYWORDS
@@ -77,15 +70,15 @@ class KeywordEncoder:
 class SteppedEncoder(KeywordEncoder):
     """Knows as many of the keywords as it takes steps, as GIRCSE answers more in more steps."""
 
-    def __init__(self, spec="stepped", steps=6):
-        super().__init__(spec)
-        self.steps = steps
+    def __init__(self, name="stepped", steps=6):
+        super().__init__(name)
+        self.spec = replace(self.spec, steps=steps)
 
     def reconfigured(self, *, steps):
-        return SteppedEncoder(self.spec, steps)
+        return SteppedEncoder(self.spec.name, steps)
 
     def answers(self, text, instruction):
-        return [word for word in super().answers(text, instruction) if KEYWORDS.index(word) < self.steps]
+        return [word for word in super().answers(text, instruction) if KEYWORDS.index(word) < self.spec.steps]
 
 
 def load_encoder(name="default", *, device="auto", **options):
@@ -102,10 +95,10 @@ if __name__ == "__main__":
     from retriever.encoders.promoted import write_promotion
     from retriever_app import serving, trainings
 
-    retriever.load_encoder = load_encoder
+    catalog.load_encoder = load_encoder
     serving.UPLOAD_MB = int(os.environ.get("APP_FAKES_UPLOAD_MB", serving.UPLOAD_MB))
     trainings.COMMAND = (sys.executable, str(Path(__file__).with_name("train_process.py")))
-    models = ModuleType("retriever.services.models")
+    models = ModuleType("retriever.index.models")
     models.promote = write_promotion  # without loading it: what the stand-in trains holds no weights
     sys.modules[models.__name__] = models  # in place of the real one, which takes torch and its seconds to import
     sys.argv[0] = "retriever"

@@ -15,10 +15,8 @@ from app_fakes import REVIEWS, documents, load_encoder
 from browsing import SLOW
 from streamlit.testing.v1 import AppTest
 
-import retriever
-from retriever.services.workspace import Index
-from retriever_app.place import VARIABLE
-from retriever_app.serving import SCRIPT
+from retriever.workspace import Index
+from retriever_app.serving import SCRIPT, VARIABLE
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ def indexes(tmp_path, monkeypatch):
     """Give an empty folder of indexes that the app shows, with the keyword encoder for every encoder."""
     folder = tmp_path / "indexes"
     monkeypatch.setenv(VARIABLE, str(folder))
-    monkeypatch.setattr(retriever, "load_encoder", load_encoder)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load_encoder)
     st.cache_resource.clear()
     st.cache_data.clear()
     return folder

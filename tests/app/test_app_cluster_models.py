@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 
-from retriever.corpus.columns import Columns
-from retriever.services.cluster_map import map_places
-from retriever.services.comparing import compare_clusters, compare_ranks
-from retriever.services.workspace import Index
+from retriever.clusters.comparing import compare_clusters, compare_ranks
+from retriever.clusters.map import map_places
+from retriever.index.profiling import Columns
+from retriever.workspace import Index
 from retriever_app.view_models import cluster_charts, clusters, comparison, flows
 from retriever_app.view_models.colours import LIGHT
 from retriever_app.view_models.comparison import CARD, STEP

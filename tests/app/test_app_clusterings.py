@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 
-from retriever.services.workspace import Index
-from retriever_app.clusterings import MOST_KEPT, Clusterings
-from retriever_app.jobs import Job
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app.clusterings import MOST_KEPT, ClusteringCache
 from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 
@@ -19,7 +19,7 @@ def index(make):
 
 @pytest.fixture
 def kept():
-    return Clusterings()
+    return ClusteringCache()
 
 
 def run(kept, index, *asks, mapped=True):

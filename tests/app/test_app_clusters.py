@@ -9,7 +9,6 @@ from app_checks import shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS
 
 from retriever_app import cluster_job, resources
-from retriever_app.place import name_of
 from retriever_app.view_models import clusters, exports
 from retriever_app.view_models.grouping import Part
 
@@ -145,7 +144,7 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
 
     def begun_elsewhere(index, asks):
         work = resources.clusterings().work(index, asks, mapped=True)
-        name = f"clusters {name_of(index)} {cluster_job._digest(asks, True)}"
+        name = f"clusters {index.identity} {cluster_job._digest(asks, True)}"
         resources.jobs().start(name, "Clustering", lambda job: go.wait(60) and work(job))
         return True
 

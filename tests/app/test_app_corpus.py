@@ -5,9 +5,9 @@ import pytest
 from app_checks import shown, whole
 from app_fakes import REVIEWS, KeywordEncoder, load_encoder
 
-import retriever
 from retriever.core.errors import EncoderError
-from retriever.services.workspace import Index
+from retriever.index.indexing import IndexingOptions
+from retriever.workspace import Index
 from retriever_app import intake, resources
 
 CSV = "Review Text;ASIN;Rating;Review Date\n" + "".join(
@@ -64,7 +64,8 @@ def test_columns_can_be_corrected(indexes, app):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "guessed"), [("utf-8", "utf-8-sig"), ("cp1252", "cp1252"), ("utf-16", "utf-16"), ("utf-8-sig",) * 2]
+    ("encoding", "guessed"),
+    [("utf-8", "utf-8"), ("cp1252", "windows-1252"), ("utf-16", "utf-16"), ("utf-8-sig", "utf-8")],
 )
 def test_other_encodings_are_read(tmp_path, encoding, guessed):
     data = "text,stars\nCafé très cher et pas très bon,2\n".encode(encoding)
@@ -77,6 +78,13 @@ def test_long_cells_between_semicolons_are_read(tmp_path):
     long = "kettle " * 30_000
     kept = intake.keep(tmp_path, "a.csv", f"text;stars\n{long};2\n".encode())
     assert intake.preview(kept).rows[0] == {"text": long, "stars": 2}
+
+
+def test_columns_are_shown_as_the_file_heads_them_and_fields_inside_objects_by_their_names(tmp_path):
+    kept = intake.keep(tmp_path, "a.csv", b"review.text,review.stars\nThe kettle leaks,2\n")
+    assert intake.preview(kept).rows == [{"review.text": "The kettle leaks", "review.stars": 2}]
+    kept = intake.keep(tmp_path, "a.jsonl", b'{"text": "toy", "by": {"name": "A", "b.c": 1}, "none": {}}\n')
+    assert intake.preview(kept).rows == [{"text": "toy", "by.name": "A", 'by."b.c"': 1}]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +100,11 @@ def test_long_cells_between_semicolons_are_read(tmp_path):
             b'text;stars\nA fine lamp;5\n"never closed;1\nanother;2\n',
             "begins in line 3 has a quote that is never closed",
         ),
-        ("a.csv", b'text;stars\n"closed" too early;1\n', "begins in line 2 is not CSV"),
+        (
+            "a.csv",
+            b'text;stars\nA fine lamp that shines;5\n"closed" too early;1\n',
+            "1 row cannot be read; the first, in line 3: not CSV",
+        ),
         ("a.csv", b"text,text\na,b\n", "appears more than once"),
         (
             "a.jsonl",
@@ -118,7 +130,9 @@ def test_a_file_in_another_encoding_is_said_and_shown_to_be_judged(app):
     session.file_uploader[0].set_value(("a.csv", data, ""))
     whole(session.run())
     assert "Choose the encoding with which the letters below look right." in shown(session)
-    assert session.dataframe[0].value.iloc[0]["Review text"].startswith("CafŽ tr")
+    assert session.selectbox[0].value == "mac-roman"
+    session.selectbox[0].set_value("windows-1252").run()
+    assert whole(session).dataframe[0].value.iloc[0]["Review text"].startswith("CafŽ tr")
     session.selectbox[0].set_value("mac-roman").run()
     assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Café très cher et pas très bon"
 
@@ -127,10 +141,10 @@ def test_utf8_chosen_for_a_file_that_is_not_is_said(app):
     session = app("corpus")
     session.file_uploader[0].set_value(("a.csv", "text,stars\nCafé très cher,2\n".encode("cp1252"), ""))
     whole(session.run())
-    session.selectbox[0].set_value("utf-8-sig").run()
-    assert "The file is not in UTF-8: byte 0xe9 at position 15." in shown(whole(session))
+    session.selectbox[0].set_value("utf-8").run()
+    assert "a.csv is not UTF-8: in windows-1252, line 2 reads 'Café très cher,2'." in shown(whole(session))
     assert "Choose another encoding" in shown(session)
-    session.selectbox[0].set_value("cp1252").run()
+    session.selectbox[0].set_value("windows-1252").run()
     assert whole(session).dataframe[0].value.iloc[0]["Review text"] == "Café très cher"
 
 
@@ -138,14 +152,14 @@ def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypa
     def missing(*args, **options):
         raise EncoderError("The backbone is not installed.", hint="Install it.")
 
-    monkeypatch.setattr(retriever, "load_encoder", missing)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", missing)
     session = app("corpus")
     session.file_uploader[0].set_value(("a.csv", CSV.encode(), ""))
     whole(session.run())
     finish(click(session, "Index"), "a")
     assert "The model cannot be loaded. The backbone is not installed." in shown(session)
     assert "Install it." in shown(session)
-    monkeypatch.setattr(retriever, "load_encoder", load_encoder)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load_encoder)
     finish(click(session, "Go on"), "a")
     assert "6 reviews added" in shown(session)
 
@@ -171,13 +185,12 @@ def test_skipped_rows_are_listed_with_reasons(app):
 
 
 def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch):
-    from retriever.services import indexing
-
-    monkeypatch.setattr(indexing, "SHARD", 2)
+    shard = IndexingOptions().shard
+    rows = "".join(f"The toy broke on day {row}.;Toy;1;2024-01-10\n" for row in range(shard + 4))
     slow = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: slow)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: slow)
     session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", CSV.encode(), ""))
+    session.file_uploader[0].set_value(("a.csv", f"{CSV.splitlines()[0]}\n{rows}".encode(), ""))
     whole(session.run())
     click(session, "Index")
     job = resources.jobs().find("index a")
@@ -190,16 +203,16 @@ def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch)
     whole(other.run())
     assert "was stopped. What was read stays." in shown(other)
     with Index(indexes / "a", encoder=slow) as index:
-        assert len(index.store.documents) == 2
+        assert len(index.store.documents) == shard
     finish(click(other, "Go on"), "a")
     report = resources.jobs().find("index a").snapshot().result
-    assert (report.unchanged, report.added) == (2, 4)
+    assert (report.unchanged, report.added) == (shard, 4)
 
 
 @pytest.fixture
 def gated(monkeypatch):
     encoder = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: encoder)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
     return encoder
 
 
@@ -371,3 +384,24 @@ def test_ids_that_are_there_already_are_said_before_they_are_indexed(make, app):
     assert "take the place of those there" in said
     finish(click(session, "Index"), "reviews")
     assert "3 reviews added, 2 updated" in shown(session)
+
+
+def test_what_is_wrong_with_a_file_is_said_by_its_name_alone(indexes, app):
+    session = app("corpus")
+    session.file_uploader[0].set_value(("empty.csv", b"text\n", "text/csv"))
+    whole(session.run())
+    assert "empty.csv has no rows." in shown(session)
+    assert str(indexes) not in shown(session)
+
+
+def test_skipped_rows_name_no_folder(indexes, app):
+    rows = '{"id": 1, "text": "a kettle"}\n{"id": 1, "text": "a toy"}\n'
+    session = app("corpus")
+    session.file_uploader[0].set_value(("twice.jsonl", rows.encode(), ""))
+    whole(session.run())
+    finish(click(session, "Index"), "twice")
+    click(session, "Show it")
+    skipped = session.dataframe[-1].value.iloc[0]
+    assert (skipped["why"], skipped["file"]) == (
+        "the id '1' is taken by twice.jsonl:1; ids must differ within one input", "twice.jsonl"
+    )  # fmt: skip

@@ -73,6 +73,32 @@ def test_too_few_reviews_for_a_diagnosis(make, app):
     assert "needs at least 8" in shown(session)
 
 
+def test_one_diagnosis_at_a_time_in_all_sessions(make, app):
+    make()
+    make("other")
+    go = threading.Event()
+    running = resources.jobs().start("diagnose another", "The diagnosis", lambda job: go.wait(60))
+    session = app("model", index="other", diagnose=MOOD)
+    assert "Another instruction is being looked into" in shown(session)
+    assert next(one for one in session.button if one.label == "Look into it").disabled
+    go.set()
+    running.wait(60)
+    whole(session.run())
+    assert not next(one for one in session.button if one.label == "Look into it").disabled
+
+
+def test_a_diagnosis_leaves_those_of_other_indexes_alone(make, app):
+    make("shop")
+    make("shop 2")
+    for name in ("shop 2", "shop"):
+        press(app("model", index=name, diagnose=MOOD), "Look into it")
+    assert len(resources.jobs().named("diagnose")) == 2
+    press(app("model", index="shop", diagnose=PRODUCT), "Look into it")
+    kept = list(resources.jobs().named("diagnose"))
+    assert ["shop 2 " in one for one in kept] == [True, False]
+    assert kept[1].endswith(PRODUCT)
+
+
 def press(session, label):
     next(one for one in session.button if one.label == label).click().run()
     for job in resources.jobs().named("").values():

@@ -77,7 +77,7 @@ def everything(tmp_path_factory):
     """A folder with an index and a trained model."""
     from app_fakes import documents, load_encoder
 
-    from retriever.services.workspace import Index
+    from retriever.workspace import Index
 
     folder = tmp_path_factory.mktemp("everything")
     with Index(folder / "reviews", encoder=load_encoder()) as index:

@@ -6,11 +6,10 @@ import pytest
 from app_checks import remove, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder, SteppedEncoder, documents
 
-import retriever
 from retriever.core.errors import EncoderError
-from retriever.services import profiling
-from retriever.services.workspace import Index
+from retriever.index import profiling
 from retriever.store.database import DATABASE
+from retriever.workspace import Index
 from retriever_app import resources
 
 
@@ -31,7 +30,7 @@ def test_hits_are_cards_with_stars_words_and_reasons(make, app):
     assert "★☆☆☆☆&ensp;**Kettle**&ensp;:gray[kitchen · 2024-01-10]" in " ".join(heads(session)).replace("\\", "")
     assert "badge[kettle]" in shown(session)
     assert "by meaning, 1st by its words" in shown(session)
-    assert "all reviews were read under this instruction" in shown(session).replace("\\", "")
+    assert "all reviews in question were read under this instruction" in shown(session).replace("\\", "")
 
 
 def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make, app, monkeypatch):
@@ -42,7 +41,9 @@ def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make,
     session = app("search", q="lamp", instruction=MOOD)
     session.session_state["search: running"].job.wait(30)
     whole(session.run())
-    assert "best candidates were read under this instruction" in shown(session)  # and kept: the index has changed
+    assert "all reviews in question were read under this instruction" in shown(
+        session
+    )  # and kept: the index has changed
     assert len(counted) == 1
     with Index(path, encoder=KeywordEncoder()) as index:
         index.delete([REVIEWS[0]["id"]])
@@ -55,32 +56,32 @@ def test_what_the_browser_had_marked_before_is_not_taken_for_a_choice(make, app)
     session = app("search", q="kettle", instruction=PRODUCT)
     before = [one for one in session._tree.get_widget_states().widgets if "suggested" in one.id]
     assert before
-    session.text_input(key="Question.instruction").set_value(MOOD).run()
+    session.text_input(key="SearchQuestion.instruction").set_value(MOOD).run()
     states = session._tree.get_widget_states()
     late = {one.id for one in before}
     kept = [one for one in states.widgets if one.id not in late]
     del states.widgets[:]
     states.widgets.extend([*kept, *before])
     whole(session._run(states))
-    assert session.text_input(key="Question.instruction").value == MOOD
+    assert session.text_input(key="SearchQuestion.instruction").value == MOOD
 
 
 def test_the_url_is_the_page(make, app):
     make()
     session = app("search")
-    session.text_input(key="Question.q").set_value("kettle").run()
-    session.text_input(key="Question.instruction").set_value(MOOD).run()
+    session.text_input(key="SearchQuestion.q").set_value("kettle").run()
+    session.text_input(key="SearchQuestion.instruction").set_value(MOOD).run()
     session.multiselect(key="Filters.product").set_value(["Kettle"]).run()
     again = app("search", **session.query_params)
     assert texts(again) == texts(whole(session))
     assert set(texts(again)) == {"The kettle broke.", "I love this kettle."}
-    assert again.text_input(key="Question.instruction").value == MOOD
+    assert again.text_input(key="SearchQuestion.instruction").value == MOOD
 
 
 @pytest.fixture
 def gated(monkeypatch):
     encoder = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: encoder)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
     return encoder
 
 
@@ -92,7 +93,7 @@ def test_first_hits_show_at_once_and_settle(make, app, gated):
     gated.gate.set()
     session.session_state["search: running"].job.wait(30)
     whole(session.run())
-    assert "best candidates were read under this instruction" in shown(session)
+    assert "all reviews in question were read under this instruction" in shown(session)
     assert "badge[love]" in shown(session)
     job = session.session_state["search: running"].job
     whole(session.run())
@@ -120,7 +121,7 @@ def test_more_like_a_card_under_another_instruction(make, app):
     assert {first} == {"I love this kettle.", "A lamp to love."} & {first}
     assert texts(session)[0] == first  # in the banner
     assert texts(session)[1] == ({"I love this kettle.", "A lamp to love."} - {first}).pop()
-    session.text_input(key="Question.q").set_value("toy").run()
+    session.text_input(key="SearchQuestion.q").set_value("toy").run()
     assert "like" not in session.query_params
 
 
@@ -188,7 +189,7 @@ def test_two_sessions_do_not_disturb_each_other(make, app):
     whole(one.run())
     whole(other.run())
     assert (texts(one), texts(other)) == kept
-    assert one.text_input(key="Question.q").value == "kettle"
+    assert one.text_input(key="SearchQuestion.q").value == "kettle"
 
 
 def test_a_damaged_index_is_said_and_the_app_lives_on(make, app):
@@ -206,7 +207,7 @@ def test_a_model_that_is_missing(make, app, monkeypatch):
     def missing(*args, **options):
         raise EncoderError("The backbone is not installed.", hint="Install it.")
 
-    monkeypatch.setattr(retriever, "load_encoder", missing)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", missing)
     session = app("search", q="kettle", mode="dense")
     assert "The model cannot be loaded. The backbone is not installed." in shown(session)
     assert "Install it." in shown(session)
@@ -214,17 +215,17 @@ def test_a_model_that_is_missing(make, app, monkeypatch):
 
 def test_a_model_with_steps_has_a_slider_for_them_that_changes_the_search(indexes, make, app, monkeypatch):
     make("plain")
-    monkeypatch.setattr(retriever, "load_encoder", lambda *args, **options: SteppedEncoder())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: SteppedEncoder())
     with Index(indexes / "stepped", encoder=SteppedEncoder()) as index:
         index.add(documents(REVIEWS))
     session = app("search", index="stepped", q="toy broke", mode="dense")
     assert texts(session)[:2] == ["The toy broke.", "A toy, nothing more."]
-    session.slider(key="Question.steps").set_value(3).run()
+    session.slider(key="SearchQuestion.steps").set_value(3).run()
     assert texts(whole(session))[:2] == ["A toy, nothing more.", "The toy broke."]
     assert texts(app("search", **session.query_params)) == texts(session)
     assert not app("search", index="plain").slider
     far = whole(app("search", index="stepped", q="toy broke", mode="dense", steps="50").run())
-    assert far.slider(key="Question.steps").value == 20
+    assert far.slider(key="SearchQuestion.steps").value == 20
     assert texts(far)[0] == "The toy broke."
 
 

@@ -7,7 +7,7 @@ import train_fakes as fakes
 from app_checks import shown, whole
 
 from retriever.encoders.promoted import read_promotion, write_promotion
-from retriever.services import models
+from retriever.index import models
 from retriever_app import trainings as module
 from retriever_app.trainings import FOLDER, Told, Trainings
 

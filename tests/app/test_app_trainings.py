@@ -1,7 +1,8 @@
-import os
-import signal
 import stat
+import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from train_fakes import ended, until
 
 from retriever.core.errors import InputError, RetrieverError, UsageError
 from retriever_app import trainings as module
-from retriever_app.trainings import Holder, Told, Trainings
+from retriever_app.trainings import Told, Trainings
 
 ROWS = [
     {"text": "It boils.", "question": "What is it?", "answer": "a kettle"},
@@ -23,8 +24,8 @@ def trainings(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "COMMAND", (sys.executable, str(script)))
     made = Trainings(tmp_path / "models")
     yield made
-    if (holder := made.holder()) is not None and holder.process:
-        os.kill(holder.process, signal.SIGKILL)
+    if (name := made.holder()) is not None:
+        made.stop(made.find(name))
 
 
 def training_now(trainings, training):
@@ -60,7 +61,7 @@ def test_a_training_runs_beside_is_stopped_and_goes_on_with_the_same_base(traini
     training = trainings.create("moods", ROWS)
     trainings.start(training, "instemb:a")
     assert training_now(trainings, training) == "running"
-    assert trainings.holder().name == "moods"
+    assert trainings.holder() == "moods"
     assert Trainings(trainings.folder).status(training) == "running"  # another session's look at it
     record, steps = training.record()
     assert ([row["loss"] for row in record], steps) == ([4.0, 2.0], 8)
@@ -106,11 +107,44 @@ def test_why_it_failed_is_found_again(trainings):
     assert training.told().hint == "Lower the rate."
 
 
-def test_a_process_that_was_just_begun_is_not_stopped_by_its_place_holder(trainings, monkeypatch):
-    training = trainings.create("moods", ROWS)
-    monkeypatch.setattr(Trainings, "holder", lambda self: Holder("moods"))
-    trainings.stop(training)
-    assert not training.is_asked_to_stop
+def test_a_training_that_is_not_its_turn_is_not_asked_to_stop(trainings):
+    first, second = trainings.create("first", ROWS), trainings.create("second", ROWS)
+    trainings.start(first, "instemb:a")
+    trainings.stop(second)
+    assert not second.is_asked_to_stop
+    trainings.stop(first)
+    assert ended(trainings, first) == "paused"
+    trainings.stop(first)
+    trainings.start(second, "instemb:a")
+    trainings.stop(second)
+    assert ended(trainings, second) == "paused"
+
+
+def test_many_that_start_at_once_start_one(trainings):
+    made = [trainings.create(f"moods {number}", ROWS) for number in range(4)]
+    together = threading.Barrier(len(made))
+
+    def start(training):
+        together.wait(30)
+        try:
+            trainings.start(training, "instemb:a")
+        except RetrieverError as error:
+            return error.message
+        return ""
+
+    with ThreadPoolExecutor(len(made)) as threads:
+        refused = list(threads.map(start, made))
+    begun = [training for training, said in zip(made, refused, strict=True) if not said]
+    assert [trainings.status(training) for training in begun] == ["running"]
+    assert [trainings.status(training) for training in made].count("draft") == len(made) - 1
+    trainings.stop(begun[0])
+    assert ended(trainings, begun[0]) == "paused"
+
+
+@pytest.mark.parametrize("module", ["trainings", "training_process", "resources"])
+def test_pages_load_where_there_is_no_fcntl(module):
+    code = f"import sys; sys.modules['fcntl'] = None; import retriever_app.{module}"  # as on Windows
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_report_that_cannot_be_read_is_told(trainings):

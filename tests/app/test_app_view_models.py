@@ -6,12 +6,11 @@ from datetime import date
 import pytest
 
 from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFoundError, UsageError
+from retriever.core.results import Hit, IndexingReport, SearchResult
 from retriever.core.types import Document
-from retriever.corpus.columns import Columns
-from retriever.services.profiling import Profile
-from retriever.services.results import Hit, IndexingReport, SearchResult
+from retriever.index.profiling import Columns, Profile
 from retriever.store.filters import parse_filter
-from retriever_app.intake import Reading
+from retriever_app.intake import TableSample
 from retriever_app.view_models import cards, corpus, exports, problems, search, text
 from retriever_app.view_models.filters import Filters, where
 
@@ -163,10 +162,12 @@ def test_the_latest_instructions_come_first():
 @pytest.mark.parametrize(
     ("path", "mode", "settled", "says"),
     [
-        ("base", "hybrid", True, "without an instruction"),
+        ("base", "hybrid", True, ": by meaning and words."),
+        ("base", "dense", True, ": by meaning, without an instruction."),
         ("base", "hybrid", False, "being read under it"),
-        ("complete", "hybrid", True, "all reviews were read"),
+        ("complete", "hybrid", True, "all reviews in question were read"),
         ("lazy", "dense", True, "best candidates were read"),
+        ("lazy", "hybrid", False, "of those read under the instruction. The best candidates are being read"),
         ("base", "lexical", True, "by their words"),
     ],
 )
@@ -182,9 +183,9 @@ def test_how_hits_moved():
 
 def test_progress_in_words():
     assert corpus.progress_line(None, 3.2) == "Loading the model … 3 s"
-    assert corpus.progress_line(Reading(500, 2000, 30.0), 31) == "500 of 2,000 reviews, about 1 min 30 s left"
-    assert corpus.progress_line(Reading(500, None, 30.0), 31) == "500 reviews"
-    assert corpus.progress_line(Reading(0, 2000, 1.0), 31) == "0 of 2,000 reviews"
+    assert corpus.progress_line(TableSample(500, 2000, 30.0), 31) == "500 of 2,000 reviews, about 1 min 30 s left"
+    assert corpus.progress_line(TableSample(500, None, 30.0), 31) == "500 reviews"
+    assert corpus.progress_line(TableSample(0, 2000, 1.0), 31) == "0 of 2,000 reviews"
 
 
 def test_what_an_indexing_did():

@@ -5,26 +5,28 @@ import sys
 import time
 from pathlib import Path
 
-from retriever_app.trainings import Told, Training
+from retriever_app.trainings import Told, Training, Trainings
 
 training = Training(Path(sys.argv[1]))
-stage = training.folder / "model.training" / "instemb"
-(stage / "states" / "step-00000002").mkdir(parents=True, exist_ok=True)
-(stage / "run.json").write_text(json.dumps({"steps": 8}))
-losses = [{"step": step, "loss": 4.0 / step, "seconds": step * 2.0} for step in (1, 2)]
-(stage / "losses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in losses))
-training.tell(Told("training"))
-if training.name == "dies":
-    sys.exit(3)
-if training.name == "fails":
-    training.tell(Told(outcome="failed", message=f"{training.rows_file}: the loss is nan.", hint="Lower the rate."))
-    sys.exit(1)
-if training.name == "learns":
-    from train_fakes import finish
+with Trainings(training.folder.parent).turn():
+    stage = training.folder / "model.training" / "instemb"
+    (stage / "states" / "step-00000002").mkdir(parents=True, exist_ok=True)
+    (stage / "run.json").write_text(json.dumps({"steps": 8}))
+    losses = [{"step": step, "loss": 4.0 / step, "seconds": step * 2.0} for step in (1, 2)]
+    (stage / "losses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in losses))
+    training.tell(Told("training"))
+    if training.name == "dies":
+        sys.exit(3)
+    if training.name == "fails":
+        training.tell(Told(outcome="failed", message=f"{training.rows_file}: the loss is nan.", hint="Lower the rate."))
+        sys.exit(1)
+    if training.name == "learns":
+        from train_fakes import finish
 
-    finish(training)
-    sys.exit()
-try:
-    time.sleep(60)
-except KeyboardInterrupt:
-    training.tell(Told(outcome="stopped"))
+        finish(training)
+        sys.exit()
+    for _ in range(600):
+        if training.is_asked_to_stop:
+            training.tell(Told(outcome="stopped"))
+            break
+        time.sleep(0.1)

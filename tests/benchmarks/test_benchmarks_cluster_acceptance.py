@@ -7,6 +7,7 @@ import pytest
 from cluster_acceptance import SYNONYMS, measured, names_label, page, questions, reviews
 from mixture import SOURCES
 
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.types import Encoded
 from retriever.evaluation.labelled import LabelledText
 
@@ -20,25 +21,23 @@ TEXTS = [
 ANSWERS = {"book": "novels", "electronics": "gadget", "home": "zebra", "toy": "toy", "negative": "bad"}
 
 
-class Labels:
+class Labels(Encoder):
     """Sees the label that the instruction asks for, or no label at all without an instruction."""
 
-    dim = 6
-    fingerprint = "labels".ljust(64, "0")
+    spec = EncoderSpec("labels".ljust(64, "0"), 6)
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        return [Encoded(self.rows(texts, one), self.answers(texts, one)) for one in instructions]
+
+    def rows(self, texts, instruction):
         seen = self._seen(instruction)
         rows = np.array([[float(word in text.split()) for word in seen] + [0.1] for text in texts], dtype=np.float32)
         rows = np.pad(rows, ((0, 0), (0, self.dim - rows.shape[1])))
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
-        return [self.encode(texts, instruction=one) for one in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
+    def answers(self, texts, instruction):
         seen = self._seen(instruction)
-        words = [[ANSWERS.get(word, word) for word in text.split() if word in seen] for text in texts]
-        return Encoded(self.encode(texts, instruction=instruction), words)
+        return [[ANSWERS.get(word, word) for word in text.split() if word in seen] for text in texts]
 
     def _seen(self, instruction):
         category, polarity = (one.instruction for one in questions())

@@ -3,28 +3,24 @@ import time
 
 import numpy as np
 from cluster_reviews import figures, half_filled
+from index_fakes import add_to_base
 from index_reviews import run_until
 
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.types import Document, Encoded
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 
 WAIT = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(60)"
 
 
-class Blind:
+class Blind(Encoder):
     """Sees no difference between texts."""
 
-    dim = 2
-    fingerprint = "blind".ljust(64, "0")
+    spec = EncoderSpec("blind".ljust(64, "0"), 2)
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
-        return np.tile(np.array([[1.0, 0.0]], dtype=np.float32), (len(texts), 1))
-
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
-        return [self.encode(texts) for _ in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
-        return Encoded(self.encode(texts), [[] for _ in texts])
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        rows = np.tile(np.array([[1.0, 0.0]], dtype=np.float32), (len(texts), 1))
+        return [Encoded(rows, [[] for _ in texts]) for _ in instructions]
 
 
 def test_a_command_is_killed_when_it_is_far_enough_and_else_its_json_is_read(tmp_path):
@@ -41,10 +37,10 @@ def test_a_view_is_half_filled_when_half_of_the_texts_have_a_vector(tmp_path):
     assert not half_filled(tmp_path / "index", "What broke?")
     with Index(tmp_path / "index", encoder=Blind()) as index:
         index.add([Document("a", "one"), Document("b", "two")], instructions=["What broke?"])
-        index.add([Document("c", "three"), Document("d", "four")])
+        add_to_base(index, [Document("c", "three"), Document("d", "four")])
         assert half_filled(index.path, "What broke?")
         assert not half_filled(index.path, "Who wrote it?")
-        index.add([Document("e", "five")])
+        add_to_base(index, [Document("e", "five")])
         assert not half_filled(index.path, "What broke?")
 
 

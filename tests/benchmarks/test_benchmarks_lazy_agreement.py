@@ -2,35 +2,31 @@ import json
 
 import numpy as np
 import pytest
-from lazy_agreement import Corpus, Question, add_to_table, measure, passages, reviews, table_entry
+from lazy_agreement import Corpus, Question, measure, passages, reviews
 
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.types import Document, Encoded
-from retriever.services import searching
 
 PRODUCTS, MOODS = ("kettle", "lamp", "toy", "sofa"), ("love", "hate", "calm", "sad")
 
 
-class TwoFactors:
+class TwoFactors(Encoder):
     """Sees the product, or the mood where the instruction asks for it."""
 
-    dim = 4
-    fingerprint = "two-factors".ljust(64, "0")
+    spec = EncoderSpec("two-factors".ljust(64, "0"), 4)
 
     def __init__(self):
         self.read = []
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        if words:
+            self.read += [(text, one) for one in instructions for text in texts]
+        return [Encoded(self.rows(texts, one), [[] for _ in texts]) for one in instructions]
 
+    def rows(self, texts, instruction):
         seen = MOODS if "feel" in instruction else PRODUCTS
         rows = np.array([[float(word in text) + 0.01 for word in seen] for text in texts], dtype=np.float32)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
-        return [self.encode(texts, instruction=one) for one in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
-        self.read += [(text, instruction) for text in texts]
-        return Encoded(self.encode(texts, instruction=instruction), [[] for _ in texts])
 
 
 FEEL = "How do they feel?"
@@ -53,9 +49,7 @@ def corpus():
 
 def test_more_candidates_come_nearer_to_the_complete_view(corpus):
     encoder = TwoFactors()
-    before = searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS
     found = measure(corpus, encoder, (1, 12, 48))
-    assert (searching.CANDIDATES, searching.TOKEN_BUDGET, searching.PROMPT_TOKENS) == before
     few, some, all_of_them = found["curve"]
     assert [one["candidates"] for one in found["curve"]] == [1, 12, 48]
     assert few["agreement"] < all_of_them["agreement"]
@@ -63,19 +57,6 @@ def test_more_candidates_come_nearer_to_the_complete_view(corpus):
     assert all_of_them == {"candidates": 48, "agreement": 1.0, "ndcg_at_10": found["complete_view"]["ndcg_at_10"]}
     assert found["complete_view"]["ndcg_at_10"] > few["ndcg_at_10"]
     assert len(encoder.read) == len(set(encoder.read)) == 2 * len(DOCUMENTS)  # nothing under an instruction twice
-
-
-def test_the_table_has_the_mean_and_keeps_other_encoders(tmp_path):
-    one, other = (
-        {"name": name, "documents": 9, "queries": 2, "tokens_per_text": 5.0, "curve": [{"candidates": 10, **rest}]}
-        for name, rest in (("a", {"agreement": 0.5}), ("b", {"agreement": 0.75}))
-    )
-    entry = table_entry("fake", TwoFactors(), [one, other])
-    assert entry["curve"] == [{"candidates": 10, "agreement": 0.625}]
-    path = tmp_path / "table.json"
-    path.write_text(json.dumps({"measured": [{"fingerprint": "x"}, {**entry, "curve": []}]}))
-    add_to_table(path, entry)
-    assert json.loads(path.read_text()) == {"measured": [{"fingerprint": "x"}, entry]}
 
 
 def test_corpora_are_read_from_the_data_folder(tmp_path):

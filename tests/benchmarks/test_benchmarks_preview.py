@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 from preview import K, Late, base_hits, compare, lazy_hits, measured, preview, preview_hits
 
+from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.requests import SearchOptions
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
-from retriever.services import searching, typical
-from retriever.services.workspace import Index
+from retriever.index.search import centering
+from retriever.workspace import Index
 
 DIM, TEXTS, QUERIES = 8, 60, 5
 LATER = "What else?"
@@ -15,21 +17,17 @@ BASE = normalise(GENERATOR.normal(size=(len(ROWS), DIM)))
 TURN = np.linalg.qr(GENERATOR.normal(size=(DIM, DIM)))[0].astype(np.float32)
 
 
-class Turning:
+class Turning(Encoder):
     """Under the instruction every vector is turned by the same orthogonal matrix."""
 
-    dim = DIM
-    fingerprint = "turning".ljust(64, "0")
+    spec = EncoderSpec("turning".ljust(64, "0"), DIM)
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        return [Encoded(self.rows(texts, one), [[] for _ in texts]) for one in instructions]
+
+    def rows(self, texts, instruction):
         rows = BASE[[ROWS.index(text) for text in texts]].reshape(-1, DIM)
         return rows @ TURN if instruction else rows
-
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
-        return [self.encode(texts, instruction=one) for one in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
-        return Encoded(self.encode(texts, instruction=instruction), [[] for _ in texts])
 
     def count_tokens(self, texts):
         return [1] * len(texts)
@@ -43,11 +41,10 @@ def late():
 
 @pytest.mark.parametrize("budget", [10, 25])
 def test_lazy_hits_are_the_products_own(late, budget, tmp_path, monkeypatch):
-    monkeypatch.setattr(searching, "TOKEN_BUDGET", budget)
-    monkeypatch.setattr(searching, "PROMPT_TOKENS", 0)
-    monkeypatch.setattr(typical, "FEW", TEXTS + 1)  # by the cosine alone
+    monkeypatch.setattr(centering, "FEW", TEXTS + 1)  # by the cosine alone
     expected = lazy_hits(late, budget, 0)
-    with Index(tmp_path / "index", encoder=Turning()) as index:
+    options = SearchOptions(token_budget=budget, prompt_tokens=0)
+    with Index(tmp_path / "index", encoder=Turning(), search_options=options) as index:
         index.add([Document(f"{row:02}", text) for row, text in enumerate(ROWS[:TEXTS])])
         for row, text in enumerate(ROWS[TEXTS:]):
             found = index.search(text, instruction=LATER, k=TEXTS, mode="dense")

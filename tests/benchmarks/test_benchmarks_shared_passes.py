@@ -5,8 +5,8 @@ from retriever.core.fingerprint import content_hash
 from retriever.encoders.base import EncoderOptions
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder
-from retriever.services.embedding_store import EmbeddingCache
-from retriever.services.encoding import describe, view_key
+from retriever.evaluation.run.embedding_cache import EmbeddingCache
+from retriever.index.encoding import describe, view_key
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "the toy broke"]
 INSTRUCTIONS = ["what kind of product", ""]

@@ -1,7 +1,7 @@
 import faiss
 import pytest
+from index_fakes import FakeEncoder
 from operations import CORPUS
-from services_fakes import FakeEncoder
 from torture_table import put_into, table
 from torture_tests import FILES, ROOT, run_tests
 from usual_pair import UsualPair

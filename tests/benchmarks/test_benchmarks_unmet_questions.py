@@ -1,14 +1,19 @@
 import numpy as np
 from unmet_questions import TRAINED, UNMET, Kind, _usable, drawn, means, measured
 
+from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.types import Encoded
 
-class SeesWhatIsAsked:
+
+class SeesWhatIsAsked(Encoder):
     """Puts a text at its own first letter where it is asked for one, and everything at one place otherwise."""
 
-    def encode_many(self, texts, instructions):
+    spec = EncoderSpec("sees", 2)
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         letters = np.array([[float(text[0] == letter) for letter in "ab"] for text in texts])
         nothing = np.ones((len(texts), 2)) / np.sqrt(2)
-        return [letters if "letter" in one else nothing for one in instructions]
+        return [Encoded(letters if "letter" in one else nothing, []) for one in instructions]
 
 
 def test_a_kind_of_very_many_labels_keeps_pairs_of_texts():

@@ -1,11 +1,13 @@
 """An encoder a person can compute by hand; run as a script, the whole command line over it."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
-import retriever
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.types import Encoded
+from retriever.encoders import catalog
 
 KEYWORDS = ("kettle", "lamp", "toy", "love", "hate", "broke")
 PRODUCTS, MOODS = KEYWORDS[:3], KEYWORDS[3:5]
@@ -18,28 +20,22 @@ CORPUS = [
 ]
 
 
-class KeywordEncoder:
+class KeywordEncoder(Encoder):
     """Counts keywords: of products if the instruction says so, of moods if it says so, else all; the last one is 1."""
 
-    dim = len(KEYWORDS) + 1
-    dtype = "float32"
-    pooling = "keywords"
+    spec = EncoderSpec("", len(KEYWORDS) + 1, pooling="keywords")
 
-    def __init__(self, spec="keywords"):
-        self.spec = spec
-        self.fingerprint = hashlib.sha256(spec.encode()).hexdigest()
+    def __init__(self, name="keywords"):
+        self.spec = replace(self.spec, name=name, fingerprint=hashlib.sha256(name.encode()).hexdigest())
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        said = [[self.answers(text, one)[:words] for text in texts] for one in instructions]
+        return [Encoded(self.rows(texts, one), answers) for one, answers in zip(instructions, said, strict=True)]
+
+    def rows(self, texts, instruction):
         rows = [[*(float(word in self.answers(text, instruction)) for word in KEYWORDS), 1.0] for text in texts]
         vectors = np.asarray(rows, np.float32).reshape(-1, self.dim)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
-        return [self.encode(texts, instruction=one) for one in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
-        words = [self.answers(text, instruction)[:top] for text in texts]
-        return Encoded(self.encode(texts, instruction=instruction), words)
 
     def answers(self, text, instruction):
         asked = PRODUCTS if "product" in instruction else MOODS if "mood" in instruction else KEYWORDS
@@ -53,5 +49,5 @@ def load_encoder(name="default", *, device="auto", **options):
 if __name__ == "__main__":
     from retriever.cli.main import run
 
-    retriever.load_encoder = load_encoder
+    catalog.load_encoder = load_encoder
     run()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pytest
 from cli_fakes import CORPUS, load_encoder
 
-import retriever
 from retriever.cli.main import main
 
 
@@ -55,7 +54,7 @@ def run(capsys, tmp_path, monkeypatch):
 @pytest.fixture
 def fake(monkeypatch):
     """Every encoder is the keyword one."""
-    monkeypatch.setattr(retriever, "load_encoder", load_encoder)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load_encoder)
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def reviews(tmp_path_factory):
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CORPUS))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(retriever, "load_encoder", load_encoder)
+        patch.setattr("retriever.encoders.catalog.load_encoder", load_encoder)
         assert main(["index", "corpus.jsonl"]) == 0
     return folder
 

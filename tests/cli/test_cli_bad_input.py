@@ -1,5 +1,6 @@
 import gzip
 import signal
+from dataclasses import replace
 
 import pytest
 from cli_fakes import CORPUS, KeywordEncoder
@@ -18,7 +19,7 @@ BAD_ROWS = {
     "NUL": (b'{"id": 1, "text": "a\\u0000b"}', "'text' holds a NUL character; remove it"),
     "lone surrogate": (b'{"id": 1, "text": "\\ud83d"}', "'text' holds half a surrogate pair, which is not text"),
     "lone surrogate id": (b'{"id": "\\udc00", "text": "a"}', "'id' holds half a surrogate pair, which is not text"),
-    "not UTF-8": (b'{"id": 1, "text": "caf\xe9"}', "not UTF-8: byte 0xe9 at position 23; convert the file to UTF-8"),
+    "not UTF-8": (b'{"id": 1, "text": "caf\xe9"}', "not UTF-8: byte 0xe9 at position 23; mend it"),
     "huge": (
         b'{"id": 1, "text": "' + b"ab " * 3_500_000 + b'"}',
         "the text has 10,500,000 characters, more than 1,000",
@@ -85,7 +86,7 @@ def cases(write, tmp_path):
         write(b"", "empty.csv"): "empty.csv has no rows.",
         write(b"id,text\n", "header.csv"): "header.csv has no rows.",
         write(b"a,b\n1,2\n", "no-text.csv"): "no-text.csv has no text column.\nName one with --text-field: 'a', 'b'.",
-        write("{}".encode("utf-16"), "wide.jsonl"): "wide.jsonl is UTF-16.\nConvert it, e.g. with `iconv",
+        write("{}".encode("utf-16"), "wide.jsonl"): "wide.jsonl is not UTF-8: in utf-16, line 1 reads '{}'.",
         write(gzip.compress(GOOD * 9)[:20], "cut.jsonl.gz"): "cut.jsonl.gz is cut off in the middle.",
         write(GOOD, "no.jsonl.gz"): "no.jsonl.gz cannot be read: ",
         write(b"no", "no.parquet"): "no.parquet",
@@ -130,7 +131,7 @@ def test_embed_refuses_lines_that_are_not_utf8(run, fake, write, name):
     data = b"fine\ncaf\xe9\n"
     shown = "stdin" if name == "-" else name
     ran = run("embed", write(data, "lines.txt") if name != "-" else "-", "-o", "v.npy", stdin=data)
-    assert ran.failed_with(1, "Give a UTF-8 file.")
+    assert ran.failed_with(1, "Name its encoding with --encoding.")
     assert shown in ran.err or ran.err.startswith("Error: - ")
 
 
@@ -165,10 +166,13 @@ BAD_ARGUMENTS = {
     "negative k": (["search", "kettle", "-k", "-3"], ["k is -3."]),
     "k of 0 beside a document": (["search", "--like", "r1", "-k", "0"], ["k is 0."]),
     "k in letters": (["search", "kettle", "-k", "many"], ["Invalid value for '-k'", "valid integer"]),
-    "steps in letters": (
-        ["search", "kettle", "--steps", "many"],
-        ["--steps is 'many'.", "Give a number from 1, or auto."],
+    "steps in letters": (["search", "kettle", "--steps", "auto"], ["Invalid value for '--steps'", "valid integer"]),
+    "no steps": (["search", "kettle", "--steps", "0"], ["Invalid value for '--steps'"]),
+    "like by words": (
+        ["search", "--like", "r1", "--mode", "lexical"],
+        ["found by vectors, not in mode lexical", "Leave the mode out"],
     ),
+    "like by both": (["search", "--like", "r1", "--mode", "hybrid"], ["found by vectors, not in mode hybrid"]),
     "empty query": (["search", "  "], ["A query is empty.", "Say what to look for."]),
     "no query": (["search"], ["Give either a query or --like ID."]),
     "query and document": (["search", "kettle", "--like", "r1"], ["Give either a query or --like ID."]),
@@ -182,6 +186,8 @@ BAD_ARGUMENTS = {
         ["--on-long", "'cut'", "'truncate', 'skip', 'err"],
     ),
     "recall": (["compact", "--min-recall", "7"], ["min_recall is 7.0.", "Give a share between 0 and 1."]),
+    "backend": (["compact", "--backend", "fais"], ["There is no vector backend 'fais'.", "Did you mean 'faiss'?"]),
+    "server": (["index", "corpus.jsonl", "--backend", "qdrant=h"], ["'h' is no address", "qdrant=http://HOST:6333"]),
     "factory": (["compact", "--factory", "NOPE"], ["'NOPE'", 'Use "auto" or a string of the FAISS index factory']),
 }
 
@@ -256,12 +262,12 @@ def test_instructions_and_names_that_are_not_utf8_are_refused_and_leave_nothing(
 @pytest.mark.parametrize("on_long", ["truncate", "skip", "error"])
 def test_texts_over_the_limit_are_cut_skipped_or_refused(run, write, monkeypatch, on_long):
     class Short(KeywordEncoder):
-        max_text_tokens = 3
+        spec = replace(KeywordEncoder.spec, max_text_tokens=3)
 
         def count_tokens(self, texts):
             return [len(text.split()) for text in texts]
 
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Short())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Short())
     rows = [{"id": "short", "text": "a kettle"}, {"id": "long", "text": "one two three four"}]
     ran = run("index", write(rows), "--on-long", on_long)
     if on_long == "error":
@@ -275,7 +281,10 @@ def test_texts_over_the_limit_are_cut_skipped_or_refused(run, write, monkeypatch
         assert (bad["document_id"] if "document_id" in bad else bad["id"], bad["reason"]) == ("long", reason)
     else:
         assert ran.code == 0
-        assert "1 texts were cut to the encoder's limit." in ran.out
+        assert "1 text was cut to the encoder's 3 tokens: long.\n" in ran.out
+        again = run("index", "corpus.jsonl", "--on-long", on_long)  # nothing is embedded, so nothing is cut
+        assert "0 vectors" in again.out
+        assert "cut" not in again.out
 
 
 def test_sync_deletes_nothing_while_a_bad_row_has_no_id(run, fake, write):
@@ -296,15 +305,15 @@ def test_an_interrupt_ends_with_130_and_the_next_run_goes_on(run, write, monkeyp
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     class Interrupted(KeywordEncoder):
-        def encode(self, texts, **options):
+        def encode_views(self, texts, instructions, **options):
             signal.raise_signal(signal.SIGINT)
-            return super().encode(texts, **options)
+            return super().encode_views(texts, instructions, **options)
 
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Interrupted())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Interrupted())
     ran = run("index", write(CORPUS), "--json")
     assert (ran.code, ran.out) == (130, "")
     assert ran.err.strip() == "Interrupted. What was stored stays; run the same command to go on."
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: KeywordEncoder())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: KeywordEncoder())
     assert run("index", "corpus.jsonl", "--json").document["added"] == 5
     runs = run("status", "--json").document["runs"]
     assert [one["status"] for one in runs] == ["finished", "interrupted"]
@@ -314,7 +323,7 @@ def test_only_debug_shows_a_traceback(run, fake, monkeypatch):
     def fail(*argv, **options):
         raise ZeroDivisionError("by hand")
 
-    monkeypatch.setattr("retriever.load_encoder", fail)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", fail)
     ran = run("embed", "-o", "v.npy", stdin=b"a\n")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
@@ -330,3 +339,38 @@ def test_json_lines_on_stdin_may_be_bad_too(run, fake):
     assert ran.code == 3
     [bad] = run("status", "--json").document["quarantined"]
     assert (bad["line"], bad["raw"]) == (2, "nope")
+
+
+ACCENTS = 'id,text\n1,"Für mich zu groß"\n2,plain\n3,"Hält nicht, schön ist es"\n'
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "utf-16"])
+def test_a_table_in_another_encoding_stops_before_anything_is_indexed(run, fake, write, tmp_path, encoding):
+    name = write(ACCENTS.encode(encoding), "reviews.csv")
+    ran = run("index", name, "--json")
+    assert ran.failed_with(1, "reviews.csv is not UTF-8", f"run it again with --encoding {encoding}")
+    assert not (tmp_path / "indexes").exists()
+    ran = run("index", name, "--encoding", encoding, "--json")
+    assert (ran.code, ran.document["added"], ran.document["skipped"]) == (0, 3, 0)
+    found = run("search", "Hält", "--mode", "lexical", "-k", "1", "--json").document["hits"]
+    assert [hit["text"] for hit in found] == ["Hält nicht, schön ist es"]
+
+
+def test_semicolons_are_read_without_a_word(run, fake, write):
+    ran = run("index", write(b"id;text;stars\n1;Good, cheap;4\n2;Bad;1\n", "reviews.csv"), "--json")
+    assert (ran.code, ran.document["added"], ran.err) == (0, 2, "")
+
+
+@pytest.mark.parametrize("name", ["reviews.csv", "lines.txt", "-"])
+def test_embed_reads_another_encoding_when_it_is_named(run, fake, write, tmp_path, name):
+    data = "text\nFür mich\nschön\n".encode("windows-1252")
+    argv = ["embed", "-" if name == "-" else write(data, name), "-o", "v.npy", "--json"]
+    assert run(*argv, stdin=data).failed_with(1, "--encoding")
+    assert not (tmp_path / "v.npy").exists()
+    assert run(*argv, "--encoding", "windows-1252", stdin=data).document["texts"] == (2 if name == "reviews.csv" else 3)
+
+
+@pytest.mark.parametrize("command", [["index"], ["embed", "-o", "v.npy"], ["finetune", "-o", "model"]], ids=" ".join)
+def test_an_encoding_that_nobody_knows_is_wrong_usage(run, fake, write, command):
+    ran = run(*command, write(ACCENTS.encode(), "reviews.csv"), "--encoding", "windows-125")
+    assert ran.failed_with(2, "There is no text encoding 'windows-125'.", "Did you mean 'windows-125")

@@ -159,11 +159,12 @@ def test_four_instructions_are_read_in_one_pass(run, write, monkeypatch, command
     passes = []
 
     class Several(KeywordEncoder):
-        def encode_many_with_words(self, texts, instructions, *, top=5, on_tokens=None):
-            passes.append((len(texts), list(instructions)))
-            return [self.encode_with_words(texts, instruction=one, top=top) for one in instructions]
+        def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+            if words:
+                passes.append((len(texts), list(instructions)))
+            return super().encode_views(texts, instructions, words=words)
 
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Several())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Several())
     four = [f"{PRODUCT} {number}" for number in range(4)]
     if command == "index":
         run("index", write(CORPUS), *(part for one in four for part in ("--instruction", one)))

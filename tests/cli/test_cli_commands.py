@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,13 +26,13 @@ def counts(ran):
         (
             ["index", "corpus.jsonl"],
             "schema_version read in_hand added updated unchanged deleted skipped truncated embedded tokens seconds "
-            "views notes",
+            "views instructions notes truncated_ids",
         ),
         (["search", "kettle"], " ".join(SEARCH)),
         (["search", "--like", "r1"], " ".join(SEARCH)),
         (["embed", "corpus.jsonl", "-o", "v.npy"], "schema_version texts dim output fingerprint"),
         (["models", "list"], "schema_version encoders backbones"),
-        (["status"], "schema_version path encoder documents texts size_bytes views runs quarantined lazy"),
+        (["status"], "schema_version path encoder documents texts size_bytes views runs quarantined lazy vector_index"),
         (["delete", "r1", "r9"], "schema_version deleted missing"),
         (["compact"], "schema_version generations"),
         (["views"], "schema_version lazy_limit views"),
@@ -98,26 +99,29 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
 
 def test_the_steps_a_query_took_are_told(run, write, monkeypatch):
     class Stepped(KeywordEncoder):
-        steps = 4
+        spec = replace(KeywordEncoder.spec, steps=4)
 
-        def encode_stepwise(self, texts, *, instruction=""):
-            yield [*range(len(texts))], (self.encode(texts, instruction=instruction) for _ in range(self.steps))
+        def reconfigured(self, **changes):
+            other = Stepped()
+            other.spec = replace(self.spec, **changes)
+            return other
 
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Stepped())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Stepped())
     run("index", write(CORPUS))
     ask = ["search", "kettle", "--mode", "dense"]
     assert run(*ask, "--json").document["steps"] == 4
-    assert run(*ask, "--json", "--steps", "auto").document["steps"] == 2
-    assert "dense search, base view, K = 2, " in run(*ask, "--steps", "auto").err
+    assert run(*ask, "--json", "--steps", "2").document["steps"] == 2
+    assert "dense search, base view, K = 2, " in run(*ask, "--steps", "2").err
+    assert run(*ask, "--json", "--mode", "lexical", "--steps", "2").document["steps"] is None
 
 
 def test_an_encoder_without_steps_cannot_choose_them(indexed):
-    ran = indexed("search", "kettle", "--mode", "dense", "--steps", "auto", "--json")
-    assert ran.failed_with(1, "no steps to choose", "--steps auto is for GIRCSE encoders.")
+    ran = indexed("search", "kettle", "--mode", "dense", "--steps", "2", "--json")
+    assert ran.failed_with(1, "no steps.", "--steps is for GIRCSE encoders.")
 
 
 def test_a_lexical_search_has_no_view_and_no_cosine_and_loads_no_encoder(indexed, monkeypatch):
-    monkeypatch.setattr("retriever.load_encoder", None)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", None)
     document = indexed("search", "kettle", "--mode", "lexical", "--json").document
     assert (document["view"], document["mode"]) == (None, "lexical")
     assert {hit["id"]: hit["score"] for hit in document["hits"]} == {"r1": None, "r2": None}
@@ -125,7 +129,7 @@ def test_a_lexical_search_has_no_view_and_no_cosine_and_loads_no_encoder(indexed
 
 def test_a_new_instruction_is_read_lazily_once_and_then_has_its_view(indexed):
     first = indexed("search", "a kettle", "--instruction", PRODUCT, "--json").document
-    assert (first["path"], first["hits"][0]["score"]) == ("lazy", pytest.approx(1, abs=1e-3))
+    assert (first["path"], first["hits"][0]["score"]) == ("complete", pytest.approx(1, abs=1e-3))
     assert indexed("search", "a kettle", "--instruction", PRODUCT, "--json").document["path"] == "complete"
 
 
@@ -138,6 +142,20 @@ def test_search_results_for_people(indexed):
         "            I love this kettle.",
     ]
     assert ran.err.startswith("dense search, base view, ")
+
+
+@pytest.mark.parametrize(
+    ("mode", "order"),
+    [
+        ("dense", "; ordered by vectors, numbers are cosines\n"),
+        ("lexical", "; ordered by words\n"),
+        ("hybrid", "; ordered by vectors and words together, numbers are cosines\n"),
+    ],
+)
+def test_people_are_told_what_the_order_follows(indexed, mode, order):
+    assert indexed("search", "kettle", "--mode", mode).err.endswith(order)
+    nothing = indexed("search", "kettle", "--mode", mode, "--where", "stars > 5").err
+    assert (nothing.count("ordered"), nothing.count("\n")) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -295,3 +313,16 @@ def test_numbers_lists_and_unicode_pass_through_unchanged(run, fake, write):
     assert (hit["id"], hit["text"]) == ("7", "Ünï 🫖\nun kettle, 水")
     assert hit["metadata"] == {key: row[key] for key in ("title", "labels", "none")}
     assert json.dumps(hit)
+
+
+def test_what_finds_vectors_is_chosen_once_and_shown(run, fake, write):
+    assert run("index", write(CORPUS), "--backend", "exact", "--device", "cpu").code == 0
+    shown = run("status").out
+    assert "Vector indexes are built with exact." in shown
+    assert run("status", "--json").document["vector_index"]["backend"] == "exact"
+    assert "exact" in run("compact").out
+    shown = run("compact", "--backend", "faiss", "--factory", "HNSW8,Flat", "--min-recall", "0.5").out
+    assert "HNSW8,Flat" in shown
+    run("index", write([{"id": f"n{row}", "text": f"toy {row}"} for row in range(9)], "more.jsonl"))
+    assert "Vector indexes are built with faiss, factory HNSW8,Flat, recall@10 from 0.5." in run("status").out
+    assert {view["factory"] for view in run("views", "--json").document["views"]} == {"HNSW8,Flat"}

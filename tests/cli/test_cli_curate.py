@@ -3,8 +3,6 @@ import sys
 
 import pytest
 
-from retriever.services import curating
-
 QUESTION = "Which product is it?"
 ROWS = [
     {"text": "The kettle broke.", "question": QUESTION, "answer": "a kettle"},
@@ -117,7 +115,9 @@ def test_mistakes_are_named_and_nothing_is_written(run, fake, write, tmp_path, a
 
 
 def test_no_expert_is_loaded_for_rows_that_cannot_be_read(run, write, monkeypatch):
-    monkeypatch.setattr("retriever.load_encoder", lambda name, **options: pytest.fail(f"{name} was loaded"))
+    monkeypatch.setattr(
+        "retriever.encoders.catalog.load_encoder", lambda name, **options: pytest.fail(f"{name} was loaded")
+    )
     write([{"a": 1}], "other.jsonl")
     for source, part in (("other.jsonl", "the fields are not known"), ("none.jsonl", "There is no file none.jsonl")):
         assert run("curate", source, "out.jsonl", "--expert", "minilm").failed_with(1, part)
@@ -138,7 +138,7 @@ def test_an_output_stays_as_it_was_until_the_new_one_is_whole(curate, tmp_path, 
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(curating.os, "fsync", full)
+        patch.setattr("os.fsync", full)
         assert curate().failed_with(1, "out.jsonl cannot be written: No space left on device")
     assert (tmp_path / "out.jsonl").read_text() == "precious\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "qa.jsonl"]

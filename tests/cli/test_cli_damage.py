@@ -108,7 +108,7 @@ def test_another_encoder_is_refused_by_name_and_fingerprint(indexed):
 
 
 def test_an_encoder_that_changed_under_its_name_is_refused(indexed, monkeypatch):
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: KeywordEncoder("changed"))
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: KeywordEncoder("changed"))
     for argv in (["search", "kettle"], ["index", "corpus.jsonl"]):
         assert indexed(*argv, "--json").failed_with(1, "The index was made by keywords (fingerprint 67de0d1080d6), not")
     assert indexed("search", "kettle", "--mode", "lexical").code == 0
@@ -130,7 +130,7 @@ def test_a_second_writer_is_told_who_the_first_one_is(indexed, tmp_path):
 def test_a_lazy_search_beside_a_writer_still_answers(indexed, database):
     with WriterLock(database.with_name("writer.lock")):
         ran = indexed("search", "kettle", "--instruction", "Which product?", "--json")
-    assert ran.document["path"] == "lazy"
+    assert ran.document["path"] == "complete"
 
 
 def test_a_lock_that_a_dead_writer_left_locks_nobody_out(indexed, database):

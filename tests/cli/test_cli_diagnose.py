@@ -32,7 +32,7 @@ def test_an_encoder_that_does_not_read_it_ignores_it(diagnose, monkeypatch):
         def answers(self, text, instruction):
             return super().answers(text, "")
 
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Blind())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Blind())
     document = diagnose(*ASKED, "--json").document
     assert (document["schema_version"], document["level"], document["selectivity"]) == (1, "ignored", 1)
 
@@ -77,7 +77,7 @@ def test_control_characters_in_words_never_reach_the_terminal(diagnose, monkeypa
         def answers(self, text, instruction):
             return ["a\x1b[31mred", *super().answers(text, instruction)]
 
-    monkeypatch.setattr("retriever.load_encoder", lambda *name, **options: Hostile())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Hostile())
     ran = diagnose(*ASKED)
     assert "\x1b" not in ran.out + ran.err
     assert "a [31mred (12)" in ran.out

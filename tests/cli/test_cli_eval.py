@@ -13,7 +13,7 @@ def measure(run, fake, monkeypatch, tmp_path):
 
 
 class Constant(KeywordEncoder):
-    def encode(self, texts, **options):
+    def rows(self, texts, instruction):
         return np.full((len(texts), self.dim), self.dim**-0.5, dtype=np.float32)
 
 
@@ -21,7 +21,7 @@ class Constant(KeywordEncoder):
 def two(monkeypatch):
     """Two encoders by name: one that sees keywords, one that sees nothing."""
     kinds = {"keywords": KeywordEncoder, "constant": Constant}
-    monkeypatch.setattr("retriever.load_encoder", lambda name, **options: kinds[name](name))
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda name, **options: kinds[name](name))
 
 
 def test_a_table_with_value_interval_and_items(measure):
@@ -88,19 +88,19 @@ def test_settings_reach_the_encoder_that_is_measured(measure, monkeypatch):
     asked = []
 
     def load(name, **options):
-        asked.append((name, options))
+        asked.append((name, {key: options.get(key) for key in ("device", "pooling", "steps")}))
         return KeywordEncoder(name)
 
-    monkeypatch.setattr("retriever.load_encoder", load)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load)
     measure("toys", "--data", "data", "--encoder", "x", "--against", "y", "--pooling", "last", "--steps", "3")
     assert asked == [
-        ("x", {"device": "auto", "pooling": "last", "steps": 3, "look_ahead": None}),
-        ("y", {"device": "auto"}),
+        ("x", {"device": "auto", "pooling": "last", "steps": 3}),
+        ("y", {"device": "auto", "pooling": None, "steps": None}),
     ]
 
 
 def test_a_suite_without_a_model_loads_none(measure, monkeypatch):
-    monkeypatch.setattr("retriever.load_encoder", None)
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", None)
     assert measure("bare", "--json").document["evaluations"][0]["mean"] == 42
 
 
@@ -126,7 +126,7 @@ def test_mistakes_are_named_before_anything_runs(measure, argv, code, parts):
 def test_an_unknown_encoder_is_named(measure, monkeypatch):
     from retriever.encoders.catalog import resolve_name
 
-    monkeypatch.setattr("retriever.load_encoder", lambda name, **options: resolve_name(name))
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda name, **options: resolve_name(name))
     assert measure("toys", "--data", "data", "--encoder", "minilmm").failed_with(1, "'minilmm'", "'minilm'")
 
 

@@ -28,7 +28,7 @@ def checkpoint(backbone, tmp_path):
 def test_a_real_encoder_indexes_searches_and_embeds(run, llama, write):
     assert run("index", write(CORPUS), "--encoder", llama, "--json").document["added"] == 3
     document = run("search", "toy", "--instruction", "What kind of product?", "--json").document
-    assert document["path"] == "lazy"
+    assert document["path"] == "complete"
     assert {hit["id"] for hit in document["hits"]} == {"r0", "r1", "r2"}
     assert run("embed", "corpus.jsonl", "--encoder", llama, "-o", "v.npy", "--json").document["dim"] == 32
     np.testing.assert_allclose(np.linalg.norm(np.load("v.npy"), axis=1), 1, rtol=1e-5)

@@ -105,3 +105,24 @@ def read_hostile_manifests():
 
 def test_no_manifest_takes_the_memory():
     assert limited(read_hostile_manifests, memory=1024 * MIB, seconds=120) == 3
+
+
+def read_hostile_headers(folder):
+    """Return how many archives of 4 GB were refused whose first header announces a long name; run in a child."""
+    refused = 0
+    for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE):
+        info = tarfile.TarInfo(MANIFEST)
+        info.type, info.size = kind, 4 << 30
+        with (folder / "long.tar").open("wb") as file:
+            file.write(info.tobuf(tarfile.GNU_FORMAT))
+            file.truncate(info.size + 1024)  # a hole: nothing is on the disk
+        with (folder / "long.tar").open("rb") as file:
+            try:
+                ArchiveReader(file)
+            except InputError:
+                refused += 1
+    return refused
+
+
+def test_no_header_takes_the_memory(tmp_path):
+    assert limited(read_hostile_headers, tmp_path, memory=1024 * MIB, seconds=60) == 4

@@ -6,7 +6,7 @@ import pytest
 
 from retriever.core import stopwords
 
-HEAVY = "torch", "transformers", "faiss", "sentence_transformers", "peft", "pyarrow"
+HEAVY = "torch", "transformers", "faiss", "sentence_transformers", "peft", "pyarrow", "qdrant_client"
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,19 @@ def run(page, name):
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """Work in an empty folder that modules are imported from, with name tables of the test's own."""
-    from retriever.encoders import catalog
+    from retriever.encoders.catalog import CATALOG
+    from retriever.encoders.methods import METHODS
+    from retriever.vectors.backend import BACKENDS
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for table in ("METHODS", "CATALOG"):
-        monkeypatch.setattr(catalog, table, dict(getattr(catalog, table)))
+    kept = [(table, dict(table)) for table in (METHODS, CATALOG, BACKENDS)]
     yield tmp_path
-    sys.modules.pop("last_two", None)
+    for module in ("last_two", "readable"):
+        sys.modules.pop(module, None)
+    for table, rows in kept:
+        table.clear()
+        table.update(rows)
 
 
 @pytest.fixture
@@ -50,20 +55,21 @@ def real_model():
 
 def test_every_listing_is_run_here():
     names = {name for page in DOCS.glob("*.md") for name in listings(page.name)}
-    assert names == {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "use_export.py"}
+    encoders = {"last_two.py", "try_last_two.py", "letters.py", "checkpoint.py", "use_export.py"}
+    assert names == encoders | {"readable.py", "try_readable.py"}
     fences = sum(page.read_text(encoding="utf-8").count("```python") for page in DOCS.glob("*.md"))
     assert fences == len(names)
 
 
 def test_the_letter_encoder_prints_what_the_page_says(here, capsys):
     run("add-an-encoder.md", "letters.py")
-    base, lazy = capsys.readouterr().out.splitlines()
+    base, complete = capsys.readouterr().out.splitlines()
     assert base in (DOCS / "add-an-encoder.md").read_text(encoding="utf-8")
-    assert re.findall(r"'(\w)'", base) == re.findall(r"'(\w)'", lazy) == ["c", "a"]
-    assert lazy.startswith("lazy ")
+    assert re.findall(r"'(\w)'", base) == re.findall(r"'(\w)'", complete) == ["c", "a"]
+    assert complete.startswith("complete ")
 
 
-def test_the_letter_encoder_keeps_the_protocol(here):
+def test_the_letter_encoder_is_an_encoder(here):
     from retriever.core.protocols import Encoder
 
     encoder = run("add-an-encoder.md", "letters.py")["LetterEncoder"]()
@@ -77,9 +83,9 @@ def test_the_letter_encoder_keeps_the_protocol(here):
 
 def test_the_new_method_is_invariant_and_shares_the_text(last_two, here, tiny):
     from retriever import load_encoder
-    from retriever.encoders import catalog
+    from retriever.encoders.methods import METHODS
 
-    catalog.METHODS["last-two"] = "last_two:LastTwoEncoder"
+    METHODS["last-two"] = "last_two:LastTwoEncoder"
     encoder = load_encoder(f"last-two:{tiny('llama')}", device="cpu", dtype="float32")
     texts = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "the toy broke"]
     together = encoder.encode(texts, instruction="mood")
@@ -92,6 +98,35 @@ def test_the_new_method_is_invariant_and_shares_the_text(last_two, here, tiny):
     plain = load_encoder(f"plain:{tiny('llama')}", device="cpu", dtype="float32")
     assert abs(plain.encode(texts, instruction="mood") - together).max() > 1e-3
     assert encoder.fingerprint != plain.fingerprint
+
+
+def test_the_readable_backend_does_what_the_page_says(here, capsys):
+    (here / "readable.py").write_text(listings("add-a-vector-backend.md")["readable.py"], encoding="utf-8")
+    run("add-a-vector-backend.md", "try_readable.py")
+    printed = capsys.readouterr().out.strip()
+    assert f"`{printed}`" in (DOCS / "add-a-vector-backend.md").read_text(encoding="utf-8")
+    assert printed == "[[9, 5]] [[1.0, 0.0]] None"
+
+
+def test_an_index_is_built_with_the_readable_backend(here):
+    from index_fakes import FakeEncoder, documents, found
+
+    from retriever.index.durability.verify import verify
+    from retriever.index.generations import IndexType
+    from retriever.vectors.backend import BACKENDS
+    from retriever.workspace import Index
+
+    (here / "readable.py").write_text(listings("add-a-vector-backend.md")["readable.py"], encoding="utf-8")
+    BACKENDS["readable"] = "readable:ReadableBackend"
+    with Index(here / "index", encoder=FakeEncoder()) as index:
+        index.add(documents("toy", "lamp"), index_type=IndexType(backend="readable"))
+        index.add(documents("toy", "lamp", "mug", "toy lamp"))
+        assert found(index.search("toy", mode="dense", k=2)) == [("a", 1), ("d", 1 - 1 / 8)]
+    (file,) = (here / "index").glob("views/1/*")
+    assert file.read_text().splitlines()[0].startswith("1 -0.25 0.25")
+    assert verify(here / "index").whole
+    file.write_text("")
+    assert [one.artefact for one in verify(here / "index").findings] == [f"views/1/{file.name}"]
 
 
 @pytest.mark.model
@@ -112,7 +147,7 @@ def test_a_checkpoint_comes_back_as_it_was(here, real_model, capsys):
 
 
 def test_an_exported_model_is_used_as_the_page_says(here, tiny, capsys):
-    from retriever.services.models import export
+    from retriever.index.models import export
 
     export(f"instemb:{tiny('llama')}", here / "exported")
     capsys.readouterr()

@@ -1,9 +1,7 @@
-from datetime import date
-
 import pytest
 
 from retriever.core.types import Document
-from retriever.corpus.columns import Columns, as_date, iso_date, normalised, recognise, star_value
+from retriever.corpus.columns import Columns, iso_date, normalised, recognise, star_value
 
 LONG = "It boils a full litre in two minutes."
 
@@ -77,7 +75,6 @@ def test_stars_become_numbers(value, stars):
 )  # fmt: skip
 def test_dates_become_iso_dates(value, day):
     assert iso_date(value) == day
-    assert as_date(value) == (None if day is None else date(2024, 5, 31))
 
 
 def test_a_document_gets_plain_stars_and_dates():

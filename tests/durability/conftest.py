@@ -1,17 +1,10 @@
 import pytest
 
-from retriever.services import indexing
-
-
-@pytest.fixture(autouse=True)
-def shards_of_four(monkeypatch):
-    monkeypatch.setattr(indexing, "SHARD", 4)
-
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
     """Keep FAISS's threads from waiting for each other over a few vectors."""
-    from retriever.index._faiss import faiss
+    from retriever.vectors.faiss._faiss import faiss
 
     faiss.omp_set_num_threads(1)
 

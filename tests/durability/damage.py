@@ -18,16 +18,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from index_fakes import MOOD, FakeEncoder
 from operations import CORPUS, state_of
 from replay import read_tree, write_tree
-from services_fakes import MOOD, FakeEncoder
 
 from retriever.core.errors import RetrieverError, SchemaError
 from retriever.core.types import BadRow
-from retriever.services.repairing import repair
-from retriever.services.verifying import verify
-from retriever.services.workspace import Index
+from retriever.index.durability.repair import repair
+from retriever.index.durability.verify import verify
 from retriever.store.database import DATABASE, Store
+from retriever.workspace import Index
 
 SECONDS = 60
 SAVED = "saved"

@@ -17,7 +17,7 @@ from retriever.core.paths import config_dir
 from retriever.encoders.base import EncoderOptions
 from retriever.encoders.checkpoint import load_checkpoint
 from retriever.encoders.promoted import POINTER, promoted_folder, write_promotion
-from retriever.services.archiving import export_index, import_index
+from retriever.index.durability.archive import export_index, import_index
 from retriever.training.checkpoints import Position, TrainingCheckpoints
 
 Read = Callable[[Path], Any]

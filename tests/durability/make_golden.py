@@ -4,7 +4,7 @@
 
 Run it once for a new schema; archives that are there already stay as they are. An older schema is made by its own
 migrations alone, and holds the rows that it had columns for. Before the third step an index did not name its encoder,
-so there is none of the first two.
+so there is none of the first two. Those before the eighth, whose generations had other columns, cannot be made again.
 """
 
 import gzip
@@ -18,16 +18,17 @@ from contextlib import closing
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    tests = Path(__file__).parents[1]
+    sys.path[:0] = [str(tests / "durability"), str(tests / "index"), str(tests.parent)]
 
+from index_fakes import FAULT, MOOD, FakeEncoder
 from operations import CORPUS
 from replay import read_tree
-from services_fakes import FAULT, MOOD, FakeEncoder
 from sqlite_utils import Database
 
-from retriever.services.workspace import Index
 from retriever.store.database import DATABASE
 from retriever.store.migrations import MIGRATIONS
+from retriever.workspace import Index
 
 FIRST = 3
 SAVED = "saved"

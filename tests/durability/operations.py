@@ -10,25 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "services"))
+sys.path.append(str(Path(__file__).parents[1] / "index"))
 
-from services_fakes import ALL_WORDS, MOOD, FakeEncoder
+from index_fakes import ALL_WORDS, MOOD, FakeEncoder
 
 from retriever.core.errors import IndexNotFoundError
 from retriever.core.types import Document
-from retriever.services import indexing
-from retriever.services.archiving import export_index, import_index
-from retriever.services.generations import IndexType
-from retriever.services.index_status import ENCODER
-from retriever.services.reembedding import reembed, roll_back
-from retriever.services.workspace import Index
+from retriever.index.durability.archive import export_index, import_index
+from retriever.index.generations import IndexType
+from retriever.index.indexing import IndexingOptions
+from retriever.index.reembedding import reembed, roll_back
+from retriever.index.status import ENCODER
 from retriever.store.database import DATABASE, Store
+from retriever.workspace import Index
 
 INDEX = Path("indexes/reviews")
 ARCHIVE = Path("archive.tar")
 OTHER = Path("indexes/other")
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:10])]
 NEW = "second"
+SMALL = IndexingOptions(shard=4)
+"""Four rows are a shard."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,22 @@ def state_of(path: Path) -> Mapping[str, Any]:
     return {"documents": held, "vectors": vectors, "encoder": named, "clusterings": saved}
 
 
+def _index(index: Index) -> None:
+    index.add(CORPUS, instructions=[MOOD], options=SMALL)
+
+
+def _index(index: Index) -> None:
+    index.add(CORPUS, instructions=[MOOD], options=SMALL)
+
+
 def _filled(root: Path) -> None:
     with Index(root / INDEX, encoder=FakeEncoder()) as index:
-        index.add(CORPUS[:6])
+        index.add(CORPUS[:6], options=SMALL)
 
 
 def _viewed(root: Path) -> None:
     with Index(root / INDEX, encoder=FakeEncoder()) as index:
-        index.add(CORPUS, instructions=[MOOD])
+        _index(index)
 
 
 def _cut_down(root: Path) -> None:
@@ -134,7 +144,7 @@ def _reembed(root: Path, encoder: FakeEncoder) -> None:
     with Index(root / INDEX) as index:
         done = index.store.settings.get(ENCODER)["fingerprint"] == encoder.fingerprint
     if not done:
-        reembed(root / INDEX, encoder)
+        reembed(root / INDEX, encoder, options=SMALL)
 
 
 def _unswitched(before: Any, after: Any) -> Any:
@@ -179,11 +189,11 @@ def _second(**options) -> FakeEncoder:
 
 
 OPERATIONS: Mapping[str, Operation] = {
-    "index": Operation(lambda root: None, _on(lambda i: i.add(CORPUS, instructions=[MOOD])), _at(INDEX), 6),
-    "add": Operation(_filled, _on(lambda i: i.add(CORPUS)), _at(INDEX), 2),
+    "index": Operation(lambda root: None, _on(_index), _at(INDEX), 6),
+    "add": Operation(_filled, _on(lambda i: i.add(CORPUS, options=SMALL)), _at(INDEX), 2),
     "delete": Operation(_viewed, _on(lambda i: i.delete(["d01", "d07"])), _at(INDEX)),
     "compact": Operation(_cut_down, _on(lambda i: i.compact(IndexType())), _at(INDEX)),
-    "complete": Operation(_filled, _on(lambda i: i.complete([MOOD])), _at(INDEX), 2),
+    "complete": Operation(_filled, _on(lambda i: i.complete([MOOD], options=SMALL)), _at(INDEX), 2),
     "search": Operation(_filled, _on(lambda i: i.search("hot", instruction=MOOD)), _at(INDEX), 1),
     "reembed": Operation(_viewed, _reembed, _at(INDEX), 6, _second, _unswitched),
     "export": Operation(_viewed, _export, _archive_state),
@@ -193,11 +203,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "evict": Operation(_searched, _on(_limit), _at(INDEX)),
     "save": Operation(_viewed, _on(_save), _at(INDEX)),
 }
-
-
-def small_shards() -> None:
-    """Let four rows be a shard."""
-    indexing.SHARD = 4
 
 
 def legal_states(operation: Operation, root: Path) -> list[Any]:

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 
 from disk import Disk
+from index_fakes import FakeEncoder
 from interruptions import LostError, Recording, Tree, fail
 from operations import INDEX, OPERATIONS, Operation, state_of
 from replay import read_tree, write_tree
-from services_fakes import FakeEncoder
 
-from retriever.services.repairing import repair
-from retriever.services.verifying import verify
+from retriever.index.durability.repair import repair
+from retriever.index.durability.verify import verify
 from retriever.store.database import DATABASE
 
 

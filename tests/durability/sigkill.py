@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from disk import unflushed
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder
 from interruptions import LostError, Recording, judge_there
-from operations import INDEX, Operation, legal_states, state_of
+from operations import INDEX, SMALL, Operation, legal_states, state_of
 from replay import read_tree, write_tree
-from services_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document, Encoded
-from retriever.services.generations import IndexType
-from retriever.services.indexing import IndexingOptions
-from retriever.services.workspace import Index
+from retriever.index.generations import IndexType
+from retriever.index.indexing import IndexingOptions
+from retriever.workspace import Index
 
 DOCUMENTS = 24
 PAUSE = 0.005  # seconds of an encoder's call: without it the time to be killed in would be all bookkeeping
@@ -88,16 +88,16 @@ def _draw(chance: random.Random, *, exists: bool) -> tuple[str, Run, Run]:
     documents = [document_of(row, chance.randint(0, 2)) for row in some]
     instruction = chance.choice((MOOD, FAULT))
     runs: dict[str, Run] = {
-        "index": lambda index: index.add(documents, instructions=[instruction]),
-        "sync": lambda index: index.add(documents, options=IndexingOptions(sync=True)),
+        "index": lambda index: index.add(documents, instructions=[instruction], options=SMALL),
+        "sync": lambda index: index.add(documents, options=IndexingOptions(sync=True, shard=4)),
         "delete": lambda index: index.delete([one.id for one in documents]),
         "compact": lambda index: index.compact(IndexType()),
-        "complete": lambda index: index.complete([instruction]),
+        "complete": lambda index: index.complete([instruction], options=SMALL),
         "search": lambda index: index.search("hot kettle", instruction=instruction),
         "save": lambda index: _save(index, str(some[0])),
         "drop": lambda index: _drop(index, instruction),
     }
-    halfway = {"sync": lambda index: index.add(documents)}.get(name, lambda index: None)
+    halfway = {"sync": lambda index: index.add(documents, options=SMALL)}.get(name, lambda index: None)
     return name, runs[name], halfway
 
 
@@ -151,9 +151,9 @@ def _expected(run: Run, halfway: Run, root: Path, folder: Path) -> Recording:
 class SlowEncoder(FakeEncoder):
     """A `FakeEncoder` that takes a moment to read."""
 
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        time.sleep(PAUSE)
-        return super().encode_with_words(texts, instruction=instruction, top=top)
+    def encode_views(self, texts: Sequence[str], instructions: Sequence[str], **options: Any) -> list[Encoded]:
+        time.sleep(PAUSE if options.get("words") else 0)
+        return super().encode_views(texts, instructions, **options)
 
 
 def _run(run: Run, root: Path) -> None:

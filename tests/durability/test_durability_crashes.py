@@ -8,11 +8,7 @@ EVERY = 40
 
 @pytest.fixture(scope="module", params=OPERATIONS)
 def recording(request, tmp_path_factory):
-    from retriever.services import indexing
-
-    before, indexing.SHARD = indexing.SHARD, 4
-    yield record(OPERATIONS[request.param], tmp_path_factory.mktemp(request.param))
-    indexing.SHARD = before
+    return record(OPERATIONS[request.param], tmp_path_factory.mktemp(request.param))
 
 
 def test_a_crash_at_any_change_loses_nothing(recording, tmp_path):

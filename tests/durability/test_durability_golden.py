@@ -5,14 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from index_fakes import FAULT, MOOD, FakeEncoder, documents, found
 from make_golden import FIRST, SAVED, build, step_names
 from operations import CORPUS, state_of
-from services_fakes import FAULT, MOOD, FakeEncoder, documents, found
 
 from retriever.core.errors import SchemaError
-from retriever.services.verifying import verify
-from retriever.services.workspace import Index
+from retriever.index.durability.verify import verify
 from retriever.store.database import DATABASE, Store
+from retriever.workspace import Index
 
 pytestmark = pytest.mark.durability
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from fuzzing import MIB, NIGHTLY, limited
-from services_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder
 
 from retriever.core.types import Document
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 
 pytestmark = pytest.mark.durability
 SEARCHES, COMPACTIONS, CORPUS = (10_000, 50, 20_000) if NIGHTLY else (1_000, 10, 2_000)

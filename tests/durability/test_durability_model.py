@@ -14,14 +14,15 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from services_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder
+from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
-from retriever.services.archiving import export_index, import_index
-from retriever.services.generations import IndexType
-from retriever.services.verifying import verify
-from retriever.services.workspace import Index
+from retriever.index.durability.archive import export_index, import_index
+from retriever.index.durability.verify import verify
+from retriever.index.generations import IndexType
+from retriever.index.indexing import IndexingOptions
+from retriever.workspace import Index
 
 VOCABULARY = [word for words in KEYWORDS.values() for word in words[:4]]
 IDS = st.sampled_from("abcdefghij")
@@ -37,7 +38,8 @@ def score(query, text, instruction):
 
 
 class IndexMachine(RuleBasedStateMachine):
-    """`documents` holds text and stars by id; `read` the texts with a vector by instruction, deleted ones included."""
+    """`documents` holds text and stars by id; `read` the texts with a vector by instruction, deleted ones included;
+    `whole` the instructions whose views somebody asked for."""
 
     runs = 0  # of all machines
 
@@ -45,7 +47,7 @@ class IndexMachine(RuleBasedStateMachine):
         super().__init__()
         self.root = tempfile.TemporaryDirectory()
         self.moves = 0
-        self.documents, self.read, self.saved = {}, {"": set()}, {}
+        self.documents, self.read, self.whole, self.saved = {}, {"": set()}, {""}, {}
 
     @initialize(batch=BATCH)
     def make(self, batch):
@@ -73,10 +75,12 @@ class IndexMachine(RuleBasedStateMachine):
         rows = [Document(id, text, {"stars": stars}) for id, (text, stars) in batch.items()]
         new = batch.keys() - self.documents.keys()
         same = [id for id in batch if self.documents.get(id) == batch[id]]
-        report = self.index.add(rows, instructions=instructions)
+        report = self.index.add(rows, instructions=instructions, options=IndexingOptions(shard=4))
         assert (report.added, report.unchanged) == (len(new), len(same))
         self.documents.update(batch)
-        for instruction in ["", *instructions]:
+        self.whole.update(instructions)
+        assert set(report.instructions) == self.whole
+        for instruction in self.whole:
             self.read.setdefault(instruction, set()).update(self.live)
 
     @rule(ids=st.lists(IDS, unique=True, max_size=5))
@@ -95,8 +99,8 @@ class IndexMachine(RuleBasedStateMachine):
             with pytest.raises(InputError, match="holds no documents"):
                 self.index.complete([instruction])
             return
-        self.index.complete([instruction])
-        self.read.setdefault(instruction, set()).update(self.live)
+        self.index.complete([instruction], options=IndexingOptions(shard=4))
+        self.fill(instruction)
 
     @precondition(lambda self: len(self.read) > 1)
     @rule(data=st.data())
@@ -104,6 +108,7 @@ class IndexMachine(RuleBasedStateMachine):
         instruction = data.draw(st.sampled_from(sorted(self.read.keys() - {""})))
         self.index.drop_views([instruction])
         del self.read[instruction]
+        self.whole.discard(instruction)
 
     @rule()
     def reopen(self):
@@ -134,15 +139,13 @@ class IndexMachine(RuleBasedStateMachine):
     def search_under(self, query, k, least, instruction, reads):
         handle = self.reader if reads else self.index
         found = handle.search(query, instruction=instruction, k=k, mode="dense", where=self.where(least))
-        complete = self.live <= self.read.get(instruction, set()) and instruction in self.read
-        assert found.path == ("complete" if complete else "lazy")
+        assert found.path == "complete"  # the budget reads all that matches
         matching = self.matching(least)
         scores = [score(query, self.documents[id][0], instruction) for id in matching]
         assert [hit.score for hit in found.hits] == sorted(scores, reverse=True)[:k]
         assert {hit.document.id for hit in found.hits} <= set(matching)
         self.require_stored(found)
-        if not complete:
-            self.read.setdefault(instruction, set()).update(self.documents[id][0] for id in matching)
+        self.read.setdefault(instruction, set()).update(self.documents[id][0] for id in matching)
 
     @rule(word=st.sampled_from(VOCABULARY), least=st.none() | st.integers(0, 5), reads=st.booleans())
     def search_words(self, word, least, reads):
@@ -160,7 +163,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.index.save_clustering(name, found)
         assert found.assignments.keys() == self.documents.keys()
         self.saved[name] = instruction, {id: (self.documents[id][0], one) for id, one in found.assignments.items()}
-        self.read.setdefault(instruction, set()).update(self.live)
+        self.fill(instruction)
 
     @precondition(lambda self: self.saved)
     @rule(data=st.data())
@@ -168,7 +171,7 @@ class IndexMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.saved)))
         instruction, known = self.saved[name]
         shown = self.index.saved_clustering(name)
-        self.read.setdefault(instruction, set()).update(self.live)
+        self.fill(instruction)
         kept = {id: known[id][1] for id, (text, _) in self.documents.items() if id in known and known[id][0] == text}
         assert shown.assignments.keys() == self.documents.keys()
         assert {id: shown.assignments[id] for id in kept} == kept
@@ -188,6 +191,10 @@ class IndexMachine(RuleBasedStateMachine):
         found = verify(self.path, deep=True, encoder=FakeEncoder)
         assert found.whole, found.findings
         self.root.cleanup()
+
+    def fill(self, instruction):
+        self.whole.add(instruction)
+        self.read.setdefault(instruction, set()).update(self.live)
 
     def where(self, least):
         return None if least is None else f"stars >= {least}"

@@ -10,16 +10,15 @@ from multiprocessing import get_context
 
 import pytest
 from fuzzing import NIGHTLY
-from services_fakes import ALL_WORDS, MOOD, FakeEncoder, found
+from index_fakes import ALL_WORDS, MOOD, FakeEncoder, found
 
 from retriever.core.types import Document
-from retriever.services import indexing
-from retriever.services.workspace import Index
+from retriever.workspace import Index
 
 pytestmark = pytest.mark.durability
 SECONDS = 120 if NIGHTLY else 10
 READERS = 4
-DOCUMENTS = 24
+DOCUMENTS = 24  # fewer than a shard has: a round is one transaction
 COMPACT_EVERY = 3
 QUERY = "kettle love leaks"
 
@@ -86,8 +85,7 @@ def is_whole(result, turn, instruction):
     return found(result) in states and all(hit.document.text == texts[hit.document.id] for hit in result.hits)
 
 
-def test_four_readers_see_whole_states_while_one_writes(tmp_path, monkeypatch, record_property):
-    monkeypatch.setattr(indexing, "SHARD", 1000)  # a round is one transaction, as it is in the other processes
+def test_four_readers_see_whole_states_while_one_writes(tmp_path, record_property):
     path = tmp_path / "index"
     with Index(path, encoder=FakeEncoder()) as index:
         index.add(corpus(0), instructions=[MOOD])

@@ -1,10 +1,10 @@
 import pytest
+from index_fakes import FakeEncoder
 from interruptions import crash_everywhere, fail_everywhere
 from operations import INDEX
 from repair_faults import damaged, fail_repair, judge_repair, record_repair
-from services_fakes import FakeEncoder
 
-from retriever.services.verifying import verify
+from retriever.index.durability.verify import verify
 
 pytestmark = pytest.mark.durability
 EVERY = 20

@@ -4,16 +4,16 @@ from dataclasses import replace
 import pytest
 import tiny_checkpoints
 from damage import answers, make_index, make_killed_index
+from index_fakes import ALL_WORDS, MOOD, FakeEncoder, documents
 from operations import CORPUS
 from replay import read_tree, write_tree
-from services_fakes import ALL_WORDS, MOOD, FakeEncoder, documents
 
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderMismatchError, IndexDamagedError
-from retriever.services.repairing import repair
-from retriever.services.verifying import verify
-from retriever.services.workspace import Index
+from retriever.index.durability.repair import repair
+from retriever.index.durability.verify import verify
 from retriever.store.database import DATABASE
+from retriever.workspace import Index
 
 pytestmark = pytest.mark.durability
 

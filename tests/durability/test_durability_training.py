@@ -17,7 +17,7 @@ from training_faults import (
 )
 
 from retriever.core.errors import UsageError
-from retriever.services.finetuning import finetune
+from retriever.training.run.finetuning import finetune
 
 pytestmark = pytest.mark.durability
 SAMPLE = 6  # of a fine-tuning's changes; `make torture` takes them all

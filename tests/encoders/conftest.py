@@ -15,7 +15,7 @@ def slow(tiny):
 def make(backbone):
     """Give an encoder over a tiny model: method, model name, number format, options."""
     from retriever.encoders.base import EncoderOptions
-    from retriever.encoders.catalog import build
+    from retriever.encoders.methods import build
 
     def make(method, name, dtype="float32", **options):
         return build(method, backbone(name, dtype), EncoderOptions(**options))

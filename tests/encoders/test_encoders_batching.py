@@ -6,16 +6,15 @@ from retriever.encoders.batching import distinct, plan_batches, token_budget
 lengths = st.lists(st.integers(0, 60), max_size=40)
 
 
-@given(lengths, st.integers(1, 200), st.none() | st.integers(1, 7))
-def test_batches_keep_the_budget_and_hold_every_row_once_longest_first(lengths, budget, max_rows):
-    batches = list(plan_batches(lengths, budget, max_rows=max_rows))
+@given(lengths, st.integers(1, 200))
+def test_batches_keep_the_budget_and_hold_every_row_once_longest_first(lengths, budget):
+    batches = list(plan_batches(lengths, budget))
     rows = [row for batch in batches for row in batch]
     assert sorted(rows) == list(range(len(lengths)))
     assert rows == sorted(rows, key=lambda row: (-lengths[row], row))
     for batch in batches:
         longest = max(lengths[row] for row in batch)
         assert len(batch) == 1 or len(batch) * longest <= budget
-        assert len(batch) <= (max_rows or len(batch))
 
 
 @given(lengths, st.integers(1, 200))
@@ -27,7 +26,6 @@ def test_no_batch_could_have_taken_the_next_row(lengths, budget):
 
 def test_batches_by_hand():
     assert list(plan_batches([3, 9, 4, 4, 100, 1], 12)) == [[4], [1], [2, 3, 0], [5]]
-    assert list(plan_batches([2, 2, 2], 100, max_rows=2)) == [[0, 1], [2]]
     assert list(plan_batches([], 10)) == []
 
 

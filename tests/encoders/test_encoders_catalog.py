@@ -6,11 +6,12 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.encoders import catalog, device
 from retriever.encoders.base import EncoderOptions
-from retriever.encoders.catalog import CATALOG, METHODS, build, resolve_name
+from retriever.encoders.catalog import CATALOG, resolve_name
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder
 from retriever.encoders.masked import MaskedInBedderEncoder
+from retriever.encoders.methods import METHODS, build
 from retriever.encoders.sources import WHEELS
 
 
@@ -58,7 +59,7 @@ def test_method_and_backbone_load_by_name(tiny, spec, kind):
     encoder = load_encoder(spec, device="cpu", dtype="float32", steps=2 if method == "gircse" else None)
     assert type(encoder) is kind
     assert isinstance(encoder, Encoder)
-    assert (encoder.spec, encoder.dim, encoder.dtype) == (spec, 32, "float32")
+    assert (encoder.spec.name, encoder.dim, encoder.spec.dtype) == (spec, 32, "float32")
     if method == "gircse":
         assert encoder.steps == 2
 
@@ -76,18 +77,6 @@ def test_every_method_builds_and_names_itself(backbone):
     assert build("inbedder", backbone("roberta"), EncoderOptions()).method == "inbedder"
 
 
-def test_re_enc_is_built_with_the_sentence_encoder(backbone, monkeypatch):
-    class Second:
-        dim, fingerprint = 6, "second"
-
-        def __init__(self, name):
-            assert name == "all-minilm-l6-v2"
-
-    monkeypatch.setattr("retriever.encoders.sentence_encoder.SentenceEncoder", Second)
-    encoder = build("inbedder", backbone("llama"), EncoderOptions(pooling="re-enc"))
-    assert isinstance(encoder.second, Second)
-
-
 def test_an_unknown_template_is_refused(tiny):
     with pytest.raises(UsageError, match="Unknown template 'chat'") as caught:
         load_encoder(f"plain:{tiny('llama')}", device="cpu", template="chat")
@@ -98,7 +87,7 @@ def test_an_unknown_template_is_refused(tiny):
 def test_number_formats_by_name(tiny, name):
     assert pick_dtype(name, torch.device("cpu")) is getattr(torch, name)
     encoder = load_encoder(f"plain:{tiny('llama')}", device="cpu", dtype=name)
-    assert encoder.dtype == name
+    assert encoder.spec.dtype == name
     assert {weight.dtype for weight in encoder.backbone.model.parameters()} == {getattr(torch, name)}
 
 

@@ -12,9 +12,9 @@ from retriever import load_encoder
 from retriever.core.errors import CheckpointError
 from retriever.encoders.backbone import load_backbone
 from retriever.encoders.base import EncoderOptions
-from retriever.encoders.catalog import build
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
-from retriever.encoders.instemb import InstEmbEncoder
+from retriever.encoders.instemb import LEARNED, InstEmbEncoder
+from retriever.encoders.methods import build
 from retriever.encoders.sources import write_manifest
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]
@@ -48,14 +48,14 @@ def adapted(tiny, tmp_path_factory):
     """An InstEmb checkpoint with an adapter, and the vectors of the model as it was saved."""
     folder = tmp_path_factory.mktemp("checkpoints") / "adapted"
     backbone, adapter = with_adapter(tiny("llama"))
-    encoder = InstEmbEncoder(backbone, EncoderOptions(default_instruction=INSTRUCTION), learned())
+    encoder = InstEmbEncoder(backbone, EncoderOptions(default_instruction=INSTRUCTION), {LEARNED: learned()})
     save_checkpoint(encoder, folder, card="# A card\n", adapter=adapter)
     return folder, encoder.encode(TEXTS)
 
 
 def test_look_ahead_tokens_survive_a_round_trip(backbone, tmp_path):
     options = EncoderOptions(pooling="all-mean", look_ahead=5, template="instruct-query", default_instruction="mood")
-    encoder = InstEmbEncoder(backbone("mistral"), options, learned())
+    encoder = InstEmbEncoder(backbone("mistral"), options, {LEARNED: learned()})
     save_checkpoint(encoder, tmp_path / "saved", card="# A card\n")
     loaded = load(tmp_path / "saved")
     assert torch.equal(loaded.look_ahead_embeddings, learned())
@@ -85,7 +85,7 @@ def test_other_encoders_survive_a_round_trip(make, tmp_path, method, options):
     save_checkpoint(encoder, tmp_path / "saved", card="")
     loaded = load(tmp_path / "saved")
     assert type(loaded) is type(encoder)
-    assert (loaded.pooling, loaded.steps, loaded.spec) == (encoder.pooling, encoder.steps, str(tmp_path / "saved"))
+    assert (loaded.pooling, loaded.steps, loaded.spec.name) == (encoder.pooling, encoder.steps, str(tmp_path / "saved"))
     assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
     # By name: what a template left to its default means must not change with a later version.
     assert json.loads((tmp_path / "saved" / "retriever.json").read_text())["options"]["template"] == "input-first"
@@ -95,7 +95,7 @@ def test_a_merged_adapter_gives_the_vectors_of_the_unmerged_one(adapted, make):
     folder, unmerged = adapted
     loaded = load(folder)
     assert np.abs(loaded.encode(TEXTS) - unmerged).max() < 1e-5
-    without = InstEmbEncoder(make("plain", "llama").backbone, EncoderOptions(), learned())
+    without = InstEmbEncoder(make("plain", "llama").backbone, EncoderOptions(), {LEARNED: learned()})
     assert np.abs(loaded.encode(TEXTS) - without.encode(TEXTS, instruction=INSTRUCTION)).max() > 1e-2
     assert not [name for name, _ in loaded.backbone.model.named_parameters() if "lora" in name]
     assert (folder / "README.md").read_text() == "# A card\n"
@@ -161,7 +161,9 @@ def test_a_file_that_the_manifest_does_not_list_is_refused(adapted, tmp_path, na
 
 
 def test_an_adapter_put_beside_a_checkpoint_without_one_is_not_merged(adapted, backbone, tmp_path):
-    save_checkpoint(InstEmbEncoder(backbone("llama"), EncoderOptions(), learned()), tmp_path / "bare", card="")
+    save_checkpoint(
+        InstEmbEncoder(backbone("llama"), EncoderOptions(), {LEARNED: learned()}), tmp_path / "bare", card=""
+    )
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         shutil.copy(adapted[0] / name, tmp_path / "bare")
     with pytest.raises(CheckpointError, match=r"adapter_config\.json is not in the manifest"):
@@ -217,7 +219,7 @@ def test_what_is_asked_for_overrides_what_is_stored(make, tmp_path, slow):
 def test_pooling_and_look_ahead_can_be_chosen_at_loading(adapted, tmp_path, backbone):
     loaded = load(adapted[0], pooling="special-mean", look_ahead=2)
     assert (loaded.pooling, loaded.look_ahead) == ("special-mean", 2)
-    encoder = InstEmbEncoder(backbone("llama"), EncoderOptions(look_ahead=12), learned(16))
+    encoder = InstEmbEncoder(backbone("llama"), EncoderOptions(look_ahead=12), {LEARNED: learned(16)})
     save_checkpoint(encoder, tmp_path / "long", card="")
     loaded = load(tmp_path / "long")
     assert loaded.look_ahead == 12
@@ -231,14 +233,15 @@ def test_a_moved_folder_is_the_same_encoder(adapted, tmp_path):
 
 def test_fingerprint_changes_with_what_makes_vectors_incomparable(adapted, tiny, backbone, make, tmp_path):
     def instemb(look_ahead=None, **options):
-        return InstEmbEncoder(backbone("llama"), EncoderOptions(**options), look_ahead)
+        tensors = None if look_ahead is None else {LEARNED: look_ahead}
+        return InstEmbEncoder(backbone("llama"), EncoderOptions(**options), tensors)
 
     other_learned = learned()
     other_learned[0, 0] += 1
     saved = {}
     for name, config in {"seed": {"seed": 7}, "alpha": {"lora_alpha": 4}}.items():
         model, adapter = with_adapter(tiny("llama"), **config)
-        encoder = InstEmbEncoder(model, EncoderOptions(default_instruction=INSTRUCTION), learned())
+        encoder = InstEmbEncoder(model, EncoderOptions(default_instruction=INSTRUCTION), {LEARNED: learned()})
         save_checkpoint(encoder, tmp_path / name, card="", adapter=adapter)
         saved[name] = load(tmp_path / name).fingerprint
     prints = [

@@ -14,10 +14,12 @@ from retriever import load_encoder
 from retriever.core.errors import EncoderError
 from retriever.encoders.backbone import load_backbone
 from retriever.encoders.base import EncoderOptions
-from retriever.encoders.catalog import build, load
+from retriever.encoders.catalog import load
 from retriever.encoders.export import prompt_tokens, stock_modules
 from retriever.encoders.export.gircse_folder import export_gircse
-from retriever.encoders.export.stock_modules import export_sentence_transformer, pooling_weights
+from retriever.encoders.export.stock_modules import export_sentence_transformer, pooling_shares
+from retriever.encoders.methods import build
+from retriever.encoders.pooling import Shares
 from retriever.encoders.prefix import prompt_pieces
 from retriever.encoders.sources import WHEELS
 
@@ -157,9 +159,9 @@ def test_a_tokenizer_that_pads_and_cuts_on_the_left_is_turned_round(tiny, tmp_pa
 
 
 def test_a_pooling_fed_with_unit_vectors_gives_its_weights(make):
-    assert pooling_weights(make("instemb", "llama", look_ahead=2)) == ([0.5, 0.25, 0.25], 0.0)
-    assert pooling_weights(make("instemb", "llama", look_ahead=0)) == ([1.0], 0.0)
-    assert pooling_weights(make("inbedder", "llama")) == ([1.0], 0.0)
+    assert pooling_shares(make("instemb", "llama", look_ahead=2)) == Shares(0.5, [0.25, 0.25])
+    assert pooling_shares(make("instemb", "llama", look_ahead=0)) == Shares(1.0, [])
+    assert pooling_shares(make("inbedder", "llama")) == Shares(1.0)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_what_stock_modules_cannot_do_is_refused(make, tmp_path, method, name, o
     ("module", "name", "broken"),
     [
         (stock_modules, "extended_table", lambda *given: prompt_tokens.extended_table(*given) * 1.1),
-        (stock_modules, "pooling_weights", lambda encoder: ([1.0, *[0.0] * encoder.look_ahead], 0.0)),
+        (stock_modules, "pooling_shares", lambda encoder: Shares(1.0)),
         (prompt_tokens, "SEAM", ""),
     ],
 )

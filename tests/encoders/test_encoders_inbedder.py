@@ -149,9 +149,9 @@ def test_what_cannot_be_is_refused(make):
 
 def test_reconfigured_shares_the_model_and_keeps_the_rest(make):
     encoder = make("inbedder", "llama", template="instruct-query", default_instruction="mood")
-    encoder.spec = "inbedder:tiny"
+    encoder.name = "inbedder:tiny"
     other = encoder.reconfigured(pooling="avg-gen", steps=2)
-    assert other.spec == "inbedder:tiny"
+    assert other.spec.name == "inbedder:tiny"
     assert isinstance(other, InBedderEncoder)
     assert other.backbone is encoder.backbone
     assert (other.pooling, other.steps, other.template.name) == ("avg-gen", 2, "instruct-query")

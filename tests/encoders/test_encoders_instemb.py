@@ -3,8 +3,8 @@ import torch
 from slow_reference import Recorder
 
 from retriever.core.errors import UsageError
-from retriever.encoders.base import EncoderOptions
-from retriever.encoders.instemb import InstEmbEncoder, tensor_digest
+from retriever.encoders.base import EncoderOptions, tensor_digest
+from retriever.encoders.instemb import LEARNED, InstEmbEncoder
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "a sharp knife that is dull " * 4]
 INSTRUCTION = "what kind of product"
@@ -20,7 +20,7 @@ def learned(length=8):
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_poolings_equal_the_reference(backbone, slow, name, pooling, look_ahead):
     options = EncoderOptions(pooling=pooling, look_ahead=look_ahead)
-    vectors = InstEmbEncoder(backbone(name), options, learned()).encode(TEXTS, instruction=INSTRUCTION)
+    vectors = InstEmbEncoder(backbone(name), options, {LEARNED: learned()}).encode(TEXTS, instruction=INSTRUCTION)
     for text, vector in zip(TEXTS, vectors, strict=True):
         expected, _ = slow(name).instemb(text, INSTRUCTION, pooling, learned()[:look_ahead])
         assert vector == pytest.approx(expected, abs=1e-5)
@@ -28,7 +28,7 @@ def test_poolings_equal_the_reference(backbone, slow, name, pooling, look_ahead)
 
 def test_poolings_differ_from_each_other(backbone):
     vectors = [
-        InstEmbEncoder(backbone("llama"), EncoderOptions(pooling=pooling), learned()).encode(TEXTS[:1])
+        InstEmbEncoder(backbone("llama"), EncoderOptions(pooling=pooling), {LEARNED: learned()}).encode(TEXTS[:1])
         for pooling in POOLINGS
     ]
     for i, one in enumerate(vectors):
@@ -37,7 +37,7 @@ def test_poolings_differ_from_each_other(backbone):
 
 
 def test_instruct_query_equals_the_reference(backbone, slow):
-    encoder = InstEmbEncoder(backbone("mistral"), EncoderOptions(template="instruct-query"), learned())
+    encoder = InstEmbEncoder(backbone("mistral"), EncoderOptions(template="instruct-query"), {LEARNED: learned()})
     vectors = encoder.encode(TEXTS, instruction=INSTRUCTION)
     for text, vector in zip(TEXTS, vectors, strict=True):
         expected, _ = slow("mistral").instemb(text, INSTRUCTION, "daap", learned(), "instruct-query")
@@ -46,7 +46,7 @@ def test_instruct_query_equals_the_reference(backbone, slow):
 
 @pytest.mark.parametrize("look_ahead", [0, 3, 8])
 def test_answers_are_the_mean_over_last_and_look_ahead_positions(backbone, slow, look_ahead):
-    encoder = InstEmbEncoder(backbone("mistral"), EncoderOptions(look_ahead=look_ahead), learned())
+    encoder = InstEmbEncoder(backbone("mistral"), EncoderOptions(look_ahead=look_ahead), {LEARNED: learned()})
     recorder = encoder._words = Recorder()
     encoded = encoder.encode_with_words(["the toy broke"], instruction=INSTRUCTION, top=2)
     vector, said = slow("mistral").instemb("the toy broke", INSTRUCTION, "daap", learned()[:look_ahead])
@@ -63,27 +63,29 @@ def test_untrained_look_ahead_is_a_phrase_that_announces_an_answer(make, slow):
     assert torch.equal(encoder.look_ahead_embeddings, slow("llama").table[torch.tensor(ids)])
     expected, _ = slow("llama").instemb("the toy", INSTRUCTION, "daap", encoder.look_ahead_embeddings)
     assert encoder.encode(["the toy"], instruction=INSTRUCTION)[0] == pytest.approx(expected, abs=1e-5)
-    assert (encoder.look_ahead, encoder.pooling, encoder.trained) == (8, "daap", False)
+    assert (encoder.look_ahead, encoder.pooling, encoder.spec.trained) == (8, "daap", False)
 
 
 def test_length_zero_is_input_last_by_name_too(backbone):
-    encoder = InstEmbEncoder(backbone("llama"), EncoderOptions(pooling="special-mean", look_ahead=0), learned())
+    encoder = InstEmbEncoder(
+        backbone("llama"), EncoderOptions(pooling="special-mean", look_ahead=0), {LEARNED: learned()}
+    )
     assert (encoder.pooling, encoder.look_ahead) == ("input-last", 0)
 
 
 @pytest.mark.parametrize("look_ahead", [-1, 9])
 def test_more_look_ahead_than_was_learned_is_refused(backbone, look_ahead):
     with pytest.raises(UsageError, match=f"look_ahead is {look_ahead}; this encoder has 8 look-ahead tokens"):
-        InstEmbEncoder(backbone("llama"), EncoderOptions(look_ahead=look_ahead), learned())
+        InstEmbEncoder(backbone("llama"), EncoderOptions(look_ahead=look_ahead), {LEARNED: learned()})
 
 
 def test_reconfigured_keeps_the_learned_tokens(backbone, slow):
-    encoder = InstEmbEncoder(backbone("llama"), EncoderOptions(), learned(12))
+    encoder = InstEmbEncoder(backbone("llama"), EncoderOptions(), {LEARNED: learned(12)})
     other = encoder.reconfigured(look_ahead=10, pooling="special-mean")
     expected, _ = slow("llama").instemb("the toy", INSTRUCTION, "special-mean", learned(12)[:10])
     assert other.encode(["the toy"], instruction=INSTRUCTION)[0] == pytest.approx(expected, abs=1e-5)
     assert other.fingerprint == encoder.fingerprint
-    assert other.trained
+    assert other.spec.trained
 
 
 def test_digest_of_learned_tokens_is_that_of_their_bfloat16_values():

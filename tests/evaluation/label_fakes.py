@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
 from retriever.evaluation.suites import Bench
@@ -15,24 +16,18 @@ FOOD, SERVICE, AMBIENCE = "soup", "waiter", "music"
 GOOD, BAD = "lovely", "awful"
 
 
-class BlindEncoder:
+class BlindEncoder(Encoder):
     """Every text has a direction of its own, whatever it is asked."""
 
-    dim = DIM
+    spec = EncoderSpec("blind".ljust(64, "0"), DIM)
 
     def __init__(self):
-        self.fingerprint = "blind".ljust(64, "0")
         self.calls = []  # (texts, instructions) of every pass
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
-        return self.encode_many(texts, [instruction])[0]
-
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         self.calls.append((list(texts), list(instructions)))
-        return [normalise([self.row(text, one) for text in texts]).reshape(-1, DIM) for one in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
-        return Encoded(self.encode(texts, instruction=instruction), [[] for _ in texts])
+        rows = [normalise([self.row(text, one) for text in texts]).reshape(-1, self.dim) for one in instructions]
+        return [Encoded(one, [[] for _ in texts]) for one in rows]
 
     def row(self, text, instruction):
         return np.frombuffer(hashlib.sha256(text.encode()).digest()[:DIM], dtype=np.uint8).astype(float) - 127.5
@@ -45,9 +40,10 @@ class Oracle(BlindEncoder):
         keywords: the words that each instruction asks to tell apart.
     """
 
+    spec = EncoderSpec("oracle".ljust(64, "0"), DIM)
+
     def __init__(self, keywords):
         super().__init__()
-        self.fingerprint = "oracle".ljust(64, "0")
         self.keywords = keywords
 
     def row(self, text, instruction):

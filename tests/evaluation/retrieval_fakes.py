@@ -2,38 +2,37 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Embeddings, Encoded
-from retriever.evaluation.suites import Bench, Ranking
+from retriever.evaluation.suites import Bench, ScoredIds
 
 
-class BagEncoder:
+class BagEncoder(Encoder):
     """A text's vector counts the words of a vocabulary; the instruction is ignored."""
 
-    fingerprint = "bag".ljust(64, "0")
+    spec = EncoderSpec("bag".ljust(64, "0"), 0)
 
     def __init__(self, vocabulary: str) -> None:
         self.vocabulary = vocabulary.split()
-        self.dim = len(self.vocabulary)
+        self.spec = replace(self.spec, dim=len(self.vocabulary))
         self.read: list[tuple[str, str]] = []
 
     def words(self, text: str, instruction: str) -> list[str]:
         return text.split()
 
-    def encode(self, texts: Sequence[str], *, instruction: str = "", **options) -> Embeddings:
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None) -> list[Encoded]:
+        return [Encoded(self.rows(texts, one), [[] for _ in texts]) for one in instructions]
+
+    def rows(self, texts: Sequence[str], instruction: str) -> Embeddings:
         self.read += [(text, instruction) for text in texts]
         counts = [[self.words(text, instruction).count(one) for one in self.vocabulary] for text in texts]
         return normalise(np.array(counts, dtype=np.float32).reshape(-1, self.dim))
-
-    def encode_many(self, texts: Sequence[str], instructions: Sequence[str], **options) -> list[Embeddings]:
-        return [self.encode(texts, instruction=instruction) for instruction in instructions]
-
-    def encode_with_words(self, texts: Sequence[str], *, instruction: str = "", top: int = 5) -> Encoded:
-        return Encoded(self.encode(texts, instruction=instruction), [[] for _ in texts])
 
 
 class RuleEncoder(BagEncoder):
@@ -56,7 +55,7 @@ class ExactPath:
 
     def __call__(
         self, documents: Sequence[Document], queries: Sequence[str], *, instructions: Sequence[str], mode: str, k: int
-    ) -> list[Ranking]:
+    ) -> list[ScoredIds]:
         self.asked.append((mode, len(documents), k))
         rankings = []
         for query, instruction in zip(queries, instructions, strict=True):

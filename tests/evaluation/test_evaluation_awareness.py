@@ -17,7 +17,7 @@ from label_fakes import (
 from sklearn.metrics import v_measure_score
 
 from retriever.core.errors import InputError
-from retriever.evaluation import awareness
+from retriever.evaluation import awareness, files
 from retriever.evaluation.clustering import SEEDS
 from retriever.evaluation.labelled import LABELLED, load_texts
 from retriever.evaluation.scores import harmonic_mean
@@ -53,7 +53,7 @@ def triplet_rows():
 
 
 def triplets(tmp_path, encoder, rows=None, **options):
-    write_rows(tmp_path, awareness.TRIPLET_FILE, triplet_rows() if rows is None else rows)
+    write_rows(tmp_path, files.TRIPLETS, triplet_rows() if rows is None else rows)
     return by_metric(awareness.triplets(bench(tmp_path, encoder, **options)))
 
 
@@ -214,7 +214,7 @@ def test_a_broken_triplet_is_named(tmp_path, change, problem):
     rows[2] = {key: value for key, value in (rows[2] | change).items() if value is not ...}
     with pytest.raises(InputError) as raised:
         triplets(tmp_path, obedient(), rows, limit=1)
-    assert raised.value.message == f"{tmp_path / awareness.TRIPLET_FILE}, {problem}."
+    assert raised.value.message == f"{tmp_path / files.TRIPLETS}, {problem}."
 
 
 def test_triplets_of_three_criteria_are_refused(tmp_path):
@@ -281,7 +281,7 @@ def test_labels_that_never_cross_are_refused(tmp_path):
 def test_a_missing_or_empty_file_is_named(tmp_path, task):
     with pytest.raises(InputError, match=r"\.jsonl cannot be read"):
         list(task(bench(tmp_path, BlindEncoder())))
-    for file in (awareness.TRIPLET_FILE, RESTAURANTS, "reviews_dmaste.jsonl", "aspects_huliu.jsonl"):
+    for file in (files.TRIPLETS, RESTAURANTS, "reviews_dmaste.jsonl", "aspects_huliu.jsonl"):
         (tmp_path / file).write_text("\n")
     with pytest.raises(InputError, match=r"\.jsonl is empty"):
         list(task(bench(tmp_path, BlindEncoder())))

@@ -5,7 +5,7 @@ from sklearn.metrics import v_measure_score
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 from retriever.evaluation.clustering import (
-    Clusterings,
+    ClusteringTask,
     cluster_v_measures,
     clustering_score,
     clustering_seeds,
@@ -54,7 +54,7 @@ def test_the_interval_surrounds_the_value_though_there_are_many_labels():
     generator = np.random.default_rng(1)
     labels = generator.integers(0, 40, 400)
     noisy = [np.where(generator.random(400) < 0.5, labels, generator.integers(0, 40, 400)) for _ in range(3)]
-    clusterings = Clusterings(labels, np.array(noisy))
+    clusterings = ClusteringTask(labels, np.array(noisy))
     found = clustering_score("task", clusterings, seed=0, note="under 'x'")
     assert found.value == pytest.approx(100 * np.mean([v_measure_score(labels, one) for one in noisy]))
     assert found.low < found.value < found.high < found.low + 8

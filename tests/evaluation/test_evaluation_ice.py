@@ -3,7 +3,7 @@ import pytest
 from label_fakes import BlindEncoder, bench, by_metric, write_rows
 
 from retriever.core.errors import InputError
-from retriever.evaluation import ice
+from retriever.evaluation import files, ice
 from retriever.evaluation.ice import IceRow
 from retriever.evaluation.splits import split_of
 
@@ -101,13 +101,13 @@ NEARNESS = {
 
 
 def fairytale(tmp_path, rows=ROWS, encoder=None, miner=None, **options):
-    write_rows(tmp_path, ice.FILE, rows)
+    write_rows(tmp_path, files.STORIES, rows)
     one = bench(tmp_path, encoder or BlindEncoder(), **options)
     return by_metric(ice.fairytale(one, miner=lambda: miner or TableEncoder(NEARNESS)))
 
 
 def test_negatives_are_the_nearest_wrong_answers_of_the_story(tmp_path):
-    write_rows(tmp_path, ice.FILE, ROWS)
+    write_rows(tmp_path, files.STORIES, ROWS)
     questions = ice.held_out_questions(tmp_path)
     mined = ice.mine_negatives(questions, questions, TableEncoder(NEARNESS))
     assert [(row.output, row.negatives) for row in mined] == [
@@ -170,13 +170,13 @@ def test_a_limit_keeps_the_negatives_of_a_row(tmp_path):
 def test_a_broken_row_is_named(tmp_path, row, problem):
     rows = [*ROWS]
     rows[2] = {key: value for key, value in (rows[2] | row).items() if value is not ...}
-    with pytest.raises(InputError, match=rf"{ice.FILE}, {problem}"):
+    with pytest.raises(InputError, match=rf"{files.STORIES}, {problem}"):
         fairytale(tmp_path, rows)
 
 
 def test_a_file_without_a_held_out_story_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"fairytale.jsonl: no story is held out"):
         fairytale(tmp_path, [ROWS[5]])
-    (tmp_path / ice.FILE).write_text("")
+    (tmp_path / files.STORIES).write_text("")
     with pytest.raises(InputError, match=r"fairytale.jsonl is empty"):
         list(ice.fairytale(bench(tmp_path, BlindEncoder())))

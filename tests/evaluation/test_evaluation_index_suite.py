@@ -14,12 +14,12 @@ from retriever.evaluation.index_suite import (
     queries_near,
     synthetic,
 )
-from retriever.index.building import build_index
+from retriever.vectors.faiss.building import build_index
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    from retriever.index._faiss import faiss
+    from retriever.vectors.faiss._faiss import faiss
 
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
@@ -56,7 +56,7 @@ def test_exact_indexes_find_all_and_others_what_sets_of_ids_say():
 
 
 def test_the_number_of_threads_is_put_back():
-    from retriever.index._faiss import faiss
+    from retriever.vectors.faiss._faiss import faiss
 
     faiss.omp_set_num_threads(2)
     list(measure_factories(VECTORS, NEAR, ["Flat"]))

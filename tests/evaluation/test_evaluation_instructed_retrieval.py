@@ -5,7 +5,9 @@ from retrieval_fakes import BagEncoder, RuleEncoder, bench, by_name, write_rows
 
 from retriever.core.errors import InputError
 from retriever.evaluation import instructed_retrieval
-from retriever.evaluation.instructed_retrieval import ACOS, ACOS_ASPECTS, MAMS, MAMS_ASPECTS, NAMING, OPEN, Need, pairs
+from retriever.evaluation.files import MAMS
+from retriever.evaluation.files import RESTAURANTS as ACOS
+from retriever.evaluation.instructed_retrieval import ACOS_ASPECTS, MAMS_ASPECTS, NAMING, OPEN, Need, pairs
 
 
 def review(id, *aspects):

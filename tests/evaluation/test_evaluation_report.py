@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from retriever.core.errors import OutputError, UsageError
+from retriever.evaluation.run.report import check_report, markdown, write_report
+from retriever.evaluation.run.results import Evaluation
 from retriever.evaluation.scores import Score, mean_score
-from retriever.services.evaluation_results import Evaluation
-from retriever.services.report import check_report, markdown, write_report
 
 HITS = np.array([1.0, 0.0, 1.0, 1.0] * 25)
 
@@ -95,7 +95,7 @@ def test_the_picture_is_the_same_every_time_and_holds_every_headline(tmp_path, t
 
 
 def test_a_suite_that_runs_to_1_says_so_and_a_score_of_zero_does_not_change_the_scale():
-    from retriever.services.report import _panels
+    from retriever.evaluation.run.report import _panels
 
     nothing = mean_score("triplets", "lowest", HITS * 0, seed=0, scale=100, headline=True)
     shares = replace(OURS, suite="robustness", scores=[OURS.scores[1]])

@@ -17,7 +17,7 @@ from label_fakes import (
 )
 
 from retriever.core.errors import InputError
-from retriever.evaluation import robustness
+from retriever.evaluation import files, robustness
 from retriever.evaluation.wordings import WORDING_KINDS, find_wordings
 
 KINDS, MOODS = (FOOD, SERVICE, AMBIENCE), (GOOD, BAD)
@@ -125,8 +125,8 @@ def instructed(tmp_path, passages=PASSAGES, queries=QUERIES, **options):
         asked = zip(texts, instructions, strict=True)
         return [[(one, 1 - place / 10) for place, one in enumerate(FOUND[pair])] for pair in asked]
 
-    write_rows(tmp_path, robustness.CORPUS, passages)
-    write_rows(tmp_path, robustness.QUERIES, queries)
+    write_rows(tmp_path, files.PASSAGES, passages)
+    write_rows(tmp_path, files.WEB_QUERIES, queries)
     scores = by_metric(robustness.instructed_queries(bench(tmp_path, BlindEncoder(), search=search, **options)))
     assert calls == [(len(passages), "dense", 10)]
     return scores
@@ -162,7 +162,7 @@ def test_a_broken_query_is_named(tmp_path, change, problem):
     row = {key: value for key, value in (QUERIES[3] | change).items() if value is not ...}
     with pytest.raises(InputError) as raised:
         instructed(tmp_path, queries=[*QUERIES[:3], row])
-    assert raised.value.message == f"{tmp_path / robustness.QUERIES}, {problem}."
+    assert raised.value.message == f"{tmp_path / files.WEB_QUERIES}, {problem}."
 
 
 def test_a_document_twice_and_no_instructed_query_are_refused(tmp_path):

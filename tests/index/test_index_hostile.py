@@ -1,128 +1,148 @@
-"""FAISS files that are not what they say: parsed in a child process, with the right checksum, so that nothing helps."""
+"""Indexes that somebody else made or changed, with every checksum right."""
 
-import faiss
-import numpy as np
+import os
+import stat
+
 import pytest
-from fuzzing import MIB, damaged, limited
-from hypothesis import settings
-from index_corpora import clustered, ids_for
+from index_fakes import MOOD, FakeEncoder, documents, found
 
 from retriever.core.errors import IndexDamagedError
-from retriever.core.fingerprint import file_hash
-from retriever.index.building import build_index
-from retriever.index.faiss_index import FaissIndex
-from retriever.index.generations import open_generation, write_generation
+from retriever.index.durability.archive import export_index, import_index
+from retriever.index.durability.repair import repair
+from retriever.index.durability.verify import verify
+from retriever.store.database import DATABASE, Store
+from retriever.workspace import Index
 
-COUNT, DIM = 300, 16
-KINDS = {"exact": "SQfp16", "flat": "Flat", "lists": "IVF8,SQfp16", "product": "IVF8,PQ4x4", "graph": "HNSW8,SQfp16"}
-
-
-@pytest.fixture(params=KINDS)
-def written(request, tmp_path):
-    ids = ids_for(np.random.default_rng(0), COUNT)
-    rows = clustered(COUNT, DIM)
-    factory = KINDS[request.param]
-    return write_generation(build_index(ids, [rows], DIM, factory=factory, min_recall=0).index, tmp_path, "whole").path
+TEXTS = ("toy sad slow", "lamp love hot", "mug hate loud")
+OUTSIDE = ["../../secret", "/etc/passwd", "..", "", ".", "views/1/../../../secret", "views/\0", "views"]
 
 
-def try_copies(whole, copies):
-    """Open and search some copies of a file; return how each went and how often; run in a child."""
-    faiss.omp_set_num_threads(1)
-    went = {"refused": 0, "answered": 0}
-    path = whole.with_name("copy.faiss")
-    queries = clustered(3, DIM, seed=9)
-    for data in copies(whole.read_bytes()):
-        path.write_bytes(data)
-        try:
-            index = open_generation(path, sha256=file_hash(path), size=COUNT, dim=DIM, probes=4)
-            for allowed in (None, index.ids[::3]):
-                found = index.search(queries, 5, allowed=allowed)
-                assert set(found.ids.flat) <= {-1, *index.ids.tolist()}
-        except IndexDamagedError:
-            went["refused"] += 1
-        else:
-            went["answered"] += 1
-    return went
+@pytest.fixture
+def whole(index):
+    index.add(documents(*TEXTS), instructions=[MOOD])
+    index.close()
+    return index.path
 
 
-def random_copies(data):
-    return (damaged(data, seed) for seed in range(2 * settings.default.max_examples))
+def change(path, sql, *parameters):
+    """Change the database and seal it anew, as whoever hands out an index can."""
+    with Store.open(path / DATABASE, check=False) as store, store.transaction():
+        assert store._db.write(sql, parameters)
 
 
-def boastful_copies(data):
-    """Put a huge number at every fourth byte where a header may stand: the claims of lengths are among these."""
-    for at in [*range(0, min(400, len(data)), 4), *range(max(0, len(data) - 200), len(data), 4)]:
-        for claim in (1 << 20, 1 << 33, (1 << 63) - 1):
-            yield data[:at] + claim.to_bytes(8, "little") + data[at + 8 :]
+@pytest.mark.parametrize("place", OUTSIDE)
+def test_a_file_outside_the_index_is_never_opened(whole, tmp_path, monkeypatch, place):
+    (tmp_path.parent / "secret").write_bytes(b"x")
+    change(whole, "UPDATE generations SET handle = json_set(handle, '$.path', ?) WHERE view_id = 1", place)
+    opened = []
+    monkeypatch.setattr("retriever.vectors.faiss.backend.read_faiss", lambda path, **_: opened.append(path))
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match="file"):
+        index.search("toy", mode="dense")
+    assert opened == []
+    assert not verify(whole).whole
 
 
-@pytest.mark.parametrize("copies", [random_copies, boastful_copies])
-def test_a_damaged_file_is_refused_or_answers_without_a_crash(written, copies, record_property):
-    went = limited(try_copies, written, copies, memory=256 * MIB, seconds=120)
-    record_property("files", sum(went.values()))
-    assert went["refused"] > 10
+@pytest.mark.parametrize("kind", ["link", "linked folder", "pipe", "folder"])
+def test_only_regular_files_inside_the_index_are_opened(whole, tmp_path, kind):
+    (file,) = whole.glob("views/1/*.faiss")
+    kept = tmp_path / "kept"
+    if kind == "linked folder":
+        file.parent.rename(kept)
+        file.parent.symlink_to(kept, target_is_directory=True)
+    else:
+        file.rename(kept)
+        {"link": lambda: file.symlink_to(kept), "pipe": lambda: os.mkfifo(file), "folder": file.mkdir}[kind]()
+    with (
+        Index(whole, encoder=FakeEncoder()) as index,
+        pytest.raises(IndexDamagedError, match=r"is a link|no regular file"),
+    ):
+        index.search("toy", mode="dense")
 
 
-def on_disk(tmp_path):
-    """Write an index whose lists lie in another file, as FAISS can make one."""
-    container = faiss.index_factory(DIM, "IDMap,IVF4,Flat", faiss.METRIC_INNER_PRODUCT)
-    rows = clustered(COUNT, DIM)
-    container.train(rows)
-    container.add_with_ids(rows, np.arange(COUNT))
-    lists = faiss.downcast_index(container.index)
-    elsewhere = faiss.OnDiskInvertedLists(lists.nlist, lists.code_size, str(tmp_path / "elsewhere"))
-    elsewhere.merge_from(lists.invlists, 0)
-    lists.replace_invlists(elsewhere, False)
-    faiss.write_index(container, str(tmp_path / "a.faiss"))
-    return tmp_path / "a.faiss"
+def test_everything_an_index_is_made_of_is_for_its_owner_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        with Index(tmp_path / "indexes" / "one", encoder=FakeEncoder()) as index:
+            index.add(documents(*TEXTS))
+            index.search("toy", instruction=MOOD)
+            index.compact()
+            modes(index.path)
+        export_index(tmp_path / "indexes" / "one", tmp_path / "one.tar")
+        import_index(tmp_path / "one.tar", tmp_path / "indexes" / "two")
+        with Index(tmp_path / "indexes" / "two", encoder=FakeEncoder()) as index:
+            assert found(index.search("toy", mode="dense", k=1)) == [("a", 1.0)]
+            modes(index.path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "one.tar").stat().st_mode) == 0o600
 
 
-def test_a_file_that_names_another_file_is_refused_before_that_is_opened(tmp_path):
-    path = on_disk(tmp_path)
-    assert b"elsewhere" in path.read_bytes()
-    assert faiss.read_index(str(path)).ntotal == COUNT  # FAISS itself follows the path
-    with pytest.raises(IndexDamagedError, match="is not the index it should be"):
-        open_generation(path, sha256=file_hash(path), size=COUNT, dim=DIM)
-    (tmp_path / "elsewhere").unlink()
-    with pytest.raises(IndexDamagedError, match="ONDISK_SAME_DIR"):
-        open_generation(path, sha256=file_hash(path), size=COUNT, dim=DIM)
+def modes(folder):
+    """Require 0700 of folders and 0600 of files, the index's own folder included."""
+    for path in [folder, *folder.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def container_of(rows, ids, *, factory="Flat", metric=faiss.METRIC_INNER_PRODUCT):
-    container = faiss.index_factory(rows.shape[1], f"IDMap,{factory}", metric)
-    container.add_with_ids(rows, ids)
-    return container
+OPERATIONS = {
+    "index": lambda path: Index(path, encoder=FakeEncoder()).add(documents(*TEXTS, "pan glad", "rug mad")),
+    "compact": lambda path: Index(path, encoder=FakeEncoder()).compact(),
+    "drop": lambda path: Index(path, encoder=FakeEncoder()).drop_views([MOOD]),
+    "evict": lambda path: setattr(Index(path, encoder=FakeEncoder()), "lazy_limit", 0),
+    "repair": lambda path: repair(path, encoder=FakeEncoder),
+}
 
 
-@pytest.mark.parametrize(
-    ("container", "problem"),
-    [
-        (lambda rows, ids: container_of(rows[:, :8].copy(), ids), "not 300 of 16"),
-        (lambda rows, ids: container_of(rows[:9], ids[:9]), "not 300 of 16"),
-        (lambda rows, ids: container_of(rows, ids, metric=faiss.METRIC_L2), "its metric or its ids are wrong"),
-        (lambda rows, ids: container_of(rows, ids[::-1].copy()), "its metric or its ids are wrong"),
-        (lambda rows, ids: faiss.IndexFlatIP(DIM), "it has no ids"),
-    ],
-    ids=["dimension", "number", "metric", "order", "no ids"],
-)
-def test_a_file_of_another_shape_is_refused(tmp_path, container, problem):
-    path = tmp_path / "a.faiss"
-    faiss.write_index(container(clustered(COUNT, DIM), np.arange(COUNT)), str(path))
-    with pytest.raises(IndexDamagedError, match=problem):
-        open_generation(path, sha256=file_hash(path), size=COUNT, dim=DIM)
+@pytest.mark.parametrize("linked", ["views", "views/1"])
+@pytest.mark.parametrize("operation", ["index", "compact", "repair"])
+def test_no_writer_follows_a_link_to_a_folder(whole, tmp_path, linked, operation):
+    refused(whole, tmp_path, linked, operation)
 
 
-def test_the_limits_of_the_reader_hold_while_a_file_is_read_and_not_afterwards(tmp_path, monkeypatch):
-    names = ("vector_byte", "loop", "lattice_r2")
+@pytest.mark.parametrize("operation", ["drop", "evict"])
+def test_nothing_is_removed_behind_a_link(whole, tmp_path, operation):
+    change(whole, "UPDATE views SET lazy = 1 WHERE view_id = 2")
+    refused(whole, tmp_path, "views/2", operation)
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert [view.vectors for view in index.views()] == [3, 3]
 
-    def limits():
-        return [getattr(faiss, f"get_deserialization_{name}_limit")() for name in names]
 
-    before, seen, read = limits(), [], faiss.read_index
-    monkeypatch.setattr(faiss, "read_index", lambda *given: (seen.append(limits()), read(*given))[1])
-    ids = np.arange(COUNT)
-    index = FaissIndex(container_of(clustered(COUNT, DIM), ids, factory="SQfp16"))
-    written = write_generation(index, tmp_path, "a")
-    assert open_generation(written.path, sha256=written.sha256, size=COUNT, dim=DIM).size == COUNT
-    assert seen == [[1 << 16, 1 << 16, 1 << 10]]
-    assert limits() == before
+def refused(path, tmp_path, linked, operation):
+    """Require that an operation refuses a linked folder, and runs once the link is removed."""
+    elsewhere = tmp_path / "elsewhere"
+    (path / linked).rename(elsewhere)
+    (elsewhere / "precious.faiss").write_bytes(b"x")
+    (elsewhere / "7").mkdir()
+    (elsewhere / "7" / "precious.tmp").write_bytes(b"x")
+    (path / linked).symlink_to(elsewhere, target_is_directory=True)
+    before = sorted(elsewhere.rglob("*"))
+    with pytest.raises(IndexDamagedError, match=r"is a link.*Remove the link"):
+        OPERATIONS[operation](path)
+    assert sorted(elsewhere.rglob("*")) == before
+    (path / linked).unlink()
+    if operation == "repair":
+        repair(path, encoder=FakeEncoder)
+        assert verify(path, deep=True, encoder=FakeEncoder).whole
+    elif operation == "compact":
+        OPERATIONS[operation](path)
+    assert sorted(elsewhere.rglob("*")) == before
+
+
+@pytest.mark.parametrize("operation", [*OPERATIONS, "search"])
+def test_a_database_that_is_a_link_is_left_alone(whole, tmp_path, operation):
+    database = whole / DATABASE
+    database.rename(tmp_path / "other.sqlite3")
+    database.symlink_to(tmp_path / "other.sqlite3")
+    before = (tmp_path / "other.sqlite3").read_bytes()
+    with pytest.raises(IndexDamagedError, match=r"is a link.*Put the file itself"):
+        OPERATIONS.get(operation, lambda path: Index(path, encoder=FakeEncoder()).search("toy"))(whole)
+    assert not verify(whole).whole
+    assert (tmp_path / "other.sqlite3").read_bytes() == before
+
+
+def test_no_database_is_made_behind_a_link(tmp_path):
+    path = tmp_path / "index"
+    path.mkdir()
+    (path / DATABASE).symlink_to(tmp_path / "other.sqlite3")
+    with pytest.raises(IndexDamagedError, match="is a link"):
+        Index(path, encoder=FakeEncoder()).add(documents(*TEXTS))
+    assert not (tmp_path / "other.sqlite3").exists()

@@ -4,7 +4,9 @@ import sqlite3
 import stat
 import threading
 from contextlib import closing
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from retriever.core.errors import (
@@ -17,6 +19,8 @@ from retriever.core.errors import (
 from retriever.core.types import Document
 from retriever.store import connection
 from retriever.store.database import Store
+from retriever.store.inspection import DamagedVector
+from retriever.store.vectors import VectorRevision
 from retriever.store.views import ViewKey
 
 DOCUMENT = Document("a", "text")
@@ -289,3 +293,37 @@ def test_a_journal_left_by_a_killed_process_is_rolled_back(path):
         assert store.documents.count_contents() == 0
         assert store.inspection.structure() == []
         assert store._db.number("SELECT COUNT(*) FROM contents") == 0
+
+
+def test_documents_and_every_view_have_revisions_of_their_own(store, path, view_id):
+    other_view = store.views.ensure(replace(store.views.all()[0].key, instruction="Another?")).view_id
+    contents = store.documents.upsert([DOCUMENT, Document("b", "Another text.")]).content_ids
+    vectors = np.eye(2, store.views.all()[0].key.dim, dtype=np.float32)
+
+    def revisions():
+        return store.documents_revision(), store.vectors.revision(view_id), store.vectors.revision(other_view)
+
+    documents, mine, others = revisions()
+    assert (mine.last, mine.removals, others.last) == (0, 0, 0)
+    with Store.open(path) as other:
+        other.vectors.put(view_id, contents, vectors)
+    assert revisions() == (documents, VectorRevision(2, 0), others)
+    store.vectors.put(other_view, contents[:1], vectors[:1])
+    assert revisions() == (documents, VectorRevision(2, 0), VectorRevision(3, 0))
+    store.vectors.remove_oldest(view_id, 1)
+    assert revisions() == (documents, VectorRevision(2, 1), VectorRevision(3, 0))
+    store.mending.remove_vectors([DamagedVector(3, other_view, contents[0])])
+    assert revisions() == (documents, VectorRevision(2, 1), VectorRevision(0, 1))
+    store.vectors.put(other_view, contents[:1], vectors[:1])
+    assert revisions()[2] == VectorRevision(4, 1)  # an id comes once
+    for change in (
+        lambda: store.documents.upsert([Document("b", "Another text.", {"n": 1})]),
+        lambda: store.documents.delete(["a"]),
+        store.documents.collect_garbage,
+    ):
+        change()
+        assert store.documents_revision() == documents + 1
+        documents += 1
+    store.settings.set("a", 2)
+    store.views.touch(view_id)
+    assert store.documents_revision() == documents

@@ -102,7 +102,7 @@ def test_garbage_takes_vectors_and_words_with_it(store, view_id):
     assert store.inspection.structure() == []
 
 
-def test_lexical_orders_by_bm25_then_content(store):
+def test_lexical_orders_by_bm25_then_document(store):
     texts = ["kettle", "kettle and more words here", "nothing", "kettle kettles boiling", "kettle"]
     documents = [Document(str(n), text + " " * n) for n, text in enumerate(texts)]
     ids = store.documents.upsert([*documents, *(Document(f"x{n}", f"filler {n}") for n in range(9))]).content_ids
@@ -111,6 +111,20 @@ def test_lexical_orders_by_bm25_then_content(store):
     assert hits[0].score > hits[1].score == hits[2].score > hits[3].score > 0
     assert store.documents.lexical("kettle boil", 2) == hits[:2]
     assert store.documents.lexical("kettle", 0) == []
+
+
+@pytest.mark.parametrize("condition", [None, "kept = true"])
+def test_lexical_ties_at_the_cut_go_by_document(store, condition):
+    names = ["k", "c", "x", "a", "m", "b", "z"]
+    documents = [Document(name, f"kettle {n}", {"kept": True}) for n, name in enumerate(names)]
+    documents += [Document("0", "kettle 0", {"kept": False}), Document("y", "kettle 5", {"kept": True})]
+    documents += [Document("w", "kettle kettle", {"kept": True})]
+    contents = dict(zip((one.id for one in documents), store.documents.upsert(documents).content_ids, strict=True))
+    order = ["w", "0", *"abcmxz"] if condition is None else ["w", *"abckmxz"]  # "0" and "k" have one text
+    where = parse_filter(condition) if condition else None
+    for k in range(1, 10):
+        hits = store.documents.lexical("kettle", k, where)
+        assert [hit.content_id for hit in hits] == [contents[id] for id in order[:k]]
 
 
 def test_lexical_filters_before_it_cuts(store):

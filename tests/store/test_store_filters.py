@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from retriever.core.errors import FilterError
 from retriever.core.types import Document
 from retriever.store.database import Store
-from retriever.store.filter_tree import Comparison, Group, Not
-from retriever.store.filters import parse_filter
+from retriever.store.filter_tree import Comparison, FilterGroup, Not
+from retriever.store.filters import parse_filter, spelled
 from retriever.store.metadata import fields
 
 DATA = {
     "plain": {"n": 3, "x": 2.5, "s": "Straße", "yes": True, "no": False, "nil": None, "date": "2025-03-01"},
     "lists": {"tags": ["gift", 5, True, None, [1], "it's"], "empty": []},
+    "spaces": {"product category": "books", "in [stock]": True, "2nd price": 5},
     "odd keys": {"a.b": 1, "a": {"b": 2}, 'q"uote': 3, "back\\slash": 4, "new\nline": 5, "and": 6, "": 7, "é[0]": 8},
     "nested": {"labels": {"stars": 5, "2024": 1, "deep": {"stars": 4}}, "other": {"unique": 1}},
 }
@@ -62,6 +63,10 @@ def found(documents, expression):
         "(n = 4 or x = 2.5) and s = 'Straße'",
         "((((n = 3))))",
         "`n` = 3",
+        "[n] = 3",
+        '"n" = 3',
+        '"s" = "Straße"',
+        "\"n\" in (3) and [s] contains 'stra'",
     ],
 )
 def test_true_of_the_plain_document(documents, expression):
@@ -124,6 +129,14 @@ def test_a_missing_field_makes_a_comparison_false_and_its_opposite_true(document
     [
         ("a.b", 2),
         ('`"a.b"`', 1),
+        ('["a.b"]', 1),
+        ('"a.b"', 1),  # the key in which the dot stands, as the field is called
+        ("[a.b]", 2),
+        ("[new\nline]", 5),
+        ('"and"', 6),
+        ("[and]", 6),
+        ('"q""uote"', 3),
+        ('"é[0]"', 8),
         ('`q"uote`', 3),
         ("`back\\slash`", 4),
         ("`new\nline`", 5),
@@ -136,6 +149,47 @@ def test_odd_keys_are_reached(documents, field, value):
     assert found(documents, f"{field} != {value}") == set()
 
 
+@pytest.mark.parametrize("field", ["[product category]", '"product category"', "`product category`"])
+def test_a_name_with_spaces_is_reached(documents, field):
+    assert found(documents, f"{field} = 'books'") == {"spaces"}
+    assert found(documents, f'{field} = "books" and not n = 3') == {"spaces"}
+    assert found(documents, f"not {field} = 'toys' and {field} != 'toys'") == {"spaces"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "spelling"),
+    [
+        ("product category = 'books'", "[product category]"),
+        ("n = 3 and product category in ('books')", "[product category]"),
+        ("[product categorie] = 'books'", "[product category]"),
+        ("[product] = 'books'", None),
+        ("2nd price = 5", None),
+        ("`2nd prise` = 5", "[2nd price]"),
+        ("`in stock` = true", "`in [stock]`"),
+        ("ant = 6", "[and]"),
+    ],
+)
+def test_a_suggested_name_is_spelled_as_it_parses(documents, expression, spelling):
+    with pytest.raises(FilterError) as caught:
+        found(documents, expression)
+    assert spelling is None or spelling in caught.value.hint
+    if spelling:
+        assert len(found(documents, f"{spelling} != null")) == 1
+
+
+def test_every_field_is_found_as_it_is_spelled(documents):
+    for name in filter(None, documents.fields()):
+        assert parse_filter(f"{spelled(name)} = 1").compile(documents.fields())
+    assert [spelled(name) for name in ("a.b", "a b", "in", "]", "]`", ']`"')] == (
+        ["a.b", "[a b]", "[in]", "`]`", '"]`"', '"]`"""']
+    )
+
+
+def test_single_quotes_are_never_a_name():
+    with pytest.raises(FilterError, match="Expected a field name"):
+        parse_filter("'n' = 3")
+
+
 def test_the_last_part_of_a_name_is_enough_where_it_is_unique(documents):
     assert found(documents, "unique = 1 and labels.2024 = 1") == {"nested"}
     assert found(documents, "labels.stars = 5") == {"nested"}
@@ -144,7 +198,7 @@ def test_the_last_part_of_a_name_is_enough_where_it_is_unique(documents):
     with pytest.raises(FilterError) as caught:
         found(documents, "n = 3 or stars > 1")
     assert caught.value.message == message
-    assert caught.value.hint.strip() == "Write one of: `labels.deep.stars`, `labels.stars`."
+    assert caught.value.hint.strip() == "Write one of: labels.deep.stars, labels.stars."
 
 
 def test_an_unknown_field_gets_a_suggestion(documents):
@@ -157,7 +211,7 @@ def test_an_unknown_field_gets_a_suggestion(documents):
 @pytest.mark.parametrize(
     ("expression", "position", "message"),
     [
-        ("", 0, "Expected a field name (one that is also a keyword goes in backticks), but the filter ends here."),
+        ("", 0, "Expected a field name (one that is also a keyword goes in brackets: [in]), but the filter ends here."),
         ("stars", 5, "Expected one of = != < <= > >= in has contains, but the filter ends here."),
         (
             "stars <=",
@@ -183,7 +237,7 @@ def test_an_unknown_field_gets_a_suggestion(documents):
         ("a = 'it's'", 9, "A quote is not closed (inside a text it is doubled)."),
         ("a ~ 1", 2, "This is not understood."),
         ("a = 5stars", 4, "This is not understood."),
-        ("and = 1", 0, "Expected a field name (one that is also a keyword goes in backticks), but there is 'and'"),
+        ("and = 1", 0, "Expected a field name (one that is also a keyword goes in brackets: [in]), but there is 'and'"),
         ("a = 1 and", 9, "Expected a field name"),
         ("a < true", 4, "true, false and null have no order: use = or !=."),
         ("a contains 5", 11, "`contains` wants a text in quotes."),
@@ -262,7 +316,7 @@ TREES = st.recursive(
     comparisons(),
     lambda inner: st.one_of(
         st.builds(Not, inner),
-        st.builds(Group, st.sampled_from(["AND", "OR"]), st.lists(inner, min_size=2, max_size=3).map(tuple)),
+        st.builds(FilterGroup, st.sampled_from(["AND", "OR"]), st.lists(inner, min_size=2, max_size=3).map(tuple)),
     ),
     max_leaves=6,
 )
@@ -271,7 +325,7 @@ TREES = st.recursive(
 def written(node):
     if isinstance(node, Not):
         return f"not ({written(node.node)})"
-    if isinstance(node, Group):
+    if isinstance(node, FilterGroup):
         return f" {node.operator.lower()} ".join(f"({written(child)})" for child in node.nodes)
     values = ", ".join(map(written_value, node.values))
     return f"`{node.field}` {node.operator} " + (f"({values})" if node.operator == "in" else values)
@@ -294,7 +348,7 @@ def comparable(one, other):
 def holds(node, data):
     if isinstance(node, Not):
         return not holds(node.node, data)
-    if isinstance(node, Group):
+    if isinstance(node, FilterGroup):
         return (all if node.operator == "AND" else any)(holds(child, data) for child in node.nodes)
     value = data
     for part in node.field.split("."):

@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -44,6 +45,39 @@ def test_a_second_writer_is_told_who_writes(path, holder):
         f"Process {holder.pid} on {who.host} is writing to {path.parent} since {who.started}: -c {path}"
     )
     assert f"kill {holder.pid}" in caught.value.hint
+
+
+def test_whoever_asks_is_told_whether_it_is_held(path, holder):
+    asking = WriterLock(path)
+    assert asking.is_held()
+    holder.kill()
+    holder.wait()
+    assert not asking.is_held()
+    with WriterLock(path):  # the question has left nothing behind
+        assert asking.is_held()
+    assert not WriterLock(path.with_name("never")).is_held()
+    assert not path.with_name("never").exists()
+
+
+def test_asking_keeps_no_writer_out(path):
+    """A question holds the lock for a moment; a writer tries for longer than that."""
+    stop = threading.Event()
+
+    def ask():
+        while not stop.wait(0.001):
+            WriterLock(path).is_held()
+
+    with WriterLock(path):
+        pass
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        for _ in range(100):
+            with WriterLock(path):
+                pass
+    finally:
+        stop.set()
+        asking.join()
 
 
 def test_the_lock_of_a_killed_writer_is_taken_over(path, holder):

@@ -4,7 +4,7 @@ import pytest
 from retriever.core.errors import EncoderError, IndexDamagedError, RetrieverError
 from retriever.core.similarity import normalise
 from retriever.core.types import Document
-from retriever.store.generations import GenerationFile
+from retriever.store.generations import StoredIndex
 from retriever.store.views import ViewKey
 
 BASE = ViewKey("f", "", "mean", None, None, "fp32", 2)
@@ -133,8 +133,8 @@ def test_the_database_itself_refuses_a_key_twice(store):
     store.views.ensure(BASE)
     with pytest.raises(RetrieverError, match="UNIQUE"):
         store._db.write(
-            "INSERT INTO views SELECT 99, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, '', '', 0 "
-            "FROM views"
+            "INSERT INTO views SELECT 99, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, '', '', 0, "
+            "0 FROM views"
         )
 
 
@@ -147,11 +147,11 @@ def test_touch_moves_the_last_use(store):
 
 def test_a_dropped_view_leaves_its_files_to_be_removed(store, view_id, ids):
     store.vectors.put(view_id, ids, rows(5))
-    generation = store.generations.activate(view_id, GenerationFile("a.faiss", "00", "Flat", 5, 5))
+    generation = store.generations.activate(view_id, StoredIndex("faiss", {"path": "a.faiss"}, 5, 5))
     store.views.drop(view_id)
     assert store.views.all() == []
     assert store._db.number("SELECT COUNT(*) FROM vectors") == 0
-    assert [each.path for each in store.generations.obsolete()] == ["a.faiss"]
+    assert [each.handle for each in store.generations.obsolete()] == [{"path": "a.faiss"}]
     assert store.generations.active(view_id) is None
     assert store.views.ensure(BASE).view_id > generation.view_id
 
@@ -159,13 +159,14 @@ def test_a_dropped_view_leaves_its_files_to_be_removed(store, view_id, ids):
 def test_one_generation_of_a_view_is_active(store, view_id):
     other = store.views.ensure(BASE).view_id
     assert store.generations.active(view_id) is None
-    first = store.generations.activate(view_id, GenerationFile("a", "00", "Flat", 5, 7))
-    unrelated = store.generations.activate(other, GenerationFile("b", "01", "Flat", 5, 7))
+    first = store.generations.activate(view_id, StoredIndex("faiss", {"path": "a"}, 5, 7))
+    unrelated = store.generations.activate(other, StoredIndex("faiss", {"path": "b"}, 5, 7))
     details = {"nprobe": 8, "measured": [0.5, 0.97]}
-    second = store.generations.activate(view_id, GenerationFile("c", "02", "IVF16,Flat", 6, 9, 0.97, details))
+    second = store.generations.activate(view_id, StoredIndex("exact", {"path": "c", "dim": 4}, 6, 9, 0.97, details))
     assert store.generations.active(view_id) == second
     assert store.generations.active(other) == unrelated
-    assert (second.path, second.recall, second.details, second.active) == ("c", 0.97, details, True)
+    assert (second.backend, second.handle, second.size, second.watermark) == ("exact", {"path": "c", "dim": 4}, 6, 9)
+    assert (second.recall, second.details, second.active) == (0.97, details, True)
     assert [each.generation_id for each in store.generations.obsolete()] == [first.generation_id]
     store.generations.forget(first.generation_id)
     store.generations.forget(second.generation_id)

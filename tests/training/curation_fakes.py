@@ -2,31 +2,28 @@
 
 import numpy as np
 
+from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.types import Encoded
 
 
-class TableEncoder:
+class TableEncoder(Encoder):
     """Looks up (text, instruction), then the text; angles in degrees in the plane, so a cosine is that of a difference.
 
     Args:
         angles: degrees by text, or by (text, instruction).
     """
 
-    dim = 2
-    fingerprint = "table"
+    spec = EncoderSpec("table", 2)
 
     def __init__(self, angles):
         self.angles = angles
         self.calls = []
 
-    def encode(self, texts, *, instruction="", batch_size=None, show_progress=False):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        return [Encoded(self.rows(texts, one), [[] for _ in texts]) for one in instructions]
+
+    def rows(self, texts, instruction):
         self.calls.append((tuple(texts), instruction))
         degrees = [self.angles.get((text, instruction), self.angles.get(text)) for text in texts]
         radians = np.radians(np.array(degrees, dtype=np.float64))
         return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
-
-    def encode_many(self, texts, instructions, *, batch_size=None, show_progress=False):
-        return [self.encode(texts, instruction=one) for one in instructions]
-
-    def encode_with_words(self, texts, *, instruction="", top=5):
-        return Encoded(self.encode(texts, instruction=instruction), [[] for _ in texts])

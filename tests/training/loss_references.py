@@ -52,18 +52,6 @@ def cross_entropy(logits, answers, mask):
     return mean(-log(softmax(logits[i][j])[answers[i][j]]) for i, j in counted(mask))
 
 
-def next_token(logits, ids, answer):
-    """Read as a model does: after the tokens up to t - 1 it has said logits[t - 1]."""
-    losses = []
-    for said, tokens, wanted in zip(logits, ids, answer, strict=True):
-        previous = None
-        for here, token, counts in zip(said, tokens, wanted, strict=True):
-            if counts and previous is not None:
-                losses.append(-log(softmax(previous)[token]))
-            previous = here
-    return mean(losses)
-
-
 def view_contrast(views, groups, tau, form):
     every = [(vector, groups[i]) for view in views for i, vector in enumerate(view)]
     losses = []

@@ -8,9 +8,9 @@ from training_models import move
 
 from retriever.core.errors import UsageError
 from retriever.encoders.base import EncoderOptions
-from retriever.encoders.catalog import build
 from retriever.encoders.checkpoint import load_checkpoint
-from retriever.encoders.instemb import InstEmbEncoder, untrained_look_ahead
+from retriever.encoders.instemb import LEARNED, InstEmbEncoder, untrained_look_ahead
+from retriever.encoders.methods import build
 from retriever.training.adapter_files import load_trained, save_trained, trained_encoder
 from retriever.training.losses.afd import squared_error
 from retriever.training.objectives import reading
@@ -28,7 +28,7 @@ def encoded(encoder):
 
 def before(untrained, method, look_ahead, steps):
     if look_ahead:
-        return InstEmbEncoder(untrained, EncoderOptions(), untrained_look_ahead(untrained, look_ahead))
+        return InstEmbEncoder(untrained, EncoderOptions(), {LEARNED: untrained_look_ahead(untrained, look_ahead)})
     return build(method, untrained, EncoderOptions(steps=steps))
 
 

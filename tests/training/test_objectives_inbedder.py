@@ -4,7 +4,6 @@ from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learn
 
 from retriever.core.errors import UsageError
 from retriever.encoders.prefix import prompt_pieces
-from retriever.training.losses.inbedder import masked_token, next_token
 from retriever.training.objectives import reading
 from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
 from retriever.training.pairs import remove_stopwords
@@ -20,6 +19,11 @@ def answer(one, text, *, end):
     return ids
 
 
+def surprise(logits, tokens, counted):
+    """The mean over the counted tokens of -log P(token), of logits (B, T, V) and tokens (B, T)."""
+    return torch.nn.functional.cross_entropy(logits[counted], tokens[counted])
+
+
 def causal(one, rows, *, end=True):
     """The whole model over every whole row, and the loss of all rows at once."""
     logits, ids, asked = [], [], []
@@ -29,7 +33,7 @@ def causal(one, rows, *, end=True):
         logits.append(one.adapted.backbone.model(torch.tensor([whole])).logits[0])
         ids.append(torch.tensor(whole))
         asked.append(torch.arange(len(whole)) >= len(before))
-    return next_token(padded(logits), padded(ids), padded(asked))
+    return surprise(padded(logits)[:, :-1], padded(ids)[:, 1:], padded(asked)[:, 1:])
 
 
 def masked(one, rows):
@@ -55,7 +59,7 @@ def masked_ids(one, rows):
         answers.append(torch.tensor([*[0] * len(before), *said, *[0] * len(tokenizer.end)]))
         at = torch.arange(len(whole))
         asked.append((at >= len(before)) & (at < len(before) + len(said)))
-    return masked_token(padded(logits), padded(answers), padded(asked))
+    return surprise(padded(logits), padded(answers), padded(asked))
 
 
 def objective(one, batch=BATCH, rows=ROWS, **settings):

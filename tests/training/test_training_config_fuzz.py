@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from retriever.core.errors import UsageError
 from retriever.training.config import FinetuneConfig, default_config, read_config
-from retriever.training.methods import Method
+from retriever.training.methods import METHODS
 
-WHOLE = "\n".join(default_config(Method.INSTEMB, rows=200, continued=True).to_toml().splitlines()).encode()
-SECTIONS = default_config(Method.INSTEMB, rows=200, continued=True).to_json()
+WHOLE = "\n".join(default_config(METHODS["instemb"], rows=200, continued=True).to_toml().splitlines()).encode()
+SECTIONS = default_config(METHODS["instemb"], rows=200, continued=True).to_json()
 KEYS = sorted({f"[{section}]\n{key}" for section in SECTIONS if section != "method" for key in SECTIONS[section]})
 LONG = ["0x" + "f" * 5000, "9" * 5000, "9223372036854775808", "[" * 2000 + "]" * 2000]
 SHORT = """1 -1 0 1e308 -0.5 inf nan true "" "\\u0000" [] [[]] {} {a=1} 1979-05-27 07:32:00 "base" [1,2]""".split()

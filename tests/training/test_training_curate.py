@@ -7,7 +7,6 @@ from retriever.training.curation.duplicates import duplicates
 from retriever.training.curation.filters import (
     LengthLimits,
     ascii_share,
-    english_share,
     language_problem,
     length_problem,
 )
@@ -80,11 +79,9 @@ def test_other_languages_do_not(text):
     assert "not English" in language_problem(row("It broke.", positives=(text,)))
 
 
-def test_the_shares_the_language_rule_rests_on():
+def test_the_share_the_language_rule_rests_on():
     assert ascii_share("ab\u00e9\u00e9 12") == 0.5
     assert ascii_share("12 :)") == 1
-    assert english_share("The kettle they've broken") == 0.5
-    assert english_share("") == 1
 
 
 def test_duplicates_are_said_and_one_question_may_be_asked_about_many_texts():

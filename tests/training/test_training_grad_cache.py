@@ -1,10 +1,10 @@
 import pytest
 import torch
-from training_models import ANSWERS, INSTRUCTIONS, TEXTS, gradients, model, tokeniser
+from training_models import ANSWERS, INSTRUCTIONS, TEXTS, gradients, last_states, model, tokeniser
 
 from retriever.core.errors import UsageError
-from retriever.training.grad_cache import cached_backward, chunked
-from retriever.training.passes import last_states, soft_token_states, teacher_states
+from retriever.training.grad_cache import cached_backward
+from retriever.training.passes import soft_token_states, teacher_states
 
 ROWS = list(range(4))
 
@@ -34,7 +34,7 @@ def test_gradients_equal_those_of_the_whole_batch(one, size):
     plain = contrast(views(one, ROWS))
     plain.backward()
     expected = gradients(one)
-    cached = cached_backward(lambda rows: views(one, rows), chunked(ROWS, size), contrast)
+    cached = cached_backward(lambda rows: views(one, rows), [ROWS[i : i + size] for i in range(0, 4, size)], contrast)
     assert not cached.requires_grad
     assert torch.allclose(cached, plain, atol=1e-5)
     for name, gradient in gradients(one).items():
@@ -50,7 +50,7 @@ def test_random_numbers_are_those_of_one_plain_pass(one):
     noisy([torch.cat(parts) for parts in zip(*(views(one, [i], 0.3) for i in ROWS), strict=True)]).backward()
     expected, after = gradients(one), torch.rand(1)
     torch.manual_seed(3)
-    cached_backward(lambda rows: views(one, rows, 0.3), chunked(ROWS, 1), noisy)
+    cached_backward(lambda rows: views(one, rows, 0.3), [[row] for row in ROWS], noisy)
     assert torch.equal(torch.rand(1), after)
     for name, gradient in gradients(one).items():
         assert torch.allclose(gradient, expected[name], atol=1e-5, rtol=1e-3), name
@@ -76,12 +76,6 @@ def test_an_output_that_the_loss_leaves_out_costs_nothing():
         lambda outputs: outputs[1].sum(),
     )
     assert float(weight.grad) == 3
-
-
-def test_batches_are_cut_in_order():
-    assert chunked([1, 2, 3, 4, 5], 2) == [[1, 2], [3, 4], [5]]
-    with pytest.raises(UsageError, match="chunk size is 0"):
-        chunked([1], 0)
 
 
 def test_chunks_that_do_not_fit_together_are_refused():

@@ -5,15 +5,15 @@ import signal
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from tiny_models import flip_byte
-from training_models import INSTRUCTIONS, TEXTS, model, tokeniser
+from training_models import INSTRUCTIONS, TEXTS, last_states, model, tokeniser
 
 from retriever.core.errors import CheckpointError, TrainingError, UsageError
-from retriever.training.loop import LoopSettings, ShuffledBatches, Trainer
+from retriever.training.loop import LoopSettings, Trainer
 from retriever.training.pacing import Pauses
-from retriever.training.passes import last_states
 
 SETTINGS = LoopSettings(learning_rate=0.01, epochs=3, warmup=0.3)
 IDENTITY = {"seed": 4, "data": "abc"}
@@ -29,6 +29,16 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def shuffled(rows):
+    """Batches of two, in an order of every epoch's own."""
+
+    def batches(epoch):
+        order = np.random.default_rng([4, epoch]).permutation(rows).tolist()
+        return [order[i : i + 2] for i in range(0, rows, 2)]
+
+    return batches
 
 
 def trainer(folder, tiny=None, *, settings=SETTINGS, identity=IDENTITY, backward=None, rows=5, **adapter):
@@ -47,7 +57,7 @@ def trainer(folder, tiny=None, *, settings=SETTINGS, identity=IDENTITY, backward
             loss.backward()
             return {"loss": loss.item()}
 
-    return Trainer(parameters, backward or default, ShuffledBatches(rows, 2, seed=4), settings, folder, identity)
+    return Trainer(parameters, backward or default, shuffled(rows), settings, folder, identity)
 
 
 def pull(weight):
@@ -186,15 +196,6 @@ def test_the_rate_can_stay_after_warming_up():
     settings = LoopSettings(learning_rate=1.0, warmup=0.25, decay="none")
     assert [settings.rate(step, 8) for step in range(8)] == [0.5] + [1.0] * 7
     assert LoopSettings(learning_rate=1.0, warmup=0).rate(0, 4) == 1.0
-
-
-def test_batches_hold_every_row_once_and_change_with_epoch_and_seed():
-    batches = ShuffledBatches(7, 3, seed=1)
-    assert [len(batch) for batch in batches(0)] == [3, 3, 1]
-    assert sorted(row for batch in batches(0) for row in batch) == list(range(7))
-    assert batches(0) == ShuffledBatches(7, 3, seed=1)(0)
-    assert batches(0) != batches(1)
-    assert batches(0) != ShuffledBatches(7, 3, seed=2)(0)
 
 
 def test_max_steps_ends_the_run_and_sets_the_schedule(tmp_path):
@@ -344,6 +345,4 @@ def test_settings_are_checked(settings):
 
 def test_nothing_to_train_is_refused(tmp_path):
     with pytest.raises(UsageError, match="nothing to train"):
-        Trainer({}, pull, ShuffledBatches(2, 1, 0), SETTINGS, tmp_path, {})
-    with pytest.raises(UsageError, match="0 rows"):
-        ShuffledBatches(0, 2, 0)
+        Trainer({}, pull, shuffled(2), SETTINGS, tmp_path, {})

@@ -3,7 +3,6 @@ import pytest
 from curation_fakes import TableEncoder
 
 from retriever.core.errors import UsageError
-from retriever.index.exact import ExactIndex
 from retriever.training import negatives
 from retriever.training.negatives import MiningOptions, MiningQueries, mine, threshold, vector_index
 from retriever.training.row_negatives import (
@@ -14,6 +13,7 @@ from retriever.training.row_negatives import (
     same_answer_similarity,
 )
 from retriever.training.rows import TrainingRow
+from retriever.vectors.exact import ExactIndex
 
 
 def at(*degrees):
@@ -74,7 +74,7 @@ def test_only_allowed_ids_are_found():
 
 
 def test_many_vectors_are_searched_by_faiss_with_the_same_result(monkeypatch):
-    from retriever.index.faiss_index import FaissIndex
+    from retriever.vectors.faiss.index import FaissIndex
 
     vectors = at(*np.random.default_rng(0).uniform(0, 360, 50))
     queries = MiningQueries(at(10, 200), np.array([0.9, 0.2], np.float32), [{1}, {2}])

@@ -6,7 +6,7 @@ import pytest
 from pyarrow import parquet
 
 from retriever.core.errors import InputError
-from retriever.training.rows import TrainingRow, normalise_answer, normalise_text, read_training_rows
+from retriever.training.rows import KEPT_BAD_ROWS, TrainingRow, normalise_answer, normalise_text, read_training_rows
 
 
 @pytest.fixture
@@ -224,3 +224,12 @@ def test_questions_are_one_group_whatever_their_case_spaces_and_punctuation(text
 )
 def test_answers_keep_the_signs_that_make_a_difference(answer, expected):
     assert normalise_answer(answer) == expected
+
+
+def test_a_file_without_a_good_row_is_named_however_many_bad_rows_came_before(tmp_path):
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    bad = json.dumps({**QUESTION, "answer": ""}) + "\n"
+    first.write_text(json.dumps(QUESTION) + "\n" + bad * KEPT_BAD_ROWS)
+    second.write_text(bad)
+    with pytest.raises(InputError, match=r"second\.jsonl: no row can be used. The first, row 1: 'answer' is empty"):
+        read_training_rows([first, second])

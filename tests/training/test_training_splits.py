@@ -3,36 +3,12 @@ from collections import Counter
 import pytest
 
 from retriever.core.errors import InputError, UsageError
-from retriever.evaluation.splits import split_of
 from retriever.training.rows import TrainingRow
-from retriever.training.splits import hold_out, rows_of_split, without_evaluation_texts
+from retriever.training.splits import hold_out
 
 
 def row(text, group="kind", answer="a", **more):
     return TrainingRow(text, group, answer, group=group, **more)
-
-
-def test_a_split_is_that_of_the_text_or_of_what_it_is_from():
-    rows = [row(f"text {number}") for number in range(40)]
-    parts = [rows_of_split(rows, split) for split in ("train", "dev", "test")]
-    assert sorted(one.text for part in parts for one in part) == sorted(one.text for one in rows)
-    assert all(split_of(one.text) == "train" for one in parts[0])
-    assert parts[0] and parts[1] and parts[2]
-    assert rows_of_split(rows, split_of("story"), name=lambda _: "story") == rows
-
-
-def test_evaluation_texts_leave_no_trace():
-    rows = [
-        row("The toy  broke!"),
-        row("query", positives=("ok", "the toy broke")),
-        row("other", negatives=("The toy broke", "fine")),
-        row("untouched", answer="the toy broke"),
-    ]
-    cleaned = without_evaluation_texts(rows, ["the toy broke.", "unseen"])
-    assert cleaned.removed == rows[:2]
-    assert [one.text for one in cleaned.rows] == ["other", "untouched"]
-    assert cleaned.rows[0].negatives == ("fine",)
-    assert cleaned.rows[1] is rows[3]
 
 
 def test_no_text_is_on_both_sides_and_every_question_gives_its_share():

@@ -5,6 +5,7 @@ import torch
 from retriever.core.prompts import get_template
 from retriever.encoders.backbone import load_backbone
 from retriever.training.adapters import AdapterSettings, attach
+from retriever.training.passes import student_states
 from retriever.training.prompt_batches import PromptTokeniser
 
 TEXTS = ["the toy broke", "kettle boils water fast, love it", "x", "a wonderful knife for the kitchen and the child"]
@@ -37,3 +38,8 @@ def gradients(adapted):
     for parameter in adapted.parameters.values():
         parameter.grad = None
     return found
+
+
+def last_states(adapted, prompts, *, dropout=None):
+    """The states (B, d) of prompts without anything behind them."""
+    return student_states(adapted, prompts, look_ahead=0, dropout=dropout).last

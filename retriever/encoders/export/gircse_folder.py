@@ -11,9 +11,33 @@ import torch
 
 from retriever.encoders.export import gircse_loader
 from retriever.encoders.export.probes import check_probes
+from retriever.encoders.export.written import Written, card_facts
 from retriever.encoders.gircse import GircseEncoder
 
 LOADER = "loader.py"
+_CARD = """# {name}, with a loader
+
+Made from {spec} by `retriever models export`. GIRCSE feeds the model its own expectations step by step, which no stock
+module of sentence-transformers does; `loader.py` in this folder does it with torch and transformers alone.
+
+```python
+from loader import Gircse
+
+encoder = Gircse("PATH/OF/THIS/FOLDER")
+vectors = encoder.encode(["The kettle broke."], instruction="What kind of product is this about?", steps={steps})
+```
+
+Without an instruction a text is read under the default one: {instruction}
+
+The vectors are those of `retriever.load_encoder` in float32; this was checked to 1e-3 when the folder was made. Texts
+are cut after {text} tokens. The words of the soft tokens need retriever.
+"""
+
+
+def write(encoder: GircseEncoder, folder: Path, name: str) -> Written:
+    """Write the model with its loader; arguments and errors as `export_gircse`'s."""
+    export_gircse(encoder, folder)
+    return Written(LOADER, _CARD.format(**card_facts(encoder, name), steps=encoder.steps))
 
 
 def export_gircse(encoder: GircseEncoder, folder: Path) -> None:

@@ -32,7 +32,7 @@ def check_probes(encoder: PromptEncoder, exported: Callable[[list[str], str], ND
         if not apart.max() <= TOLERANCE:
             worst = int(apart.argmax())
             raise EncoderError(
-                f"{encoder.spec or encoder.method} cannot be exported: its vector of {texts[worst][:40]!r} would be "
+                f"{encoder.name or encoder.method} cannot be exported: its vector of {texts[worst][:40]!r} would be "
                 f"{apart[worst]:.2g} off.",
                 hint="Its model or tokenizer does what the exported form cannot repeat; use retriever.load_encoder.",
             )

@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import PreTrainedTokenizerBase
 
 from retriever.core.errors import EncoderError
@@ -19,6 +18,7 @@ from retriever.encoders.base import PromptEncoder
 from retriever.encoders.export.probes import check_probes
 from retriever.encoders.export.prompt_tokens import (
     MARK,
+    PLAIN_MARK,
     PromptToken,
     PromptTokens,
     exported_tokenizer,
@@ -26,9 +26,44 @@ from retriever.encoders.export.prompt_tokens import (
     last_prompt_token,
     longest_prompt,
 )
-from retriever.encoders.instemb import InstEmbEncoder
-from retriever.encoders.masked import MASK_TOKENS, MaskedInBedderEncoder, position_count
-from retriever.encoders.pooling import LOOK_AHEAD_POOLINGS
+from retriever.encoders.export.written import Written, card_facts
+from retriever.encoders.masked import position_count
+from retriever.encoders.pooling import Shares
+
+_CARD = """# {name}, for sentence-transformers
+
+Made from {spec} by `retriever models export`. Merged float32 weights and stock modules: sentence-transformers 6.2 or
+newer loads this folder without remote code.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("PATH/OF/THIS/FOLDER")
+vectors = model.encode(["The kettle broke."], prompt="What kind of product is this about?")
+```
+
+The prompt is the instruction; the chat template puts it behind the text. Without one the model reads every text under
+its default instruction: {instruction}
+
+The vectors are those of `retriever.load_encoder` in float32, with {pooling} pooling{look_ahead}; this was checked to
+1e-3 when the folder was made.
+
+## Limits
+
+- Text and instruction together have {most} tokens. What is longer loses the end of the text, never the instruction.
+  Texts of up to {text} tokens are whole under the default instruction; a longer instruction leaves less room.
+- Set no `max_seq_length` below the length of an instruction.
+- A `prompt` is an instruction, not a prefix. `{mark}` in a text is read as `{plain}`.
+- No words: the model's answers in words need retriever.
+"""
+
+
+def write(encoder: PromptEncoder, folder: Path, name: str) -> Written:
+    """Write an encoder as a sentence-transformers folder; arguments and errors as `export_sentence_transformer`'s."""
+    most = export_sentence_transformer(encoder, folder)
+    look_ahead = f" over {encoder.look_ahead} look-ahead tokens" if encoder.look_ahead else ""
+    shown = {"pooling": encoder.pooling, "look_ahead": look_ahead, "mark": MARK, "plain": PLAIN_MARK}
+    return Written("sentence-transformers", _CARD.format(**card_facts(encoder, name), **shown, most=most))
 
 
 def export_sentence_transformer(encoder: PromptEncoder, folder: Path) -> int:
@@ -56,26 +91,20 @@ def export_sentence_transformer(encoder: PromptEncoder, folder: Path) -> int:
     return most
 
 
-def pooling_weights(encoder: PromptEncoder) -> tuple[list[float], float]:
-    """Return the shares of the last prompt state and of each state behind it, and the share of every other state.
+def pooling_shares(encoder: PromptEncoder) -> Shares:
+    """Return an encoder's pooling as weights of states.
 
     Raises:
         EncoderError: the pooling reads generated tokens.
     """
-    if isinstance(encoder, InstEmbEncoder):
-        length = encoder.look_ahead or 0
-        one_hot = torch.eye(1 + length)  # a pooling is linear: fed with unit vectors, it gives its weights
-        return LOOK_AHEAD_POOLINGS[encoder.pooling](one_hot[:1], one_hot[1:].unsqueeze(0))[0].tolist(), 0.0
-    if isinstance(encoder, MaskedInBedderEncoder):
-        masks = [1.0] * MASK_TOKENS
-        return ([0.0, *masks], 0.0) if encoder.pooling == "masks" else ([1.0, *(0.0 for _ in masks)], 1.0)
-    known = {"1st-gen": ([1.0], 0.0), "last": ([1.0], 0.0), "avg-ppt": ([0.0], 1.0), "mean": ([1.0], 1.0)}
-    if encoder.pooling not in known:
+    shares = encoder.shares()
+    if shares is None:
+        can_go = [name for name in encoder.poolings if encoder.reconfigured(pooling=name).shares() is not None]
         raise EncoderError(
             f"{encoder.method} with {encoder.pooling} reads what it generates, which no stock module does.",
-            hint=f"Of this method, {', '.join(name for name in encoder.poolings if name in known) or 'none'} can go.",
+            hint=f"Of this method, {', '.join(can_go) or 'none'} can go.",
         )
-    return known[encoder.pooling]
+    return shares
 
 
 def _prompt_tokens(encoder: PromptEncoder) -> PromptTokens:
@@ -85,28 +114,22 @@ def _prompt_tokens(encoder: PromptEncoder) -> PromptTokens:
             hint="Only text-first templates are exported: input-first.",
         )
     backbone = encoder.backbone
-    (last, *shares), _ = pooling_weights(encoder)
+    shares = pooling_shares(encoder)
     last_id, _ = last_prompt_token(encoder)
     start = [
         PromptToken(f"{MARK}start-{i}|>", row, 0.0)
         for i, row in enumerate(backbone.embed_ids(backbone.tokenizer.start).detach())
     ]
-    if isinstance(encoder, MaskedInBedderEncoder):
-        after = [*[backbone.tokenizer.mask_id] * MASK_TOKENS, *backbone.tokenizer.end]
-        rows = backbone.embed_ids(after).detach()
-        shares += [0.0] * len(backbone.tokenizer.end)
-    else:
-        tail = encoder.tail(answers=False)
-        rows = backbone.embed_ids([]).detach() if tail is None else tail.detach()
     behind = [
-        PromptToken(f"{MARK}behind-{i}|>", row, share) for i, (row, share) in enumerate(zip(rows, shares, strict=True))
+        PromptToken(f"{MARK}behind-{i}|>", row, shares.behind[i] if i < len(shares.behind) else 0.0)
+        for i, row in enumerate(encoder.behind().detach())
     ]
-    marked = PromptToken(f"{MARK}last|>", backbone.embed_ids([last_id])[0].detach(), last)
+    marked = PromptToken(f"{MARK}last|>", backbone.embed_ids([last_id])[0].detach(), shares.last)
     return PromptTokens(start, marked, behind)
 
 
 def _positions(encoder: PromptEncoder) -> int:
-    """Return how many tokens the model has positions for."""
+    """Return the number of tokens that the model has positions for."""
     if encoder.backbone.masked:
         return position_count(encoder.backbone)
     return int(getattr(encoder.backbone.model.config, "max_position_embeddings", 1 << 30))
@@ -136,11 +159,11 @@ def _stock_model(encoder: PromptEncoder, tokens: PromptTokens, folder: Path) -> 
         module_output_name="token_embeddings",
         processing_kwargs={"text": {"split_special_tokens": True}},
     )
-    _, others = pooling_weights(encoder)
     size = reader.model.get_input_embeddings().weight.shape[0]
     by_id = {index: token for token, index in reader.tokenizer.get_vocab().items()}
     vocabulary = [by_id.get(index, f"{MARK}unused-{index}|>") for index in range(size)]
-    weights = _theirs("WordWeights")(vocabulary, {token.name: token.weight for token in tokens.all}, others)
+    shares = {token.name: token.weight for token in tokens.all}
+    weights = _theirs("WordWeights")(vocabulary, shares, pooling_shares(encoder).others)
     return _theirs("SentenceTransformer")(
         modules=[reader, weights, _theirs("Pooling")(encoder.dim, "mean"), _theirs("Normalize")()],
         device=str(encoder.backbone.device),

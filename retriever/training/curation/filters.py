@@ -11,7 +11,7 @@ ASCII_LETTERS = 0.9
 FOREIGN_WORDS = 2
 ENGLISH_WORDS = 0.05
 JUDGED_WORDS = 20
-"""What counts as English.
+"""Thresholds by which text counts as English.
 
 Of a row's letters at least the share ASCII_LETTERS are ASCII. No field has FOREIGN_WORDS or more function words of
 German, Dutch, French, Spanish, Italian, Portuguese, Danish, Norwegian or Swedish, and more of them than English
@@ -93,12 +93,6 @@ def ascii_share(text: str) -> float:
     """Return the share of a text's letters that are ASCII; 1 for a text without letters."""
     letters = [character for character in text if character.isalpha()]
     return sum(map(str.isascii, letters)) / len(letters) if letters else 1.0
-
-
-def english_share(text: str) -> float:
-    """Return the share of a text's words that are English stopwords and no other language's; 1 without words."""
-    words = _words(text)
-    return sum(word in _ENGLISH for word in words) / len(words) if words else 1.0
 
 
 def _is_foreign(text: str) -> bool:

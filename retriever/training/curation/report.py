@@ -1,4 +1,4 @@
-"""What each step of a curation dropped, with examples, as JSON and as text."""
+"""Report the rows that each step of a curation dropped, with examples, as JSON and as text."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What one step did.
+    """The report of one step.
 
     Attributes:
         step: its name.
@@ -94,4 +94,4 @@ def _place(row: TrainingRow) -> str:
 def _short(row: TrainingRow) -> str:
     """Return the beginnings of question, text and answer on one line."""
     parts = [row.instruction, row.text, row.answer]
-    return " | ".join(shortened(" ".join(part.split()), _SHOWN) for part in parts if part)
+    return " | ".join(shortened(part, _SHOWN) for part in parts if part)

@@ -21,7 +21,7 @@ class Expert:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one expert found.
+    """The scores that one expert gave to rows.
 
     Attributes:
         expert: its name.
@@ -40,7 +40,7 @@ class Vote:
 
 
 def vote(rows: Sequence[TrainingRow], expert: Expert) -> Vote:
-    """Return what an expert makes of at least one row: sim(instruction + input, output).
+    """Score at least one row by an expert: sim(instruction + input, output).
 
     The text is read under the row's instruction, in the way the encoder reads instructions; the answer, or first
     positive, under the default one.

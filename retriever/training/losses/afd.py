@@ -58,7 +58,7 @@ def similarity_error(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 def order_error(student: Tensor, teacher: Tensor, *, temperature: float = ORDER_TEMPERATURE) -> Tensor:
-    """Return how far the student is from the teacher in which texts are nearest to each: a mean KL divergence.
+    """Compute how far the student is from the teacher in which texts are nearest to each: a mean KL divergence.
 
     For each row the cosines with the others become a distribution, p for the teacher and q for the student, each by a
     softmax over cosines / temperature; the error is the mean over rows of the sum of p log(p / q). The lower the

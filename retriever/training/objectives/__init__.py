@@ -1,1 +1,1 @@
-"""What each method learns from a batch of rows: passes over the model, losses, gradients."""
+"""Compute each method's objective on a batch of rows: passes over the model, losses, gradients."""

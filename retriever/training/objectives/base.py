@@ -1,4 +1,4 @@
-"""What an objective is, and what it is made from."""
+"""Define an objective, its settings, and the parts that it is made from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from retriever.training.prompt_batches import PromptTokeniser, can_share
 
 
 class Objective(Protocol):
-    """What is learned; `Trainer` takes its two methods."""
+    """A training objective; `Trainer` takes its two methods."""
 
     def batches(self, epoch: int) -> Sequence[Sequence[int]]:
         """Return the epoch's batches of row numbers, the same whenever they are asked for."""
@@ -18,6 +18,27 @@ class Objective(Protocol):
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return its losses, ``loss`` the total."""
         ...
+
+
+class ObjectiveSettings:
+    """A method's own settings, a frozen dataclass: what they say to the parts of a fine-tuning that know no method."""
+
+    __slots__ = ()
+
+    @property
+    def negatives(self) -> int:
+        """Most hard negatives of a row."""
+        return 0
+
+    @property
+    def taught_by(self) -> str:
+        """The encoder that teaches the objective beside the rows; empty for none."""
+        return ""
+
+    @property
+    def steps(self) -> int | None:
+        """K, the soft tokens that the model reads on with; None for none."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class BatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What batching needs to know of a row.
+    """The keys of a row that batching goes by.
 
     Attributes:
         source: rows of different sources never share a batch, so that its negatives are of one kind.

@@ -1,4 +1,4 @@
-"""What GIRCSE and DICL share: which rows' positives are right for each other, and where negatives stand."""
+"""Tell, for GIRCSE and DICL, which rows' positives are right for each other, and where negatives stand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

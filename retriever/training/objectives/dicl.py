@@ -14,7 +14,7 @@ from retriever.core.errors import UsageError
 from retriever.training.losses.dicl import MARGIN, TEMPERATURE, DiclEmbeddings, dicl
 from retriever.training.losses.infonce import Negatives
 from retriever.training.losses.tiered import TieredEmbeddings, tiered
-from retriever.training.objectives.base import Learner
+from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.contrastive import NegativePlaces, positive_sets
 from retriever.training.objectives.reading import Piece, Prompts, backward, in_order
@@ -25,8 +25,8 @@ from retriever.training.rows import TrainingRow
 
 
 @dataclass(frozen=True, slots=True)
-class DiclSettings:
-    """What DICL learns from.
+class DiclSettings(ObjectiveSettings):
+    """Settings of DICL's objective.
 
     Attributes:
         margin: g of the two hinge losses.

@@ -41,7 +41,7 @@ class FusionSettings:
 
 @dataclass(frozen=True, slots=True)
 class FusedTargets:
-    """What the student is trained towards.
+    """The target vectors that the student is trained towards.
 
     Attributes:
         texts: n texts.

@@ -15,7 +15,7 @@ from retriever.core.protocols import Encoder
 from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.losses.gircse import TEMPERATURE, GircseLoss, gircse
 from retriever.training.losses.infonce import Negatives
-from retriever.training.objectives.base import Learner
+from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.contrastive import NegativePlaces, positive_sets
 from retriever.training.objectives.reading import Prompts, SeparatePiece, backward, in_order, separate_pieces
@@ -27,8 +27,8 @@ from retriever.training.rows import TrainingRow
 
 
 @dataclass(frozen=True, slots=True)
-class GircseSettings:
-    """What GIRCSE learns from.
+class GircseSettings(ObjectiveSettings):
+    """Settings of GIRCSE's objective.
 
     Attributes:
         steps: K, soft tokens in training; inference may take another number.
@@ -58,6 +58,11 @@ class GircseSettings:
             raise UsageError(f"negatives is {self.negatives}; it cannot be negative.")
         if not self.teacher_weight >= 0:
             raise UsageError(f"teacher_weight is {self.teacher_weight}; a weight cannot be negative.")
+
+    @property
+    def taught_by(self) -> str:
+        """The teacher, unless it has no weight."""
+        return self.teacher if self.teacher_weight else ""
 
 
 class GircseObjective:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from retriever.encoders.masked import position_count
 from retriever.training.losses.tokens import mean_cross_entropy
-from retriever.training.objectives.base import Learner
+from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, SeparatePiece, add_up, pieces, separate_pieces, together
 from retriever.training.pairs import AnswerExample, answer_examples
@@ -17,8 +17,8 @@ from retriever.training.rows import TrainingRow
 
 
 @dataclass(frozen=True, slots=True)
-class InBedderSettings:
-    """What InBedder learns from.
+class InBedderSettings(ObjectiveSettings):
+    """Settings of InBedder's objective.
 
     Attributes:
         end: a causal model also learns to end the answer; a masked one has no token for it.

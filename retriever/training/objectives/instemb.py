@@ -22,7 +22,7 @@ from retriever.training.losses.instemb import (
     mse,
     view_contrast,
 )
-from retriever.training.objectives.base import Learner
+from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, backward, pieces, together
 from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
@@ -44,8 +44,8 @@ Compared = Literal["input-last", "daap"]
 
 
 @dataclass(frozen=True, slots=True)
-class InstEmbSettings:
-    """What InstEmb learns from.
+class InstEmbSettings(ObjectiveSettings):
+    """Settings of InstEmb's objective.
 
     Attributes:
         distillation: the terms that teach the look-ahead tokens the answer; several are added up. ``ce`` is the

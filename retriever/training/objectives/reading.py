@@ -16,7 +16,7 @@ PIECE_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PromptRequest:
     """A text and the questions it is read under in one batch.
 
     Attributes:
@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one forward pass reads.
+    """The input of one forward pass.
 
     Attributes:
         prompts: of every row.
@@ -47,7 +47,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SeparatePiece(Piece):
-    """What one forward pass reads, every prompt by itself."""
+    """The input of one forward pass, every prompt by itself."""
 
     prompts: SeparatePrompts = field(repr=False)
 
@@ -79,17 +79,17 @@ class Prompts:
         return [instruction for _, instruction in self._places]
 
 
-def together(texts: Sequence[str], instructions: Sequence[str], rows: Sequence[int]) -> list[Asked]:
+def together(texts: Sequence[str], instructions: Sequence[str], rows: Sequence[int]) -> list[PromptRequest]:
     """Return the rows by text, in the order of their first question."""
-    found: dict[str, Asked] = {}
+    found: dict[str, PromptRequest] = {}
     for text, instruction, row in zip(texts, instructions, rows, strict=True):
-        one = found.setdefault(text, Asked(text, [], []))
+        one = found.setdefault(text, PromptRequest(text, [], []))
         one.instructions.append(instruction)
         one.rows.append(row)
     return list(found.values())
 
 
-def pieces(learner: Learner, asked: Sequence[Asked], *, tail: int) -> list[Piece]:
+def pieces(learner: Learner, asked: Sequence[PromptRequest], *, tail: int) -> list[Piece]:
     """Return the prompts in forward passes of at most `PIECE_TOKENS`, or of one text, shortest texts first.
 
     Args:
@@ -178,7 +178,7 @@ def _groups(widths: Sequence[int], lines: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _piece(learner: Learner, asked: Sequence[Asked], width: int, *, shared: bool) -> Piece:
+def _piece(learner: Learner, asked: Sequence[PromptRequest], width: int, *, shared: bool) -> Piece:
     texts = [one.text for one in asked]
     rows = [row for one in asked for row in one.rows]
     if shared:
@@ -192,7 +192,7 @@ def _piece(learner: Learner, asked: Sequence[Asked], width: int, *, shared: bool
     )
 
 
-def _width(learner: Learner, asked: Asked, tail: int, *, shared: bool) -> int:
+def _width(learner: Learner, asked: PromptRequest, tail: int, *, shared: bool) -> int:
     """Return the tokens of the line a text takes with its questions, or with the longest of them, about."""
     text = learner.tokeniser.length(asked.text)
     each = [learner.tokeniser.length_around(one) + tail for one in asked.instructions]

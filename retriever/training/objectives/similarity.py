@@ -31,7 +31,7 @@ takes minutes for so many and hours for ten times as many; groups of related tex
 
 @dataclass(frozen=True, slots=True)
 class SimilaritySettings:
-    """What is learned from the teacher.
+    """Settings of learning similarities from a teacher.
 
     Attributes:
         teacher: the encoder's name, as the catalog has it, or ``base`` for the model in training as it was before.

@@ -9,7 +9,7 @@ from retriever.training.rows import TrainingRow
 
 @dataclass(frozen=True, slots=True)
 class WrongParts:
-    """What stands in for a row's question and text in the lower tiers.
+    """Substitutes for a row's question and text in the lower tiers.
 
     Attributes:
         instruction: I-, another question; None where the batch has none.

@@ -1,0 +1,52 @@
+"""Writes docs/cli.md from the commands' own help: ``python docs/tools/cli_reference.py > docs/cli.md``."""
+
+import os
+import sys
+
+import typer.main
+from typer.testing import CliRunner
+
+from retriever.cli.main import app
+
+_HEADER = """# Command line
+
+Made from the commands' own help by `make docs`; a test keeps it true.
+
+Every command: results go to stdout, talk and progress to stderr; `--json` prints one JSON document, whose keys are the
+fields shown in `retriever/core/results.py` (`cluster`: `clusters/clustering.py` and `clusters/saved.py`, `compare`:
+`clusters/comparing.py`, `eval`: `evaluation/run/results.py`, `diagnose`: `evaluation/run/diagnosing.py`, `finetune`:
+`training/run/report.py`, `curate`: `training/run/curating.py`). Exit codes: 0 done, 1 error, 2 wrong usage, 3 done with
+rows skipped, 4 index damaged, 130 interrupted. `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks;
+`RETRIEVER_CACHE` moves the cache of models, embeddings and evaluations, `RETRIEVER_CONFIG` the folder where
+`models promote` keeps its choice. `retriever --version` prints the version.
+
+`--where` compares metadata fields: `stars <= 2 and (category = 'toy' or tags has 'gift') and not brand in ('A', 'B')`,
+with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has` (an item of a list) and `contains` (a part of a text). Text and dates
+stand in single or double quotes. A field name with a space or another sign stands in brackets, which shells leave
+alone: `--where "[product category] = 'books'"`; backticks do as well, and double quotes where a field is wanted.
+
+Files other than Parquet are UTF-8. One that is not stops the command before anything is done, with a guess:
+`retriever index reviews.csv --encoding windows-1252` reads it. Cells may be parted by commas, semicolons, tabs or bars.
+"""
+
+
+def reference() -> str:
+    """Return the text of docs/cli.md."""
+    sections = [_HEADER]
+    for command in _commands():
+        shown = CliRunner().invoke(app, [*command, "--help"], prog_name="retriever", env={"COLUMNS": "110"})
+        sections.append(f"## {' '.join(command)}\n\n```\n{shown.output.strip()}\n```\n")
+    return "\n".join(sections)
+
+
+def _commands() -> list[list[str]]:
+    names: list[list[str]] = []
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", {})
+        names += [[name, sub] for sub in inner] or [[name]]
+    return names
+
+
+if __name__ == "__main__":
+    os.environ["NO_COLOR"] = "1"
+    sys.stdout.write(reference())

@@ -1,0 +1,92 @@
+"""Names of clusters: the words that set each apart, weighted by class-based tf-idf.
+
+The words are either those the model itself answered for every document under the instruction, or those of the texts;
+a reader sees both, and where they disagree.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.stopwords import STOPWORDS
+from retriever.core.text import drop_prefixes
+
+KEYWORDS = 8
+LABEL_WORDS = 3
+_WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019-][^\W\d_]+)*")
+_LEAST_DOCUMENTS = 2  # of a cluster that must share a word for it to name the cluster, where it has that many
+
+
+def text_words(text: str) -> set[str]:
+    """Return the different words of a text in lower case, stop words left out."""
+    return {word for found in _WORD.findall(text) if (word := found.casefold()) not in STOPWORDS}
+
+
+def answer_words(answers: Sequence[str], instruction: str) -> set[str]:
+    """Return the different words among a model's answers, without stop words and those of the instruction itself."""
+    own = {_stem(word) for word in _WORD.findall(instruction)}
+    words = {word.casefold() for answer in answers for word in _WORD.findall(answer)}
+    return {word for word in words if word not in STOPWORDS and _stem(word) not in own}
+
+
+def keywords(
+    words: Sequence[Iterable[str]], labels: NDArray[np.int64], k: int, *, count: int = KEYWORDS
+) -> list[list[str]]:
+    """Return the words that set every cluster apart, best first, at most ``count`` each.
+
+    The weight of word t in cluster c is tf(t, c) log(1 + A / tf(t)): tf(t, c) the share of the cluster's documents with
+    the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst,
+    "BERTopic", 2022, equation 2, with every document counted once a word and clusters of any size alike). A word that
+    begins a weightier one is left out.
+
+    Args:
+        words: the different words of every document.
+        labels: (n,) cluster of every document.
+        k: number of clusters.
+        count: most words of a cluster.
+    """
+    counts: list[Counter[str]] = [Counter() for _ in range(k)]
+    sizes: Counter[int] = Counter()
+    for found, label in zip(words, labels.tolist(), strict=True):
+        counts[label].update(set(found))
+        sizes[label] += 1
+    shares = [
+        {word: times / sizes[label] for word, times in one.items() if times >= min(_LEAST_DOCUMENTS, sizes[label])}
+        for label, one in enumerate(counts)
+    ]
+    totals: Counter[str] = Counter()
+    for one in shares:
+        totals.update(one)
+    average = sum(totals.values()) / max(1, k)
+    named = []
+    for one in shares:
+        weights = {word: share * np.log1p(average / totals[word]) for word, share in one.items()}
+        named.append(drop_prefixes(sorted(weights, key=lambda word: (-weights[word], word)), count))
+    return named
+
+
+def labels_of(named: Sequence[Sequence[str]]) -> list[str]:
+    """Return a one-line name for every cluster, no two alike.
+
+    A name is the cluster's first words; where that of an earlier cluster is the same, further words are added, and at
+    last a number.
+    """
+    taken: set[str] = set()
+    names = []
+    for number, words in enumerate(named):
+        options = [", ".join(words[:length]) for length in range(LABEL_WORDS, len(words) + 1)] or [", ".join(words)]
+        options = [one for one in options if one] or ["unnamed"]
+        options.append(f"{options[0]} ({number})")
+        name = next(one for one in options if one not in taken)
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _stem(word: str) -> str:
+    """Return a word without a plural's s: enough to see an instruction's own words in an answer."""
+    folded = word.casefold()
+    return folded[:-1] if len(folded) > 3 and folded.endswith("s") and not folded.endswith("ss") else folded

@@ -1,0 +1,173 @@
+"""Compare two instructions: the ranks of one query's hits, or the clusters documents are in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.clusters.clustering import Clustering
+from retriever.core.errors import UsageError
+from retriever.core.results import Hit, SearchResult
+from retriever.core.schema import SCHEMA_VERSION
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A document that one of two searches found.
+
+    Attributes:
+        hit: as one of them found it, the first where both did.
+        ranks: its rank in each, from 1; None where it is not among the hits.
+        words: what the model answered to each instruction; empty where it is not among the hits.
+    """
+
+    hit: Hit
+    ranks: tuple[int | None, int | None]
+    words: tuple[Sequence[str], Sequence[str]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"id": self.hit.document.id, "ranks": list(self.ranks), "words": [list(one) for one in self.words]}
+
+
+@dataclass(frozen=True, slots=True)
+class RankChange:
+    """One query under two instructions.
+
+    Attributes:
+        results: the two answers.
+        moved: every document of either, by its better rank.
+        overlap: share of the hits that both have, 0 to 1.
+    """
+
+    results: tuple[SearchResult, SearchResult]
+    moved: Sequence[Moved]
+    overlap: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "query": self.results[0].query,
+            "instructions": [one.instruction for one in self.results],
+            "paths": [one.path for one in self.results],
+            "overlap": round(self.overlap, 4),
+            "documents": [one.to_json() for one in self.moved],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Documents that are in one cluster of the first clustering and one of the second.
+
+    Attributes:
+        first: number of the cluster under the first instruction.
+        second: under the second.
+        ids: the documents', those nearest to their first cluster's centre first.
+        stays: whether the two clusters are each other's counterparts.
+    """
+
+    first: int
+    second: int
+    ids: Sequence[str]
+    stays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """The same documents clustered under two instructions.
+
+    Attributes:
+        clusterings: the two.
+        flows: the largest first.
+        rand: adjusted Rand index; 1 where the clusters are the same, 0 as by chance.
+        information: adjusted mutual information, likewise.
+    """
+
+    clusterings: tuple[Clustering, Clustering]
+    flows: Sequence[Flow]
+    rand: float
+    information: float
+
+    @property
+    def moved(self) -> int:
+        """Documents whose cluster is not the counterpart of the one they were in."""
+        return sum(len(one.ids) for one in self.flows if not one.stays)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "instructions": [one.request.instruction for one in self.clusterings],
+            "clusters": [[cluster.to_json() for cluster in one.clusters] for one in self.clusterings],
+            "adjusted_rand": round(self.rand, 4),
+            "adjusted_mutual_information": round(self.information, 4),
+            "moved": self.moved,
+            "flows": [
+                {
+                    "from": one.first,
+                    "to": one.second,
+                    "size": len(one.ids),
+                    "stays": one.stays,
+                    "examples": list(one.ids[:EXAMPLES]),
+                }
+                for one in self.flows
+            ],
+        }
+
+
+def compare_ranks(first: SearchResult, second: SearchResult) -> RankChange:
+    """Compare two answers to one query, hit by hit."""
+    places: dict[str, list[tuple[int, Hit] | None]] = {}
+    for side, result in enumerate((first, second)):
+        for rank, hit in enumerate(result.hits, start=1):
+            places.setdefault(hit.document.id, [None, None])[side] = (rank, hit)
+    moved = [_moved(one[0], one[1]) for one in places.values()]
+    moved.sort(key=lambda one: (min(rank for rank in one.ranks if rank is not None), one.hit.document.id))
+    both = sum(None not in one.ranks for one in moved)
+    longest = max(len(first.hits), len(second.hits))
+    return RankChange((first, second), moved, both / longest if longest else 1.0)
+
+
+def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
+    """Compare two clusterings of the same documents.
+
+    Raises:
+        UsageError: they are not of the same documents.
+    """
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+
+    ids = [document.id for document in first.material.documents]
+    if ids != [document.id for document in second.material.documents]:
+        raise UsageError("The two clusterings are of different documents.", hint="Cluster both under the same --where.")
+    one, other = first.partition.labels, second.partition.labels
+    table = np.zeros((first.partition.k, second.partition.k), dtype=np.int64)
+    np.add.at(table, (one, other), 1)
+    pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table)), strict=True))
+    nearest = np.argsort(-first.partition.cosines, kind="stable")
+    flows = [
+        Flow(i, j, [ids[row] for row in _rows(nearest, one, other, i, j)], (i, j) in pairs)
+        for i, j in zip(*(side.tolist() for side in np.nonzero(table)), strict=True)
+    ]
+    flows.sort(key=lambda flow: (-len(flow.ids), flow.first, flow.second))
+    rand, information = adjusted_rand_score(one, other), adjusted_mutual_info_score(one, other)
+    return ClusterChange((first, second), flows, float(rand), float(information))
+
+
+def _moved(first: tuple[int, Hit] | None, second: tuple[int, Hit] | None) -> Moved:
+    found = first or second
+    if found is None:
+        raise ValueError("A document that neither search found has not moved.")
+    ranks = (first[0] if first else None, second[0] if second else None)
+    return Moved(found[1], ranks, (first[1].words if first else (), second[1].words if second else ()))
+
+
+def _rows(ordered: NDArray[np.int64], one: NDArray[np.int64], other: NDArray[np.int64], i: int, j: int) -> list[int]:
+    within = (one[ordered] == i) & (other[ordered] == j)
+    found: list[int] = ordered[within].tolist()
+    return found

@@ -1,0 +1,105 @@
+"""Describe clusters by metadata: how a field's values spread over them, and how they grow over time."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from retriever.core.errors import UsageError
+from retriever.core.fields import values_by_name
+from retriever.core.types import Document
+from retriever.store.filters import resolve_field
+
+MOST_VALUES = 20
+OTHERS = "(others)"
+MISSING = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the values of a field spread over one cluster.
+
+    Attributes:
+        counts: documents by value, the most frequent first; rare values of the corpus stand together.
+        entropy: of the shares over the logarithm of the number of values in the corpus: 0 where the cluster has one
+            value, 1 where all are equally frequent.
+    """
+
+    counts: Mapping[str, int]
+    entropy: float
+
+
+def field_values(documents: Sequence[Document], field: str, fields: Mapping[str, str]) -> list[Any]:
+    """Read a field's value from every document; None where it has none.
+
+    Args:
+        documents: what is clustered.
+        field: its name, or the last part of it where that is unique.
+        fields: the index's field names and their JSON paths.
+
+    Raises:
+        UsageError: no document has the field, or its last part belongs to several.
+    """
+    name = resolve_field(field, fields)
+    found = [values_by_name(document.metadata).get(name) for document in documents]
+    if all(value is None for value in found):
+        known = sorted({name for document in documents[:1000] for name in document.metadata})
+        raise UsageError(f"No document has a field {field!r}.", hint=f"Fields: {', '.join(known) or 'none'}.")
+    return found
+
+
+def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]:
+    """Count a field's values in every cluster, with their normalised entropy.
+
+    Args:
+        values: from `field_values`.
+        labels: cluster of every document.
+        k: number of clusters.
+    """
+    named = [MISSING if value is None else str(value) for value in values]
+    common = {value for value, _ in Counter(named).most_common(MOST_VALUES)}
+    named = [value if value in common else OTHERS for value in named]
+    kinds = len(set(named))
+    found = []
+    for number in range(k):
+        counts = Counter(value for value, label in zip(named, labels, strict=True) if label == number)
+        ordered = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+        found.append(Spread(ordered, round(_entropy(counts) / math.log(kinds), 4) if kinds > 1 else 0.0))
+    return found
+
+
+def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, list[int]]:
+    """Return by month, oldest first, how many documents of every cluster (k,) fall into it.
+
+    Documents without a date that can be read come last, under `MISSING`.
+
+    Args:
+        values: from `field_values`; dates such as 2024-05-31, times behind them or not.
+        labels: as for `spread`.
+        k: as for `spread`.
+
+    Raises:
+        UsageError: none of the values is a date.
+    """
+    months = [_month(value) for value in values]
+    if all(month is None for month in months):
+        first = next(value for value in values if value is not None)
+        raise UsageError(f"{first!r} is no date, nor is any other value.", hint="Dates are written as 2024-05-31.")
+    found: dict[str, list[int]] = {one: [0] * k for one in sorted({month for month in months if month is not None})}
+    for month, label in zip(months, labels, strict=True):
+        found.setdefault(month or MISSING, [0] * k)[label] += 1
+    return found
+
+
+def _month(value: Any) -> str | None:  # noqa: ANN401 - metadata is any JSON
+    try:
+        return datetime.fromisoformat(str(value)).strftime("%Y-%m")
+    except ValueError:
+        return None
+
+
+def _entropy(counts: Counter[str]) -> float:
+    total = counts.total()
+    return sum(count / total * math.log(total / count) for count in counts.values())

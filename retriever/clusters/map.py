@@ -1,0 +1,150 @@
+"""A clustering as a map: one HTML file without a network, or a picture.
+
+What reviews say is hostile input. The page holds it as JSON with every character escaped that could end the element,
+its script shows it as text alone, and its policy lets nothing run or load but that one script.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.clusters.arithmetic.projection import project
+from retriever.clusters.clustering import Clustering
+from retriever.core.errors import UsageError
+from retriever.core.paths import write_output, writing
+
+# Tol's "muted" qualitative scheme and its greys: told apart with every common kind of colour blindness.
+COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#aa4499", "#44aa99", "#999933", "#882255", "#777788")
+_LONGEST = 1000  # characters of a text
+_FIELDS = 8
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def map_places(found: Clustering) -> NDArray[np.float32]:
+    """Return (n, 2) where every document stands, between -1 and 1; what both kinds of map are drawn from."""
+    return project(found.material.vectors, seed=found.request.seed)
+
+
+def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
+    """Write a clustering as a page of its own.
+
+    Args:
+        path: the file.
+        found: the clustering.
+        places: from `map_places`.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    write_output(path, map_page(found, places), "--html")
+
+
+def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
+    """Return the page's HTML.
+
+    Args:
+        found: the clustering.
+        places: from `map_places`.
+    """
+    script = map_asset("scatter.js") + map_asset("map.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
+    title = found.request.instruction or "Clusters"
+    data = json.dumps({"title": title, **_content(found, places)}, ensure_ascii=False, allow_nan=False)
+    for unsafe, escaped in _UNSAFE.items():
+        data = data.replace(unsafe, escaped)
+    style = map_asset("scatter.css")
+    parts = {"POLICY": policy, "TITLE": html.escape(title), "STYLE": style, "SCRIPT": script, "DATA": data}
+    return re.sub("__(POLICY|TITLE|STYLE|SCRIPT|DATA)__", lambda mark: parts[mark[1]], map_asset("map.html"))
+
+
+def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
+    """Write a clustering as a picture, in the format of the file's name.
+
+    Args:
+        path: the file.
+        found: the clustering.
+        places: from `map_places`.
+
+    Raises:
+        UsageError: the file's name is that of no picture.
+        OutputError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    axes = figure.subplots()
+    for cluster in found.clusters:
+        members = found.partition.labels == cluster.number
+        colour = COLOURS[cluster.number % len(COLOURS)]
+        axes.scatter(places[members, 0], places[members, 1], s=12, color=colour, alpha=0.7, linewidths=0)
+        x, y = np.median(places[members], axis=0)
+        label = cluster.label.replace("$", r"\$")  # no formula
+        axes.annotate(label, (x, y), ha="center", weight="bold", bbox={"fc": "white", "ec": "none", "alpha": 0.7})
+    axes.set_axis_off()
+    axes.set_title(found.request.instruction.replace("$", r"\$"))
+    try:
+        with writing(path, "--png"):
+            figure.savefig(path, dpi=150)
+    except ValueError as error:
+        raise UsageError(f"{path} cannot be written: {error}.", hint="Name a .png file.") from error
+
+
+def map_asset(name: str) -> str:
+    """Return the text of a file that maps are made of; scatter.js and scatter.css draw one into any element."""
+    return files("retriever.clusters").joinpath(name).read_text(encoding="utf-8")
+
+
+def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
+    labels = found.partition.labels
+    clusters = [_part(one.number, one.label, places[labels == one.number]) for one in found.clusters]
+    levels = [
+        [
+            {
+                **_part(number, group.label, places[np.isin(labels, group.clusters)]),
+                "clusters": list(group.clusters),
+            }
+            for number, group in enumerate(level)
+        ]
+        for level in found.levels
+    ]
+    material = found.material
+    points = [
+        {
+            "x": _short(x),
+            "y": _short(y),
+            "cluster": label,
+            "id": document.id,
+            "text": _cut(document.text),
+            "words": list(words),
+            "fields": {name: str(value) for name, value in list(document.metadata.items())[:_FIELDS]},
+            "left_out": max(0, len(document.metadata) - _FIELDS),
+        }
+        for document, words, label, (x, y) in zip(
+            material.documents, material.answers, labels.tolist(), places.tolist(), strict=True
+        )
+    ]
+    return {"clusters": clusters, "levels": levels, "points": points}
+
+
+def _part(number: int, label: str, places: NDArray[np.float32]) -> dict[str, Any]:
+    """Build the page's entry for a cluster or group from the places (n, 2) of its documents."""
+    x, y = np.median(places, axis=0)
+    colour = COLOURS[number % len(COLOURS)]
+    return {"label": label, "size": len(places), "colour": colour, "x": _short(x), "y": _short(y)}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _short(value: float) -> float:
+    return round(float(value), 4)

@@ -1,0 +1,36 @@
+"""Describe a run's environment: the versions that shape its numbers, and the machine that its timings are of."""
+
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from retriever.core.types import JSON
+
+_PACKAGES = ("numpy", "torch", "transformers", "peft", "safetensors", "faiss")
+
+
+def versions() -> dict[str, str]:
+    """Name the versions of Python, this package and what it has imported by now, and the GPU where one is in use."""
+    used = {name: str(getattr(sys.modules[name], "__version__", "")) for name in _PACKAGES if name in sys.modules}
+    gpu = _gpu()
+    about = {"python": platform.python_version(), "machine": platform.machine(), "retriever": version("retriever")}
+    return {**about, **({} if gpu is None else {"gpu": gpu}), **used}
+
+
+def machine() -> dict[str, JSON]:
+    """Describe what timings depend on: processor, cores, and the accelerator where one is in use."""
+    processor = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        lines = information.read_text(encoding="utf-8", errors="replace").splitlines()
+        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
+    return {"processor": processor, "cores": os.cpu_count(), "accelerator": _gpu()}
+
+
+def _gpu() -> str | None:
+    """Name the GPU that torch uses; None where there is none, or torch is not imported."""
+    torch: Any = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name(0)) if torch is not None and torch.cuda.is_available() else None

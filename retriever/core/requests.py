@@ -1,0 +1,76 @@
+"""Requests to an index and their options: plain values, checked when they are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retriever.core.errors import UsageError
+from retriever.core.results import Mode
+from retriever.core.text import require_text
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A search.
+
+    Attributes:
+        queries: one or more texts.
+        instruction: what to look at; empty for the encoder's default.
+        k: hits per query.
+        where: a filter over metadata, such as ``stars <= 2``; None or blank for no filter.
+        mode: dense, lexical, hybrid, or auto.
+        steps: K for the queries, where the encoder generates; None for its own.
+        like: the id of a document the hits should resemble, whose text is the query; it is left out of them.
+
+    Raises:
+        UsageError: k is below 1, a query is empty, the mode is unknown, or what resembles a document is asked for by
+            words.
+    """
+
+    queries: Sequence[str]
+    instruction: str = ""
+    k: int = 10
+    where: str | None = None
+    mode: Mode = "auto"
+    steps: int | None = None
+    like: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise UsageError(f"k is {self.k}.", hint="Ask for at least 1 hit.")
+        object.__setattr__(self, "instruction", self.instruction.strip())
+        if not self.queries or any(not query.strip() for query in self.queries):
+            raise UsageError("A query is empty.", hint="Say what to look for.")
+        require_text(*self.queries, self.instruction)
+        if self.mode not in ("auto", "dense", "lexical", "hybrid"):
+            raise UsageError(f"Unknown mode {self.mode!r}.", hint="Known: auto, dense, lexical, hybrid.")
+        if self.like is not None and self.mode in ("lexical", "hybrid"):
+            raise UsageError(
+                f"What resembles a document is found by vectors, not in mode {self.mode}.",
+                hint="Leave the mode out, or search for the words of the document.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How far a search goes.
+
+    Attributes:
+        candidates: depth of the rankings that are fused, and that a lazy search takes its candidates from.
+        token_budget: tokens one lazy search may read anew, prompts included.
+        prompt_tokens: what template and instruction add to a text, about.
+        typical_share: the share of the budget that goes first to texts which show what is typical of the view.
+
+    Raises:
+        UsageError: a number is out of its range.
+    """
+
+    candidates: int = 100
+    token_budget: int = 6_500
+    prompt_tokens: int = 25
+    typical_share: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.candidates < 1 or self.token_budget < 1 or self.prompt_tokens < 0 or not 0 <= self.typical_share <= 1:
+            raise UsageError(
+                f"{self} cannot be used.", hint="Depth and budget are at least 1, the share lies between 0 and 1."
+            )

@@ -1,0 +1,221 @@
+"""Results of the use cases: frozen values that know how to become the documented JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.types import JSON, Document
+
+Mode = Literal["auto", "dense", "lexical", "hybrid"]
+SearchPath = Literal["base", "complete", "lazy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One document found.
+
+    Attributes:
+        document: what was found.
+        score: cosine with the query under the instruction; None where it was found by words alone.
+        fused: what the order follows: the cosine, less what is typical under an instruction; the lexical score; or
+            their fused ranks.
+        words: what the model answered to the instruction for this document.
+        percentile: of random pairs of the view's documents, how many in a hundred are less alike than query and hit;
+            None where there is no score or the view has few vectors.
+        dense_rank: its text's place in the ranking by vectors, from 1; None where that does not hold it.
+        lexical_rank: its text's place in the ranking by words.
+    """
+
+    document: Document
+    score: float | None
+    fused: float
+    words: Sequence[str] = ()
+    percentile: float | None = None
+    dense_rank: int | None = None
+    lexical_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The answer to one query.
+
+    Attributes:
+        query: the text asked for.
+        instruction: what it was asked under, as given.
+        view: id of the view that gave the scores; None for a lexical search.
+        path: base (the default instruction's view), complete (the instruction's own view, which has every text that
+            the filter allows) or lazy (the instruction's own view, which lacks some: they stand behind those it has).
+        mode: dense, lexical or hybrid.
+        hits: best first.
+        took_ms: wall-clock time.
+        steps: K spent on the query; None where no query vector was made, or the encoder has no steps.
+    """
+
+    query: str
+    instruction: str
+    view: int | None
+    path: SearchPath
+    mode: Mode
+    hits: list[Hit]
+    took_ms: float
+    steps: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "query": self.query,
+            "instruction": self.instruction,
+            "view": self.view,
+            "path": self.path,
+            "mode": self.mode,
+            "steps": self.steps,
+            "hits": [
+                {
+                    "rank": rank,
+                    "id": hit.document.id,
+                    "score": None if hit.score is None else round(hit.score, 6),
+                    "fused": round(hit.fused, 6),
+                    "dense_rank": hit.dense_rank,
+                    "lexical_rank": hit.lexical_rank,
+                    "text": hit.document.text,
+                    "metadata": dict(hit.document.metadata),
+                    "words": list(hit.words),
+                    "percentile": None if hit.percentile is None else round(hit.percentile, 2),
+                }
+                for rank, hit in enumerate(self.hits, start=1)
+            ],
+            "took_ms": round(self.took_ms, 1),
+        }
+
+
+@dataclass(slots=True)
+class IndexingReport:
+    """The result of an indexing run, counted as it goes.
+
+    Attributes:
+        read: rows stored or put aside, whole shards only.
+        in_hand: rows reached, the shard under way counted by its share of texts embedded; texts where views are
+            completed.
+        added: documents that were new.
+        updated: documents whose text or metadata changed.
+        unchanged: documents that were there already.
+        deleted: documents removed by ``--sync``.
+        skipped: rows put in quarantine.
+        truncated: texts that were embedded in this run and cut to the token limit.
+        embedded: vectors computed, per view id.
+        tokens: text tokens read for them; 0 where the encoder does not tell.
+        seconds: wall-clock time.
+        views: ids of the views that were filled.
+        instructions: what those answer, in the same order; empty for the base view.
+        notes: what the user should know besides.
+        truncated_ids: of a document with each of the cut texts. Not in the JSON object, nor is what follows.
+        expected: what ``in_hand`` grows to, where that is known.
+    """
+
+    read: int = 0
+    in_hand: int = 0
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    skipped: int = 0
+    truncated: int = 0
+    embedded: dict[int, int] = field(default_factory=dict)
+    tokens: int = 0
+    seconds: float = 0.0
+    views: list[int] = field(default_factory=list)
+    instructions: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    truncated_ids: list[str] = field(default_factory=list)
+    expected: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        counts = asdict(replace(self, truncated_ids=[]))  # written with every shard: it must not grow with the corpus
+        del counts["truncated_ids"], counts["expected"]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **counts,
+            "embedded": {str(view): count for view, count in self.embedded.items()},
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """One view of the index.
+
+    Attributes:
+        view: its id.
+        instruction: what it answers; empty for the base view.
+        pooling: how vectors were pooled.
+        steps: K of its documents, where the method has it.
+        look_ahead: L of its documents, where the method has it.
+        dtype: number format the model ran in.
+        dim: length of a vector.
+        vectors: stored vectors.
+        coverage: share of the distinct texts that have one; 1 for all of them alone.
+        generation: id of the FAISS generation in use, if any.
+        factory: FAISS factory string of that generation, where FAISS made it.
+        recall: its recall@10 against exact search, measured when it was built.
+        tail: vectors newer than the generation, searched exactly.
+        last_used: UTC time, to the hour.
+        encoder: what its vectors come from.
+        bytes: of the vectors, without words and vector indexes.
+        lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.
+        backend: name of the vector backend that made the generation.
+    """
+
+    view: int
+    instruction: str
+    pooling: str
+    steps: int | None
+    look_ahead: int | None
+    dtype: str
+    dim: int
+    vectors: int
+    coverage: float
+    generation: int | None
+    factory: str | None
+    recall: float | None
+    tail: int
+    last_used: str
+    encoder: str
+    bytes: int
+    lazy: bool
+    backend: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """The contents and state of an index.
+
+    Attributes:
+        path: its folder.
+        encoder: what it was made with.
+        documents: how many.
+        texts: different ones.
+        size_bytes: of all files.
+        views: the state of each.
+        runs: the last ones, the latest first.
+        quarantined: rows that the last `index` skipped.
+        lazy: always None; what a lazy search reaches depends on the corpus, and is not told.
+        vector_index: what vector indexes are built with: backend, location, factory, min_recall.
+    """
+
+    path: str
+    encoder: Mapping[str, JSON]
+    documents: int
+    texts: int
+    size_bytes: int
+    views: list[ViewStatus]
+    runs: list[dict[str, Any]]
+    quarantined: list[dict[str, Any]]
+    lazy: None = None
+    vector_index: Mapping[str, JSON] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}

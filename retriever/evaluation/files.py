@@ -1,0 +1,13 @@
+"""Names of the suites' data files inside the data folder; docs/evaluation.md says what a row of each holds."""
+
+TRIPLETS = "triplets_dmaste.jsonl"
+RESTAURANTS = "aspects_restaurant_acos.jsonl"
+REVIEWS = "reviews_dmaste.jsonl"
+PRODUCTS = "aspects_huliu.jsonl"
+MAMS = "aspects_mams.jsonl"
+PASSAGES = "retrieval_msmarco_corpus.jsonl"
+WEB_QUERIES = "retrieval_msmarco_queries.jsonl"
+STORIES = "qa_fairytale.jsonl"
+SENTENCE_PAIRS = "stsb.jsonl"
+INTENTS = "banking77.jsonl"
+RELATIONS = "fewrel_nyt_pubmed.jsonl"

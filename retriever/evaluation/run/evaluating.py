@@ -1,0 +1,258 @@
+"""Running a suite: task by task, each kept when it is done, so that an interrupted evaluation goes on where it was.
+
+Nothing is caught: a task that cannot run ends the evaluation with its own error, and what was finished before it stays.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.environment import machine
+from retriever.core.errors import UsageError
+from retriever.core.fingerprint import file_hash, json_hash
+from retriever.core.paths import cache_dir, writing
+from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.types import JSON, Encoded
+from retriever.evaluation.run.embedding_cache import CachedEncoder, EmbeddingCache, EmbeddingProgress
+from retriever.evaluation.run.requests import EvaluationRequest
+from retriever.evaluation.run.results import (
+    Evaluation,
+    compare,
+    score_from_file,
+    score_to_file,
+    write_json,
+)
+from retriever.evaluation.run.search_path import IndexSearchPath
+from retriever.evaluation.scores import Score
+from retriever.evaluation.suites import Bench, Task, find_suite
+from retriever.index.encoding import describe
+from retriever.index.run_record import versions
+from retriever.store.connection import utc_now
+
+RUN_FILE = "run.json"
+
+_MEASURING = ("clusters", "core", "corpus", "encoders", "evaluation", "index", "store", "vectors")
+"""The parts of the package that kept scores depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationProgress:
+    """How far an evaluation is.
+
+    Attributes:
+        suite: the suite's name.
+        task: the task that runs.
+        number: its place among the tasks, from 1.
+        tasks: how many there are.
+        embedding: how far its embedding is; None at its start.
+    """
+
+    suite: str
+    task: str
+    number: int
+    tasks: int
+    embedding: EmbeddingProgress | None = None
+
+
+Progress = Callable[[EvaluationProgress], None]
+
+
+def evaluate(
+    request: EvaluationRequest,
+    encoder: Encoder | None = None,
+    *,
+    progress: Progress | None = None,
+    folder: Path | None = None,
+) -> Evaluation:
+    """Run the tasks of a suite that have not been run before, and return the scores of all.
+
+    A task is kept under what it depends on: suite, encoder with its settings, limit, seed, the contents of the data
+    files, and the code that measures. The file of the whole run is written beside them.
+
+    Args:
+        request: what to measure.
+        encoder: what is measured; None where no task needs a model.
+        progress: called at the start of every task and after every chunk of texts embedded.
+        folder: where embeddings and runs are kept; by default ``evaluation`` in the user's cache.
+
+    Raises:
+        UsageError: a task needs an encoder and there is none.
+        InputError: a data file is missing or bad; file and row are named.
+        OutputError: a file for --trec cannot be written.
+    """
+    if encoder is None and request.needs_encoder:
+        raise UsageError(f"The suite {request.suite} needs an encoder.", hint="Name one with --encoder.")
+    kept = folder or cache_dir() / "evaluation"
+    description: dict[str, JSON] = {} if encoder is None or not request.needs_encoder else describe(encoder)
+    data = data_hashes(request)
+    run = kept / "runs" / f"{request.suite}-{_run_hash(request, description, data)[:20]}"
+    scores: list[Score] = []
+    seconds: dict[str, float] = {}
+    with _bench(request, encoder or NoEncoder(), kept) as (bench, cached, teller):
+        for number, task in enumerate(request.chosen, start=1):
+            teller.start(progress, EvaluationProgress(request.suite, task.name, number, len(request.chosen)))
+            file = run / f"task-{task.name}.json"
+            done = (_saved(file) if request.trec is None else None) or _measured(file, task, bench)
+            scores += done.scores
+            seconds[task.name] = done.seconds
+        notes = cached.notes
+    evaluation = Evaluation(
+        suite=request.suite,
+        encoder=description,
+        scores=scores,
+        seconds=seconds,
+        seed=request.seed,
+        limit=request.limit,
+        data=data,
+        command=request.command,
+        date=utc_now(),
+        machine=machine(),
+        versions=versions(),
+        notes=notes,
+    )
+    evaluation.save(run / RUN_FILE)
+    return evaluation
+
+
+def document(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> dict[str, Any]:
+    """Return the documented JSON object of an evaluation run.
+
+    Args:
+        ours: one evaluation a suite.
+        theirs: those of the encoder it is measured against, in the same order; or none.
+    """
+    pairs = [pair for one, other in zip(ours, theirs, strict=True) for pair in compare(one, other)] if theirs else []
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluations": [one.to_json() for one in ours],
+        "against": [one.to_json() for one in theirs],
+        "differences": [pair.to_json() for pair in pairs],
+    }
+
+
+def data_hashes(request: EvaluationRequest) -> dict[str, str | None]:
+    """Return the SHA-256 of every data file of the suite; None for one that is not there."""
+    names = dict.fromkeys(name for task in find_suite(request.suite) for name in task.files)
+    paths = {name: request.data / name for name in names}
+    return {name: file_hash(path) if path.is_file() else None for name, path in paths.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A finished task."""
+
+    scores: list[Score]
+    seconds: float
+
+
+class _Teller:
+    """Adds the running task to what the cache tells of its embedding."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._state: EvaluationProgress | None = None
+
+    def start(self, progress: Progress | None, state: EvaluationProgress) -> None:
+        self._progress, self._state = progress, state
+        if progress is not None:
+            progress(state)
+
+    def embedding(self, embedding: EmbeddingProgress) -> None:
+        if self._progress is not None and self._state is not None:
+            self._progress(replace(self._state, embedding=embedding))
+
+
+@contextmanager
+def _bench(
+    request: EvaluationRequest, encoder: Encoder, folder: Path
+) -> Iterator[tuple[Bench, CachedEncoder, _Teller]]:
+    """Yield what tasks work with, the encoder in it and who tells of its progress."""
+    teller = _Teller()
+    with EmbeddingCache(folder) as cache:
+        cached = CachedEncoder(encoder, cache, on_progress=teller.embedding)
+        with IndexSearchPath(cached) as search:
+            bench = Bench(
+                request.data, cached, search, request.limit, request.seed, _trec_folder(request), request.factories
+            )
+            yield bench, cached, teller
+
+
+def _trec_folder(request: EvaluationRequest) -> Path | None:
+    """Return the suite's folder for TREC files, made now."""
+    if request.trec is None:
+        return None
+    folder = request.trec / request.suite
+    with writing(folder, "--trec"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _measured(file: Path, task: Task, bench: Bench) -> _Done:
+    """Run a task and keep what it found."""
+    started = time.monotonic()
+    scores = list(task.run(bench))
+    done = _Done(scores, time.monotonic() - started)
+    write_json(file, {"seconds": done.seconds, "scores": [score_to_file(score) for score in scores]})
+    return done
+
+
+def _saved(file: Path) -> _Done | None:
+    """Return a task that was finished before; None where there is none, or none that can be read."""
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        return _Done([score_from_file(score) for score in stored["scores"]], float(stored["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _run_hash(request: EvaluationRequest, encoder: Mapping[str, JSON], data: Mapping[str, str | None]) -> str:
+    """Return the hash of all that the scores depend on; which of the tasks are asked for is not among it."""
+    depends: dict[str, JSON] = {
+        "suite": request.suite,
+        "encoder": encoder,
+        "limit": request.limit,
+        "seed": request.seed,
+        "factories": request.factories,
+        "data": cast("Mapping[str, JSON]", data),
+        "version": versions()["retriever"],
+        "code": _code_hash(),
+    }
+    return json_hash(depends)
+
+
+def _code_hash() -> str:
+    """Return a hash of all code that a score can depend on: everything but commands and training."""
+    package = Path(__file__).parents[2]
+    files = sorted(
+        file
+        for wing in _MEASURING
+        for ending in ("*.py", "*.json", "*.jsonl")
+        for file in (package / wing).rglob(ending)
+    )
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(str(file.relative_to(package)).encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+class NoEncoder(Encoder):
+    """Stands where no task needs a model, and refuses to embed."""
+
+    spec = EncoderSpec("none", 1)
+
+    def encode_views(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        """Refuse."""
+        raise UsageError("This task was said to need no encoder.", hint="Set needs_model in its row of SUITES.")

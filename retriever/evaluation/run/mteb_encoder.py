@@ -1,0 +1,234 @@
+"""An encoder and an index as models of the `mteb` package (version 2), which is imported only when one is made.
+
+`MtebEncoder` implements mteb's EncoderProtocol, `MtebSearch` its SearchProtocol:
+
+    mteb.evaluate(MtebEncoder(encoder), tasks, cache=None)
+
+The instruction comes from the task: a query's own where the data has one, else the task's prompt, else none, which is
+the encoder's default. mteb's stock phrases for tasks without a prompt are not used.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from retriever.core.closing import Closing
+from retriever.core.errors import InputError, UsageError
+from retriever.core.protocols import Encoder
+from retriever.core.registry import resolve
+from retriever.core.types import Document, Embeddings
+from retriever.evaluation.run.search_path import IndexSearchPath
+from retriever.evaluation.suites import SearchMode
+from retriever.evaluation.trec import strictly_falling
+from retriever.index.encoding import token_limit
+
+_QUERY, _DOCUMENT = "query", "document"
+
+
+class TaskMetadata(Protocol):
+    """The part of `mteb.abstasks.task_metadata.TaskMetadata` that is read."""
+
+    @property
+    def prompt(self) -> str | Mapping[str, str] | None:
+        """One instruction for the task, or one for queries and one for documents."""
+        ...
+
+
+class PromptType(Protocol):
+    """The part of `mteb.types.PromptType` that is read."""
+
+    @property
+    def value(self) -> str:
+        """``query`` or ``document``."""
+        ...
+
+
+class MtebEncoder:
+    """An encoder as a model of mteb's tasks.
+
+    Queries, and the texts of tasks without queries, are read under the task's instruction. Documents are read under
+    the default one, unless the task's prompt has an entry for them: this is how mteb compares instructed embedders.
+
+    Args:
+        encoder: what embeds.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    @cached_property
+    def mteb_model_meta(self) -> Any:  # noqa: ANN401 - an mteb.models.ModelMeta
+        """Name, fingerprint and size, as mteb files its results under them."""
+        return model_meta(self.encoder)
+
+    def encode(
+        self,
+        inputs: Iterable[Mapping[str, Any]],
+        *,
+        task_metadata: TaskMetadata,
+        hf_split: str = "",
+        hf_subset: str = "",
+        prompt_type: PromptType | None = None,
+        **options: object,
+    ) -> Embeddings:
+        """Return (n, dim) float32 rows of length 1, in the order of the batches.
+
+        Args:
+            inputs: batches (a DataLoader) with ``text``, and for queries ``query`` and perhaps ``instruction``.
+            task_metadata: the task's prompt is the instruction.
+            hf_split: not used.
+            hf_subset: not used.
+            prompt_type: whether these are queries or documents; None for tasks that have neither.
+            options: ``show_progress_bar``; mteb's ``batch_size`` is not used, batches are planned by length.
+        """
+        kind = None if prompt_type is None else prompt_type.value
+        texts: list[str] = []
+        instructions: list[str] = []
+        for batch in inputs:
+            asked = batch.get("instruction") if kind == _QUERY else None
+            found = batch["text"] if asked is None else batch["query"]
+            texts += found
+            instructions += [task_instruction(task_metadata, kind)] * len(found) if asked is None else list(asked)
+        return self._encode(texts, instructions, bool(options.get("show_progress_bar", False)))
+
+    def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> NDArray[np.float32]:
+        """Return the (n, m) cosines of the rows of one array with those of another."""
+        return np.atleast_2d(_rows(embeddings1)) @ np.atleast_2d(_rows(embeddings2)).T
+
+    def similarity_pairwise(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> NDArray[np.float32]:
+        """Return the (n,) cosines of rows that stand beside each other."""
+        return np.asarray((_rows(embeddings1) * _rows(embeddings2)).sum(axis=-1))
+
+    def _encode(self, texts: Sequence[str], instructions: Sequence[str], show_progress: bool) -> Embeddings:
+        """Encode every text under its instruction, those that share one together."""
+        vectors = np.zeros((len(texts), self.encoder.dim), dtype=np.float32)
+        for instruction in dict.fromkeys(instructions):
+            rows = [row for row, asked in enumerate(instructions) if asked == instruction]
+            some = [texts[row] for row in rows]
+            vectors[rows] = self.encoder.encode(some, instruction=instruction, show_progress=show_progress)
+        return vectors
+
+
+class MtebSearch(Closing):
+    """An index as a search model of mteb's retrieval, reranking and instruction retrieval tasks. A context manager.
+
+    Every corpus goes into a temporary index and is searched as `IndexSearchPath` says. mteb breaks ties by descending
+    id; scores that tie are told apart here, so that it sees the index's own order.
+
+    Args:
+        encoder: what embeds.
+        mode: dense, lexical, hybrid, or auto.
+    """
+
+    def __init__(self, encoder: Encoder, *, mode: SearchMode = "dense") -> None:
+        self.encoder = encoder
+        self.mode: SearchMode = mode
+        self._search = IndexSearchPath(encoder)
+        self._documents: list[Document] = []
+
+    @cached_property
+    def mteb_model_meta(self) -> Any:  # noqa: ANN401 - an mteb.models.ModelMeta
+        """Name, fingerprint and size, as mteb files its results under them."""
+        return model_meta(self.encoder, suffix=f"-{self.mode}")
+
+    def index(self, corpus: Iterable[Mapping[str, Any]], **task: object) -> None:
+        """Take a corpus with ``id``, ``text`` and perhaps ``title``; a document without text cannot be found.
+
+        Args:
+            corpus: a `datasets.Dataset` or any rows.
+            task: what mteb says of the task, not used: views wait for the queries' instructions.
+        """
+        documents = [Document(str(row["id"]), f"{row.get('title') or ''} {row['text']}".strip()) for row in corpus]
+        self._documents = [document for document in documents if document.text]
+
+    def search(
+        self,
+        queries: Iterable[Mapping[str, Any]],
+        *,
+        task_metadata: TaskMetadata,
+        top_k: int,
+        top_ranked: Mapping[str, Sequence[str]] | None = None,
+        **task: object,
+    ) -> dict[str, dict[str, float]]:
+        """Return by query id the scores of the ``top_k`` documents found.
+
+        Args:
+            queries: rows with ``id``, ``text`` and perhaps ``instruction``.
+            task_metadata: the task's prompt is the instruction of queries without one.
+            top_k: documents a query.
+            top_ranked: by query id, the only documents to rank.
+            task: what else mteb says of the task, not used.
+
+        Raises:
+            UsageError: `index` was not called.
+            InputError: a query is a conversation.
+        """
+        if not self._documents:
+            raise UsageError("There is no corpus to search.", hint="Call index first.")
+        rows = list(queries)
+        default = task_instruction(task_metadata, _QUERY)
+        found = self._search(
+            self._documents,
+            [_query_text(row) for row in rows],
+            instructions=[row.get("instruction") or default for row in rows],
+            mode=self.mode,
+            k=top_k if top_ranked is None else len(self._documents),
+        )
+        results: dict[str, dict[str, float]] = {}
+        for row, ranking in zip(rows, found, strict=True):
+            candidates = None if top_ranked is None else set(top_ranked.get(row["id"], ()))
+            kept = [hit for hit in ranking if candidates is None or hit[0] in candidates][:top_k]
+            falling = strictly_falling(score for _, score in kept)
+            results[str(row["id"])] = dict(zip((document for document, _ in kept), falling, strict=True))
+        return results
+
+    def close(self) -> None:
+        """Remove the temporary indexes."""
+        self._search.close()
+
+
+def task_instruction(task_metadata: TaskMetadata, kind: str | None) -> str:
+    """Return the instruction that a task's prompt gives to queries, to documents, or to texts that are neither.
+
+    A prompt that is one sentence is for queries and for tasks without them; documents have theirs only where the prompt
+    is a mapping that names it.
+    """
+    prompt = task_metadata.prompt
+    if isinstance(prompt, Mapping):
+        return prompt.get(kind or _QUERY) or ""
+    return "" if kind == _DOCUMENT else prompt or ""
+
+
+def model_meta(encoder: Encoder, *, suffix: str = "") -> Any:  # noqa: ANN401 - an mteb.models.ModelMeta
+    """Build mteb's metadata of a model: the name it was loaded by, its fingerprint as revision, its dimension.
+
+    Raises:
+        RetrieverError: mteb is not installed.
+    """
+    meta = resolve("mteb.models.model_meta:ModelMeta", package="mteb")
+    scoring = resolve("mteb.models.model_meta:ScoringFunction", package="mteb")
+    name = encoder.spec.label
+    return meta.create_empty(
+        overwrites={
+            "name": f"retriever/{name.strip('/').replace('/', '__')}{suffix}",
+            "revision": encoder.fingerprint[:40],
+            "embed_dim": encoder.dim,
+            "max_tokens": token_limit(encoder),
+            "similarity_fn_name": scoring.COSINE,
+            "use_instructions": True,
+        }
+    )
+
+
+def _query_text(row: Mapping[str, Any]) -> str:
+    text = row["text"]
+    if not isinstance(text, str):
+        raise InputError(f"The query {row['id']!r} is a conversation.", hint="Only queries of one text are searched.")
+    return text
+
+
+def _rows(embeddings: ArrayLike) -> NDArray[np.float32]:
+    return np.asarray(embeddings, dtype=np.float32)

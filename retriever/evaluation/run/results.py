@@ -1,0 +1,160 @@
+"""Hold an evaluation's results: scores with all that it takes to repeat or compare them, as JSON and as a run file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from retriever.core.paths import write_whole
+from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.types import JSON
+from retriever.evaluation.scores import Difference, Score, difference
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The scores of one encoder on one suite.
+
+    Attributes:
+        suite: the suite's name.
+        encoder: its name, fingerprint, pooling, steps, look_ahead, template and dtype; empty where none was needed.
+        scores: in the order of the suite's tasks.
+        seconds: wall-clock time of every task when it was run.
+        seed: of sampling, clustering and resampling.
+        limit: most items a task looked at; None for all.
+        data: SHA-256 of every data file by its name.
+        command: what was asked for, as a command line.
+        date: when it was finished, ISO 8601 in UTC.
+        machine: processor, cores and accelerator of the run that finished it.
+        versions: of Python and the packages that matter.
+        notes: what the user should know besides.
+    """
+
+    suite: str
+    encoder: Mapping[str, JSON]
+    scores: Sequence[Score]
+    seconds: Mapping[str, float]
+    seed: int
+    limit: int | None
+    data: Mapping[str, str | None]
+    command: str
+    date: str
+    machine: Mapping[str, JSON]
+    versions: Mapping[str, JSON]
+    notes: Sequence[str] = field(default=())
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the headline scores; None where there is none."""
+        values = [score.value for score in self.scores if score.headline]
+        return float(np.mean(values)) if values else None
+
+    @property
+    def name(self) -> str:
+        """The encoder's name, with the settings that tell it from others of that name."""
+        return encoder_name(self.encoder)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object; values are rounded to four decimals, resamples left out."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "suite": self.suite,
+            "encoder": dict(self.encoder),
+            "mean": None if self.mean is None else round(self.mean, _DIGITS),
+            "scores": [_score_json(score) for score in self.scores],
+            "seconds": {task: round(seconds, 2) for task, seconds in self.seconds.items()},
+            "seed": self.seed,
+            "limit": self.limit,
+            "data": dict(self.data),
+            "command": self.command,
+            "date": self.date,
+            "machine": dict(self.machine),
+            "versions": dict(self.versions),
+            "notes": list(self.notes),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write a run file: all there is, resamples included, whole or not at all."""
+        stored = {**asdict(self), "scores": [score_to_file(score) for score in self.scores]}
+        write_json(path, {"schema_version": SCHEMA_VERSION, **stored})
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderComparison:
+    """One figure of two encoders.
+
+    Attributes:
+        suite: where it comes from.
+        ours: the score of the encoder that is measured.
+        theirs: that of the one it is measured against.
+        difference: ours less theirs, with the paired interval.
+    """
+
+    suite: str
+    ours: Score
+    theirs: Score
+    difference: Difference
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "suite": self.suite,
+            "task": self.ours.task,
+            "metric": self.ours.metric,
+            "ours": round(self.ours.value, _DIGITS),
+            "theirs": round(self.theirs.value, _DIGITS),
+            "difference": round(self.difference.value, _DIGITS),
+            "low": round(self.difference.low, _DIGITS),
+            "high": round(self.difference.high, _DIGITS),
+            "certain": self.difference.certain,
+        }
+
+
+def encoder_name(encoder: Mapping[str, JSON]) -> str:
+    """Return an encoder's name with the settings that tell it from others of that name."""
+    if not encoder:
+        return "no encoder"
+    settings = [f"{key.replace('_', '-')} {encoder[key]}" for key in ("steps", "look_ahead") if encoder.get(key)]
+    name = str(encoder.get("name") or str(encoder.get("fingerprint"))[:12])
+    return ", ".join([name, *filter(None, [str(encoder.get("pooling") or "")]), *settings])
+
+
+def compare(ours: Evaluation, theirs: Evaluation) -> list[EncoderComparison]:
+    """Return every figure that both evaluations have, with paired differences."""
+    known = {(score.task, score.metric): score for score in theirs.scores}
+    pairs = [(score, known[score.task, score.metric]) for score in ours.scores if (score.task, score.metric) in known]
+    return [EncoderComparison(ours.suite, one, other, difference(one, other)) for one, other in pairs]
+
+
+def score_to_file(score: Score) -> dict[str, Any]:
+    """Return a score as a run file holds it, exact."""
+    return {**asdict(score), "resampled": score.resampled.tolist()}
+
+
+def score_from_file(stored: Mapping[str, Any]) -> Score:
+    """Return a score that a run file holds."""
+    return replace(Score(**stored), resampled=np.array(stored["resampled"], dtype=np.float64))
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file by way of a draft beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(value, ensure_ascii=False))
+
+
+def _score_json(score: Score) -> dict[str, Any]:
+    return {
+        "task": score.task,
+        "metric": score.metric,
+        "value": round(score.value, _DIGITS),
+        "low": round(score.low, _DIGITS),
+        "high": round(score.high, _DIGITS),
+        "items": score.items,
+        "headline": score.headline,
+        "note": score.note,
+    }

@@ -1,0 +1,1 @@
+"""An index checked, mended, and carried to another machine."""

@@ -1,0 +1,285 @@
+"""`retriever repair`: makes anew what follows from something whole, and names what is lost.
+
+Vector indexes, the word index, the list of metadata fields and SQLite's own indexes follow from the tables. A vector
+follows from its text and the encoder. A document or text that is damaged is nowhere else: it is taken out and put in
+quarantine, for the user to index it again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError
+from retriever.core.protocols import Encoder
+from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.types import BadRow
+from retriever.index.durability.verify import EncoderSource, index_problem
+from retriever.index.encoding import encode_views, load_described, view_key
+from retriever.index.generations import build_generation, build_outgrown
+from retriever.index.run_record import versions
+from retriever.index.status import ENCODER, described, own_views
+from retriever.store.checksums import BrokenSeal
+from retriever.store.database import DATABASE, Store
+from retriever.store.inspection import DamagedVector, RowDamage
+from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.store.views import View
+
+_NO_WAY = "Restore it from a copy or an export, or index the corpus again into another folder."
+
+
+@dataclass(slots=True)
+class Repair:
+    """The result of a repair.
+
+    Attributes:
+        mended: what was made anew.
+        lost: documents that were taken out; index them again.
+        left: what could not be made anew, and why.
+    """
+
+    mended: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+def repair(path: Path, *, encoder: EncoderSource | None = None) -> Repair:
+    """Mend an index as far as what is whole in it allows; calling it twice is harmless.
+
+    Args:
+        path: its folder.
+        encoder: what to embed lost vectors with; None loads the index's own.
+
+    Raises:
+        IndexNotFoundError: there is no index.
+        IndexDamagedError: the database's pages or the encoder's description are damaged; nothing was changed.
+        IndexLockedError: another process writes to the index.
+    """
+    with Store.open(path / DATABASE, check=False) as store, WriterLock(path / LOCK_NAME):
+        return _Repairing(path, store, encoder).run()
+
+
+class _Repairing:
+    """One repair under way."""
+
+    def __init__(self, path: Path, store: Store, encoder: EncoderSource | None) -> None:
+        self._path = path
+        self._store = store
+        self._source = encoder
+        self._encoder: Encoder | None = None
+        self._documents: list[BadRow] = []  # that were taken out
+        self._vectors: list[DamagedVector] = []  # likewise
+        self._strays = 0  # of those vectors, how many no longer said whose they were
+        self.report = Repair()
+
+    def run(self) -> Repair:
+        """Mend the database first, in one transaction, then what is made from it.
+
+        What is taken out is known to this run alone: what takes its place has to come in the same transaction, or a
+        repair that was killed would leave a gap that the next one does not see.
+        """
+        # The transaction's end seals the catalogue, so what is wrong with it has to be mended in the same one.
+        pages = self._store.inspection.pages()  # found damaged within a transaction, an index could not be made anew
+        with self._store.transaction():
+            self._mend_structure(pages)
+            damage = self._store.inspection.rows()
+            self._require_encoder(damage.seals)
+            self._remove(damage)
+            views = self._views_to_rebuild(damage)
+            self._embed()
+            retired = [view for view in self._store.views.all() if view.view_id in views]
+            for view in retired:
+                self._store.generations.retire(view.view_id)
+        for view in retired:
+            self._rebuild(view)
+        build_outgrown(self._store, self._store.views.all(), self._path)
+        self._store.checkpoint()
+        return self.report
+
+    def _mend_structure(self, problems: Sequence[str]) -> None:
+        """Make SQLite's indexes anew and take out rows that refer to nothing, in the caller's transaction."""
+        try:
+            if problems:
+                self._reindex()
+                self.report.mended.append("SQLite's indexes")
+            self._remove_orphans()
+            if problems and (problems := self._store.inspection.pages()):
+                raise IndexDamagedError(problems[0])
+        except IndexDamagedError as error:
+            message = f"{self._store.path} cannot be repaired: {problems[0] if problems else error.message}"
+            raise IndexDamagedError(message, hint=_NO_WAY) from error
+        if self._store.inspection.words_differ():
+            self._rebuild_words()
+
+    def _reindex(self) -> None:
+        try:
+            self._store.mending.reindex()
+        except IndexDamagedError:
+            raise
+        except RetrieverError as error:  # damage made a row the equal of another, which a unique index refuses
+            self._remove_doubles(error)
+
+    def _remove_doubles(self, refused: RetrieverError) -> None:
+        """Take out the rows whose checksum does not hold, and make SQLite's indexes anew."""
+        damage, mending = self._store.inspection.rows(), self._store.mending
+        with mending.indexes_lost():
+            self._documents += mending.remove_documents(damage.documents)
+            self._take_out(damage.vectors, stray=True)
+            self._remove_clusterings()
+            for seal in damage.seals:
+                if seal.kind == "generation":
+                    mending.remove_generation(int(seal.key))
+        try:
+            mending.reindex()
+        except RetrieverError as error:
+            raise IndexDamagedError(error.message) from refused
+
+    def _remove_orphans(self) -> None:
+        """Take out the rows that refer to nothing."""
+        rowids: dict[str, list[int]] = {}
+        for orphan in self._store.inspection.orphans():
+            rowids.setdefault(orphan.table, []).append(orphan.rowid)
+        mending = self._store.mending
+        self._take_out(self._store.inspection.vectors(rowids.get("vectors", ())), stray=True)
+        self._documents += mending.remove_documents(rowids.get("documents", ()))
+        for view_id in rowids.get("similarities", ()):
+            mending.remove_similarity(view_id)
+        if rows := rowids.get("quarantine"):
+            mending.remove_quarantined(rows)
+            self.report.left.append(f"{len(rows)} rows in quarantine were removed: their run is unknown.")
+
+    def _take_out(self, vectors: Sequence[DamagedVector], *, stray: bool = False) -> None:
+        self._store.mending.remove_vectors(vectors)
+        self._vectors += vectors
+        self._strays += len(vectors) if stray else 0
+
+    def _remove_clusterings(self) -> None:
+        clusterings = self._store.clusterings.damaged()
+        self._store.clusterings.remove(clusterings)
+        again = "was removed: cluster again and save it anew."
+        self.report.left += [f"clustering {name!r} {again}" for name in clusterings.values()]
+
+    def _rebuild_words(self) -> None:
+        self._store.documents.rebuild_words()
+        self.report.mended.append("word index")
+
+    def _require_encoder(self, seals: Sequence[BrokenSeal]) -> None:
+        """Where the encoder's description changed, keep it only if it still leads to the encoder of a view."""
+        if not any((seal.kind, seal.key) == ("setting", ENCODER) for seal in seals):
+            return
+        try:
+            fingerprint = self._load().fingerprint
+            if all(view.key.fingerprint != fingerprint for view in self._store.views.all()):
+                raise EncoderMismatchError("it is not the encoder of any view")
+        except (RetrieverError, ValueError, KeyError, TypeError) as error:
+            raise IndexDamagedError(
+                f"{self._store.path} no longer says which encoder made it: {error}.", hint=_NO_WAY
+            ) from error
+        self.report.mended.append(f"setting {ENCODER}")
+
+    def _load(self) -> Encoder:
+        if self._encoder is None:
+            description = described(self._store)
+            if description is None:
+                raise EncoderMismatchError("The index names no encoder.")
+            self._encoder = load_described(description) if self._source is None else self._source()
+        return self._encoder
+
+    def _views_to_rebuild(self, damage: RowDamage) -> set[int]:
+        """Return the views whose vector index is damaged or holds what was taken out."""
+        views = {vector.view_id for vector in self._vectors}
+        views |= self._views_of_broken_generations(damage.seals)
+        for view in self._store.views.all():
+            generation = self._store.generations.active(view.view_id)
+            if generation and (damage.texts or self._strays or index_problem(self._path, generation)):
+                views.add(view.view_id)
+        return views
+
+    def _views_of_broken_generations(self, seals: Sequence[BrokenSeal]) -> set[int]:
+        broken = {seal.key for seal in seals if seal.kind == "generation"}
+        if not broken:
+            return set()
+        # A record that changed may name another view than its own: all views are built anew.
+        return {view.view_id for view in self._store.views.all()}
+
+    def _remove(self, damage: RowDamage) -> None:
+        """Take out what is damaged, in the caller's transaction."""
+        mending = self._store.mending
+        run_id = self._store.runs.start("repair", versions())
+        self._documents += mending.remove_texts(damage.texts)
+        self._documents += mending.remove_documents(damage.documents)
+        self._take_out(damage.vectors)
+        self._remove_clusterings()
+        self._mend_seals(damage.seals)
+        if damage.texts:
+            self._rebuild_words()
+        lost = self._documents
+        self._store.runs.quarantine(run_id, lost)
+        self._store.runs.finish(run_id, "partial" if lost else "finished", {"skipped": len(lost)})
+        self.report.lost += [f"document {row.id!r}" for row in lost]
+
+    def _mend_seals(self, seals: Sequence[BrokenSeal]) -> None:
+        """Take out damaged rows of the catalogue; the transaction's end seals what is left."""
+        mending = self._store.mending
+        if any(seal.kind == "field" for seal in seals):
+            mending.rebuild_fields()
+            self.report.mended.append("metadata fields")
+        for seal in seals:
+            if seal.gone:
+                self._note_gone(seal)
+            elif seal.kind == "view":
+                mending.remove_view(int(seal.key))
+                self.report.left.append(f"view {seal.key} was dropped: what it answered is unknown. Complete it again.")
+            elif seal.kind == "generation":
+                mending.remove_generation(int(seal.key))
+            elif seal.kind == "similarity":
+                mending.remove_similarity(int(seal.key))
+            elif seal.kind == "setting" and seal.key != ENCODER:
+                self._store.settings.remove(seal.key)
+                self.report.left.append(f"setting {seal.key} was forgotten.")
+
+    def _note_gone(self, seal: BrokenSeal) -> None:
+        if seal.kind in ("view", "setting"):
+            self.report.left.append(f"{seal.kind} {seal.key} is gone.")
+
+    def _embed(self) -> None:
+        """Embed the texts whose vector was taken out, and all that the base view lacks, in the caller's transaction."""
+        found, own = False, own_views(self._store)
+        for view in self._store.views.all():
+            named = [vector.content_id for vector in self._vectors if vector.view_id == view.view_id]
+            missing = self._store.vectors.missing(view.view_id, named)
+            wanting = dict.fromkeys(self._store.documents.texts(missing))
+            # A row whose reference changed names another text than its own. Of a whole view it is what lacks a vector.
+            base = view in own and not view.key.instruction
+            pending = self._store.vectors.pending(view.view_id).tolist() if self._vectors or base else []
+            if base or len(pending) <= len(self._vectors):
+                wanting |= dict.fromkeys(pending)
+                found |= bool(pending)
+            if wanting:
+                self._embed_view(view, list(wanting))
+        if self._strays and not found:
+            self.report.left.append(f"{self._strays} vectors were removed: of which texts is unknown.")
+
+    def _embed_view(self, view: View, content_ids: Sequence[int]) -> None:
+        name = f"{len(content_ids)} vectors of view {view.view_id}"
+        try:
+            encoder = self._load()
+        except RetrieverError as error:
+            self.report.left.append(f"{name} are missing, and the encoder does not load: {error.message}")
+            return
+        if view_key(encoder, view.key.instruction) != view.key:
+            self.report.left.append(f"{name} are missing: they are another encoder's.")
+            return
+        texts = self._store.documents.texts(content_ids)
+        (encoded,) = encode_views(encoder, list(texts.values()), [view.key.instruction])
+        self._store.vectors.put(view.view_id, list(texts), encoded.embeddings, encoded.words)
+        self.report.mended.append(name)
+
+    def _rebuild(self, view: View) -> None:
+        built = build_generation(self._store, view, self._path)
+        if built is not None:
+            self.report.mended.append(built.name)

@@ -1,0 +1,180 @@
+"""The index's dealings with an encoder: which view its vectors belong to, and how an index remembers it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from retriever.core.encoder import Encoder
+from retriever.core.errors import EncoderError, EncoderMismatchError
+from retriever.core.types import JSON, Encoded
+from retriever.store.views import ViewKey
+
+WORDS = 5
+
+VIEW_SETTINGS = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
+"""Fields of an encoder's description that identify a view, besides the instruction."""
+
+_UNSAID: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
+"""Values in a view's key where a description says nothing."""
+
+Loader = Callable[[Mapping[str, JSON]], Encoder]
+"""Gives the encoder of a description; errors as `load_described`."""
+
+
+def view_key(encoder: Encoder, instruction: str) -> ViewKey:
+    """Give the identity of the encoder's view under an instruction; empty or default is the base view."""
+    spec, asked = encoder.spec, instruction.strip()
+    return ViewKey(
+        fingerprint=spec.fingerprint,
+        instruction="" if asked == spec.default_instruction else asked,
+        pooling=spec.pooling,
+        steps=spec.steps,
+        look_ahead=spec.look_ahead,
+        dtype=spec.dtype,
+        dim=spec.dim,
+    )
+
+
+def belongs(key: ViewKey, description: Mapping[str, JSON]) -> bool:
+    """Whether an encoder of this description, as `describe` gives it, makes the vectors of a view."""
+    made = asdict(key)
+    return all(made[name] == _said(description, name) for name in VIEW_SETTINGS)
+
+
+def encode_views(
+    encoder: Encoder, texts: Sequence[str], instructions: Sequence[str], on_tokens: Callable[[int], None] | None = None
+) -> list[Encoded]:
+    """Read documents: embeddings and the words that an index keeps, under every instruction."""
+    return encoder.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
+
+
+def count_tokens(encoder: Encoder, texts: Sequence[str]) -> list[int]:
+    """Count the tokens of every text, estimated from its length where the encoder cannot tell."""
+    return encoder.count_tokens(texts)
+
+
+def token_limit(encoder: Encoder) -> int | None:
+    """Tell how many tokens of a text the encoder reads, or None for all."""
+    return encoder.spec.max_text_tokens
+
+
+def with_steps(encoder: Encoder, steps: int | None) -> Encoder:
+    """Give the encoder with K steps for a query.
+
+    Raises:
+        EncoderError: the encoder has no such knob.
+    """
+    if steps is None:
+        return encoder
+    if encoder.spec.steps is None:
+        raise EncoderError("This index's encoder has no steps.", hint="--steps is for GIRCSE encoders.")
+    return encoder.reconfigured(steps=steps)
+
+
+def describe(encoder: Encoder) -> dict[str, JSON]:
+    """Describe an encoder as an index stores it: enough to load it again and to recognise it."""
+    spec = encoder.spec
+    return {
+        "name": spec.name,
+        "fingerprint": spec.fingerprint,
+        "pooling": spec.pooling or None,
+        "steps": spec.steps,
+        "look_ahead": spec.look_ahead,
+        "template": spec.template,
+        "dtype": spec.dtype,
+    }
+
+
+def card(encoder: Encoder) -> dict[str, JSON]:
+    """Describe an encoder as `retriever models show` does."""
+    spec = encoder.spec
+    return {
+        **describe(encoder),
+        "dim": spec.dim,
+        "max_text_tokens": spec.max_text_tokens,
+        "default_instruction": spec.default_instruction or None,
+        **({} if spec.trained is None else {"look_ahead_trained": spec.trained}),
+    }
+
+
+def described_encoder(description: Mapping[str, JSON], given: Encoder | None, load: Loader) -> Encoder:
+    """Return the encoder an index was made with: the given one if it is that, else what ``load`` gives.
+
+    Raises:
+        EncoderMismatchError: the given one, or what the name loads today, is another.
+        EncoderError: none is given, and the index's has no name to load it by.
+    """
+    if given is None:
+        return load(description)
+    check_fingerprint(given, description)
+    return given
+
+
+def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> Encoder:
+    """Load the encoder an index was made with.
+
+    Raises:
+        EncoderError: it was made by an object that has no name to load it by.
+        EncoderMismatchError: what that name loads today is another encoder.
+    """
+    from retriever.encoders import catalog
+
+    name = str(description["name"])
+    if not name:
+        raise EncoderError(
+            "This index was made with an encoder that has no name.", hint="Pass it: open_index(path, encoder=...)."
+        )
+    # The number format is part of a view: on hardware without bfloat16 an index made in it is still read in it.
+    asked: dict[str, Any] = {key: description[key] for key in ("pooling", "steps", "look_ahead", "template", "dtype")}
+    encoder = catalog.load_encoder(name, device=device, **asked)
+    check_fingerprint(encoder, description)
+    return encoder
+
+
+def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None:
+    """Refuse an encoder other than the one the index was made with.
+
+    Raises:
+        EncoderMismatchError: the fingerprints differ.
+    """
+    if encoder.fingerprint != description["fingerprint"]:
+        raise EncoderMismatchError(
+            f"The index was made by {description['name'] or 'an unnamed encoder'} "
+            f"(fingerprint {str(description['fingerprint'])[:12]}), not by "
+            f"{encoder.spec.name or 'this one'} ({encoder.fingerprint[:12]}).",
+            hint=_after_a_mismatch(encoder, description),
+        )
+    own = describe(encoder)
+    for setting in ("pooling", "steps", "look_ahead", "dtype"):
+        mine, made = _said(own, setting), _said(description, setting)
+        if mine != made:
+            raise EncoderMismatchError(
+                f"The index was made with {setting} {made}, not {mine}.",
+                hint="Load the encoder with the index's settings, or open the index without one.",
+            )
+
+
+def _after_a_mismatch(encoder: Encoder, description: Mapping[str, JSON]) -> str:
+    """Advise what to do about another fingerprint: under the same name it is the model that changed."""
+    again = "`retriever reembed --encoder NAME` embeds the index with another"
+    name = str(description["name"])
+    if name != encoder.spec.name:
+        return f"Open it with its own encoder, or {again}."
+    if name.startswith("pretrained:"):
+        return f"This version of retriever ships a newer model: {again}, or install the version it was made with."
+    return f"The model behind that name has changed: put back what it was, or {again}."
+
+
+def _said(description: Mapping[str, JSON], setting: str) -> JSON:
+    return description.get(setting) or _UNSAID.get(setting)
+
+
+def require_device(name: str) -> None:
+    """Refuse a device that this machine has not.
+
+    Raises:
+        UsageError: it is not there, or no device is called so.
+    """
+    from retriever.encoders.device import pick_device
+
+    pick_device(name)

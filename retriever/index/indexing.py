@@ -1,0 +1,329 @@
+"""From rows to stored documents and vectors, a shard at a time: what is committed is never computed again.
+
+Shards are read and embedded in the caller's thread, and stored on one of its own, the last while the next is embedded.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from typing import Literal
+
+from retriever.core.errors import InputError, UsageError
+from retriever.core.protocols import Encoder
+from retriever.core.results import IndexingReport
+from retriever.core.types import BadRow, Document, Ids
+from retriever.index.embedder import EmbeddedShard, EmbedderFactory, LocalEmbedder, Shard, TextGroup
+from retriever.index.encoding import count_tokens, token_limit, view_key
+from retriever.store.checking import CheckedDocument, checked
+from retriever.store.database import Store
+from retriever.store.views import View
+
+OnLong = Literal["truncate", "skip", "error"]
+OnIndexing = Callable[[IndexingReport], None]
+
+_SHOWN = 5  # ids of cut texts in the report's note
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingOptions:
+    """How an indexing run treats its input, and how it embeds.
+
+    Attributes:
+        on_long: texts over the token limit are cut, put in quarantine, or end the run.
+        sync: delete documents that the input no longer has.
+        shard: rows, or texts of earlier runs, that are embedded and stored together.
+        embedder: makes what embeds them.
+    """
+
+    on_long: OnLong = "truncate"
+    sync: bool = False
+    shard: int = 1000
+    embedder: EmbedderFactory = LocalEmbedder
+
+    def __post_init__(self) -> None:
+        if self.on_long not in ("truncate", "skip", "error"):
+            raise UsageError(f"Unknown on_long {self.on_long!r}.", hint="Known: truncate, skip, error.")
+        if self.shard < 1:
+            raise UsageError(f"A shard of {self.shard} rows holds nothing.", hint="1000 is usual.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parcel:
+    """Rows and texts that are stored together with a shard's vectors.
+
+    Attributes:
+        size: rows or texts by which the progress grows.
+        tokens: that are to be read for it, about.
+        documents: to insert or update.
+        bad: rows to put aside.
+        truncated_ids: of documents whose texts are cut.
+        known: content ids of stored texts that have no document among these.
+    """
+
+    size: int
+    tokens: int
+    documents: Sequence[CheckedDocument] = ()
+    bad: Sequence[BadRow] = ()
+    truncated_ids: Sequence[str] = ()
+    known: Mapping[str, int] = field(default_factory=dict)
+
+
+class _TokenCounts:
+    """Counts the tokens of texts, of each but once."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._known: dict[str, int] = {}
+
+    def of(self, texts: Sequence[str]) -> dict[str, int]:
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known.update(zip(new, count_tokens(self._encoder, new), strict=True))
+        return {text: self._known[text] for text in texts}
+
+
+class Indexer:
+    """One indexing run. The caller holds the writer's lock.
+
+    Args:
+        store: the index's database.
+        encoder: what to embed with.
+        instructions: views to fill; the base view is always among them.
+        options: how to treat the input.
+        progress: called in the caller's thread with the growing report, a few times a second at most.
+        lazy: whether a part of the views is wanted, so that those made now are lazy; the base view never is.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        encoder: Encoder,
+        instructions: Sequence[str] = (),
+        *,
+        options: IndexingOptions | None = None,
+        progress: OnIndexing | None = None,
+        lazy: bool = False,
+    ) -> None:
+        self._store = store
+        self._encoder = encoder
+        self._options = options or IndexingOptions()
+        self._progress = progress or (lambda report: None)
+        keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
+        new = [key.instruction for key in keys if key.instruction and store.views.find(key) is None]
+        if new:
+            # An instruction that cannot be read fails before anything is stored.
+            encoder.encode_many(["."], new)
+        with store.transaction():
+            self.views: list[View] = [store.views.ensure(key, lazy=lazy and bool(key.instruction)) for key in keys]
+        self.report = IndexingReport(
+            views=[view.view_id for view in self.views], instructions=[key.instruction for key in keys]
+        )
+        self._committed = self._snapshot()
+        self._started = time.perf_counter()
+        self._numbers = count()
+        self._parcels: dict[int, _Parcel] = {}  # by the numbers of their shards
+        self._in_flight: set[str] = set()  # texts whose vectors are not stored yet
+        self._current = _Parcel(0, 0)  # the one being embedded
+        self._reached = self._tokens = self._current_tokens = 0  # rows and tokens embedded; tokens of the current one
+        self._seen: set[str] = set()
+        self._anonymous = False  # whether a bad row had no id, so that nothing can be called gone
+
+    def run(self, rows: Iterable[Document | BadRow], run_id: int) -> IndexingReport:
+        """Store every good row with its vectors and every bad one in quarantine.
+
+        Raises:
+            InputError: a text is too long and ``on_long`` is ``error``. What was stored before stays.
+        """
+        self._embed(self._shards(rows), run_id)
+        if self._options.sync:
+            self._delete_absent()
+        self._embed(self._unfilled(self._pending()), run_id)
+        if self.report.truncated:
+            self.report.notes.append(self._truncated_note())
+        return self._finished()
+
+    def fill(self, run_id: int, among: Ids | None = None) -> None:
+        """Embed every stored text that one of the views lacks, shard by shard; given content ids, only of those."""
+        pending = self._pending(among)
+        self.report.expected = len(pending)
+        self._embed(self._unfilled(pending, counted=True), run_id)
+        self._finished()
+
+    def _embed(self, jobs: Iterable[Shard], run_id: int) -> None:
+        """Embed shards and store each in one transaction, on a thread that ends with this call, however that ends."""
+        self._committed = self._snapshot()
+        with ThreadPoolExecutor(1, "commit") as thread:
+            commit: Future[Shard] | None = None
+            for done in self._options.embedder(self._encoder, self._count).embed(jobs):
+                parcel = self._parcels.pop(done.shard.number)
+                self._reached += parcel.size
+                self._tokens += done.tokens
+                self._current_tokens = 0
+                self._settle(commit)
+                commit = thread.submit(self._commit, done, parcel, run_id)
+            self._settle(commit)
+
+    def _settle(self, commit: "Future[Shard] | None") -> None:
+        """Wait for a transaction, and raise what it raised."""
+        if commit is None:
+            return
+        stored = commit.result()
+        self._in_flight.difference_update(text for group in stored.groups for text in group.texts)
+        self._committed = self._snapshot()
+        self._tick()
+
+    def _commit(self, done: EmbeddedShard, parcel: _Parcel, run_id: int) -> Shard:
+        """Store a shard; the one method that another thread runs, and the one that counts what is stored."""
+        report = self.report
+        with self._store.transaction():
+            stored = self._store.documents.put(parcel.documents)
+            texts = (one.document.text for one in parcel.documents)
+            ids = {**parcel.known, **dict(zip(texts, stored.content_ids, strict=True))}
+            for group, encoded in zip(done.shard.groups, done.encoded, strict=True):
+                contents = [ids[text] for text in group.texts]
+                for view, one in zip(group.views, encoded, strict=True):
+                    self._store.vectors.put(view.view_id, contents, one.embeddings, one.words)
+                    report.embedded[view.view_id] = report.embedded.get(view.view_id, 0) + len(contents)
+            self._store.runs.quarantine(run_id, parcel.bad)
+            report.read += len(parcel.documents) + len(parcel.bad)
+            report.in_hand += parcel.size
+            report.tokens += done.tokens
+            report.added += stored.added
+            report.updated += stored.updated
+            report.unchanged += stored.unchanged
+            report.skipped += len(parcel.bad)
+            report.truncated += len(parcel.truncated_ids)
+            report.truncated_ids += parcel.truncated_ids
+            report.seconds = time.perf_counter() - self._started
+            self._store.runs.progress(run_id, report.to_json())
+        return done.shard
+
+    def _shards(self, rows: Iterable[Document | BadRow]) -> Iterator[Shard]:
+        """Yield the rows' shards, and note what is to be stored with each."""
+        iterator = iter(rows)
+        while batch := list(islice(iterator, self._options.shard)):
+            bad = [row for row in batch if isinstance(row, BadRow)]
+            documents = [checked(row) for row in batch if isinstance(row, Document)]
+            counts = _TokenCounts(self._encoder)
+            documents, refused = self._fit(documents, counts)
+            bad += refused
+            if self._options.sync:
+                self._anonymous |= any(row.id is None for row in bad)
+                self._seen.update(one.document.id for one in documents)
+                self._seen.update(row.id for row in bad if row.id is not None)
+            groups = self._lacking(documents)
+            lengths = counts.of([text for group in groups for text in group.texts])
+            cut = self._truncated(documents, lengths)
+            yield self._shard(groups, _Parcel(len(batch), sum(lengths.values()), documents, bad, cut))
+
+    def _unfilled(self, pending: Sequence[int], *, counted: bool = False) -> Iterator[Shard]:
+        """Yield shards of stored texts; the progress counts them or has other things to count."""
+        for start in range(0, len(pending), self._options.shard):
+            texts = self._store.documents.texts(pending[start : start + self._options.shard])
+            known = {text: content_id for content_id, text in texts.items()}
+            tokens = sum(count_tokens(self._encoder, list(known)))
+            yield self._shard(self._grouped(known), _Parcel(len(known) if counted else 0, tokens, known=known))
+
+    def _shard(self, groups: Sequence[TextGroup], parcel: _Parcel) -> Shard:
+        shard = Shard(next(self._numbers), groups)
+        self._parcels[shard.number] = self._current = parcel
+        self._in_flight.update(text for group in groups for text in group.texts)
+        return shard
+
+    def _pending(self, among: Ids | None = None) -> list[int]:
+        lacking = {int(one) for view in self.views for one in self._store.vectors.pending(view.view_id)}
+        return sorted(lacking if among is None else lacking.intersection(among.tolist()))
+
+    def _lacking(self, documents: Sequence[CheckedDocument]) -> list[TextGroup]:
+        """Return the documents' texts that a view lacks and that no shard before holds."""
+        texts = {one.hash: one.document.text for one in documents if one.document.text not in self._in_flight}
+        stored = self._store.documents.by_hash(texts)
+        return self._grouped({text: stored.get(digest) for digest, text in texts.items()})
+
+    def _grouped(self, texts: Mapping[str, int | None]) -> list[TextGroup]:
+        """Return texts that a view lacks, with the others that lack the same views.
+
+        Args:
+            texts: their content ids, None for those that are not stored.
+        """
+        ids = [content_id for content_id in texts.values() if content_id is not None]
+        lacking: dict[str, list[View]] = {text: [] for text in texts}
+        for view in self.views:
+            missing = {None, *self._store.vectors.missing(view.view_id, ids)}
+            for text, content_id in texts.items():
+                if content_id in missing:
+                    lacking[text].append(view)
+        groups: dict[tuple[View, ...], list[str]] = {}
+        for text, views in lacking.items():
+            if views:
+                groups.setdefault(tuple(views), []).append(text)
+        return [TextGroup(group, views) for views, group in groups.items()]
+
+    def _fit(
+        self, documents: list[CheckedDocument], counts: _TokenCounts
+    ) -> tuple[list[CheckedDocument], list[BadRow]]:
+        """Apply ``on_long``: return the documents to store and those to put aside."""
+        limit = token_limit(self._encoder)
+        if limit is None or self._options.on_long == "truncate":
+            return documents, []
+        lengths = counts.of([one.document.text for one in documents])
+        fitting, refused = [], []
+        for one in documents:
+            document, length = one.document, lengths[one.document.text]
+            if length <= limit:
+                fitting.append(one)
+            elif self._options.on_long == "skip":
+                reason = f"The text has {length} tokens; the encoder reads {limit}."
+                refused.append(BadRow("", 0, document.id, reason, document.text[:2000]))
+            else:
+                raise InputError(
+                    f"The text of document {document.id!r} has {length} tokens; the encoder reads {limit}.",
+                    hint="Shorten it, or use --on-long truncate or skip.",
+                )
+        return fitting, refused
+
+    def _truncated(self, documents: Sequence[CheckedDocument], lengths: Mapping[str, int]) -> list[str]:
+        """Return the first document's id for each text that is embedded now and cut."""
+        limit = token_limit(self._encoder)
+        long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
+        first = {one.document.text: one.document.id for one in reversed(documents) if one.document.text in long}
+        return list(reversed(first.values()))
+
+    def _truncated_note(self) -> str:
+        cut, ids = self.report.truncated, ", ".join(self.report.truncated_ids[:_SHOWN])
+        texts = "1 text was" if cut == 1 else f"{cut} texts were"
+        more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
+        return f"{texts} cut to the encoder's {token_limit(self._encoder)} tokens: {ids}{more}."
+
+    def _delete_absent(self) -> None:
+        if self._anonymous:
+            self.report.notes.append("Nothing was deleted by --sync: a skipped row had no readable id.")
+            return
+        with self._store.transaction():
+            self.report.deleted = self._store.documents.delete_absent(self._seen)
+
+    def _count(self, tokens: int) -> None:
+        self._current_tokens += tokens
+        self._tick()
+
+    def _tick(self) -> None:
+        """Tell how far the run is."""
+        share = min(1.0, self._current_tokens / max(1, self._current.tokens))
+        self._progress(
+            replace(
+                self._committed,
+                in_hand=self._reached + int(self._current.size * share),
+                tokens=self._tokens + self._current_tokens,
+                seconds=time.perf_counter() - self._started,
+            )
+        )
+
+    def _snapshot(self) -> IndexingReport:
+        """Return the report as it is between two commits: while one writes to it, nobody else may look."""
+        return replace(self.report, embedded=dict(self.report.embedded))
+
+    def _finished(self) -> IndexingReport:
+        self.report.seconds = time.perf_counter() - self._started
+        self._progress(self.report)
+        return self.report

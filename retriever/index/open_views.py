@@ -1,0 +1,82 @@
+"""The views of one open index: what searches them, when they were used, and what lazy searches add to them."""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from retriever.core.errors import IndexLockedError
+from retriever.core.types import Encoded
+from retriever.index.search.calibration import Calibration
+from retriever.index.search.contents import ContentReader
+from retriever.index.search.view_searcher import LoadedView, ViewSearcher
+from retriever.index.view_upkeep import evict, lazy_bytes, lazy_limit
+from retriever.store.database import Store
+from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.store.views import View
+
+NOTED_EVERY = 3600.0
+"""Seconds between two notes of a view's last use."""
+
+
+class OpenViews:
+    """The views of an open index.
+
+    Attributes:
+        calibration: what their scores mean.
+
+    Args:
+        store: the index's database.
+        folder: the index's folder.
+        device: where to search.
+    """
+
+    def __init__(self, store: Store, folder: Path, *, device: str) -> None:
+        self._store = store
+        self._folder = folder
+        self._device = device
+        self._contents = ContentReader(store)
+        self._searchers: dict[int, ViewSearcher] = {}
+        self._noted: dict[int, float] = {}
+        self._grown = False
+        self.calibration = Calibration(store)
+
+    def loaded(self, view: View) -> LoadedView:
+        """Return a view in the state of the database that this thread reads, with its FAISS index opened once."""
+        if view.view_id not in self._searchers:
+            self._searchers[view.view_id] = ViewSearcher(
+                self._store, view, self._folder, self._contents, device=self._device
+            )
+        return self._searchers[view.view_id].current()
+
+    def forget(self, views: Iterable[View]) -> None:
+        """Let go of views that are dropped."""
+        for view in views:
+            self._searchers.pop(view.view_id, None)
+
+    def keep(self, view: View, content_ids: Sequence[int], encoded: Encoded) -> None:
+        """Store what a lazy search has read."""
+        with self._store.transaction():
+            self._store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
+            self._store.views.touch(view.view_id)
+        self._grown = True
+
+    def shrink(self) -> None:
+        """Hold the limit of lazily filled views after a search that stored something.
+
+        While another process writes nothing is removed; a later search does it.
+        """
+        limit = lazy_limit(self._store) if self._grown else None
+        self._grown = False
+        if limit is not None and lazy_bytes(self._store) > limit:
+            with suppress(IndexLockedError), WriterLock(self._folder / LOCK_NAME):
+                evict(self._store, self._folder, limit)
+
+    def note_use(self, view_ids: Iterable[int]) -> None:
+        """Note that views were used, each once an hour: who only reads should not have to write."""
+        now = time.monotonic()
+        for view_id in set(view_ids):
+            if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
+                self._noted[view_id] = now
+                self._store.best_effort_write(partial(self._store.views.touch, view_id))

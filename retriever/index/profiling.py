@@ -1,0 +1,148 @@
+"""Profile a corpus of reviews by counts: products, stars, dates, lengths, and texts that occur twice."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from typing import cast
+
+from retriever.core.errors import FilterError
+from retriever.core.fields import values_by_name
+from retriever.core.types import JSON, Document
+from retriever.corpus.columns import Columns, iso_date, normalised, recognise, star_value
+from retriever.index.open_index import OpenIndex
+from retriever.store.filters import resolve_field
+
+__all__ = [
+    "COLUMNS",
+    "Columns",
+    "Profile",
+    "iso_date",
+    "last_change",
+    "normalised",
+    "profile",
+    "read_columns",
+    "recognise",
+    "set_columns",
+    "star_value",
+]
+
+COLUMNS = "columns"
+"""The setting in which an index keeps which of its fields hold what."""
+
+_BATCH = 5000
+_SAMPLE = 200
+_LENGTHS = (10, 25, 50, 100, 200, 400)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Profile of a corpus; counts are of documents.
+
+    Attributes:
+        columns: the fields the counts are of.
+        documents: all of them.
+        texts: different texts.
+        stars: by rating, rounded to whole stars, lowest first.
+        products: by product, the most frequent first.
+        categories: by category, the most frequent first.
+        months: by month as 2024-05, oldest first.
+        days: the first and the last date; None without dates.
+        lengths: by length in words: ``(least, most, documents)``, the last without a most.
+    """
+
+    columns: Columns
+    documents: int
+    texts: int
+    stars: Mapping[int, int]
+    products: Mapping[str, int]
+    categories: Mapping[str, int]
+    months: Mapping[str, int]
+    days: tuple[str, str] | None
+    lengths: Sequence[tuple[int, int | None, int]]
+
+    @property
+    def duplicates(self) -> int:
+        """Documents whose text another one has before them."""
+        return self.documents - self.texts
+
+
+def read_columns(index: OpenIndex) -> Columns:
+    """Return which of an index's fields hold what: as it was set, else as its first documents look."""
+    stored = index.store.settings.get(COLUMNS)
+    if isinstance(stored, dict):
+        known, roles = index.store.documents.fields(), {field.name for field in fields(Columns)}
+        return Columns(**{role: _field(str(name), known) for role, name in stored.items() if name and role in roles})
+    ids = list(islice(index.store.documents.ids(), _SAMPLE))
+    found = recognise([values_by_name(document.metadata) for document in index.store.documents.get(ids).values()])
+    return Columns(product=found.product, category=found.category, stars=found.stars, date=found.date)
+
+
+def _field(name: str, known: Mapping[str, str]) -> str:
+    """Return the field that a name means, as filters take it; the name itself where no document has one."""
+    try:
+        return resolve_field(name, known)
+    except FilterError:
+        return name
+
+
+def set_columns(index: OpenIndex, columns: Columns) -> None:
+    """Keep with the index which of its fields hold what."""
+    index.store.settings.set(COLUMNS, cast("JSON", asdict(columns)))
+
+
+def last_change(index: OpenIndex) -> str:
+    """Return a text that changes with every command, its progress, and a choice of columns; not with a search."""
+    return repr((index.store.runs.last(1), index.store.settings.get(COLUMNS)))
+
+
+def profile(index: OpenIndex, columns: Columns) -> Profile:
+    """Profile the contents of an index, in one state of it."""
+    stars: Counter[int] = Counter()
+    products: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
+    days: Counter[str] = Counter()
+    lengths: Counter[int] = Counter()
+    with index.store.snapshot():
+        for document in _documents(index):
+            values = values_by_name(document.metadata)
+            if (rating := star_value(values.get(columns.stars))) is not None:
+                stars[int(rating + 0.5)] += 1
+            if (day := iso_date(values.get(columns.date))) is not None:
+                days[day] += 1
+            _count(products, values.get(columns.product))
+            _count(categories, values.get(columns.category))
+            lengths[_bucket(len(document.text.split()))] += 1
+        documents, texts = len(index.store.documents), index.store.documents.count_contents()
+    months: Counter[str] = Counter()
+    for day, count in days.items():
+        months[day[:7]] += count
+    return Profile(
+        columns=columns,
+        documents=documents,
+        texts=texts,
+        stars=dict(sorted(stars.items())),
+        products=dict(products.most_common()),
+        categories=dict(categories.most_common()),
+        months=dict(sorted(months.items())),
+        days=(min(days), max(days)) if days else None,
+        lengths=[
+            (least, most, lengths[bucket])
+            for bucket, (least, most) in enumerate(zip((0, *_LENGTHS), (*_LENGTHS, None), strict=True))
+        ],
+    )
+
+
+def _documents(index: OpenIndex) -> Iterator[Document]:
+    ids = index.store.documents.ids()
+    while batch := list(islice(ids, _BATCH)):
+        yield from index.store.documents.get(batch).values()
+
+
+def _count(counter: Counter[str], value: object) -> None:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        counter[str(value)] += 1
+
+
+def _bucket(words: int) -> int:
+    return sum(words >= least for least in _LENGTHS)

@@ -1,0 +1,151 @@
+"""Hold the findings that a search goes on with where its instruction's view lacks texts, and choose which it reads.
+
+Candidates come from the base view, by the query under either instruction, and from the words. The foremost are read
+under the instruction, as far as a token budget reaches.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from retriever.core.protocols import Encoder
+from retriever.core.requests import SearchOptions
+from retriever.core.types import Embeddings, Ids
+from retriever.index.encoding import count_tokens, token_limit
+from retriever.index.search import centering
+from retriever.index.search.rankings import Ranking, fuse
+from retriever.index.search.view_searcher import LoadedView
+from retriever.store.database import Store
+from retriever.store.vectors import VectorRevision
+from retriever.store.views import View
+
+HALF = 0.5
+"""Share of the texts; a view that holds more is searched before what it lacks is read."""
+
+_AT_ONCE = 64  # texts whose tokens are counted together
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state that findings rest on: in an equal state they would be the same.
+
+    Attributes:
+        documents: revision of the documents.
+        base: revision of the base view's vectors.
+    """
+
+    documents: int
+    base: VectorRevision
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The findings for the queries of a request; the rankings are in their order.
+
+    Attributes:
+        allowed: the contents that the filter allows, ascending; None without a filter.
+        words: by the queries' words; empty rankings where they have no say.
+        plain: in the base view, by the queries under the default instruction; none where it was not searched.
+        asked: in the base view, by the queries under the given one.
+        state: in which all this was found; None where the base view was not searched.
+    """
+
+    allowed: Ids | None
+    words: list[Ranking]
+    plain: Sequence[Ranking] = ()
+    asked: Sequence[Ranking] = ()
+    state: State | None = None
+
+    def by_vectors(self) -> list[Ranking]:
+        """Return the candidates of every query by vectors alone."""
+        return [fuse(plain, asked) for plain, asked in zip(self.plain, self.asked, strict=True)]
+
+    def candidates(self) -> list[int]:
+        """List the texts worth reading, best first; the queries take turns, so that each gets its best read."""
+        every = [fuse(*one).ids for one in zip(self.plain, self.asked, self.words, strict=True)]
+        width = max(map(len, every), default=0)
+        return list(dict.fromkeys(ids[place] for place in range(width) for ids in every if place < len(ids)))
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The queries of a request as vectors of one encoder, whatever the index's is by then.
+
+    Attributes:
+        encoder: reads texts.
+        base: the view that candidates come from.
+        plain: under the default instruction (n, dim).
+        asked: under the given one (n, dim).
+        steps: K that was spent on each; None where the encoder generates nothing.
+    """
+
+    encoder: Encoder
+    base: View
+    plain: Embeddings
+    asked: Embeddings
+    steps: int | None
+
+
+def state_of(store: Store, base: View) -> State:
+    """Return the state that findings in a base view rest on."""
+    return State(store.documents_revision(), store.vectors.revision(base.view_id))
+
+
+def mostly_filled(view: LoadedView, allowed: Ids | None) -> bool:
+    """Return whether a view holds most of the texts that a search may find."""
+    return view.coverage(allowed) > HALF
+
+
+def texts_to_read(
+    store: Store, encoder: Encoder, view: LoadedView, found: Found, options: SearchOptions
+) -> dict[int, str]:
+    """Return the texts, by content id, that a search reads for its view, in the order of their worth.
+
+    First come texts that show what is typical, in a share of the token budget, then the candidates. A view that holds
+    most texts shows what is typical already; there the candidates are followed by whatever else it lacks, so that a few
+    searches complete it.
+    """
+    chosen: dict[int, _Priced] = {}
+    order = view.lacking(np.array(found.candidates(), dtype=np.int64)).tolist()
+    if mostly_filled(view, found.allowed):
+        order += view.lacking(found.allowed)[: options.token_budget].tolist()  # a text has a token at least
+    else:
+        typical = view.lacking(view.contents.sample[: centering.FIRST]).tolist()
+        share = int(options.token_budget * options.typical_share)
+        chosen = _affordable(_priced(store, encoder, typical, options), share)
+    rest = [one for one in dict.fromkeys(order) if one not in chosen]
+    left = options.token_budget - sum(one.tokens for one in chosen.values())
+    chosen |= _affordable(_priced(store, encoder, rest, options), left)
+    return {content_id: one.text for content_id, one in chosen.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """A text and the tokens that reading it takes, with its prompt."""
+
+    content_id: int
+    text: str
+    tokens: int
+
+
+def _priced(store: Store, encoder: Encoder, ids: list[int], options: SearchOptions) -> Iterator[_Priced]:
+    """Yield texts with what they cost, at most the whole budget; few at once, since few are affordable."""
+    limit = token_limit(encoder) or options.token_budget
+    rest = iter(ids)
+    while batch := list(islice(rest, _AT_ONCE)):
+        texts = store.documents.texts(batch)
+        for (content_id, text), tokens in zip(texts.items(), count_tokens(encoder, list(texts.values())), strict=True):
+            yield _Priced(content_id, text, min(min(tokens, limit) + options.prompt_tokens, options.token_budget))
+
+
+def _affordable(priced: Iterator[_Priced], budget: int) -> dict[int, _Priced]:
+    """Return the first texts, by content id, as far as a budget reaches."""
+    chosen: dict[int, _Priced] = {}
+    for one in priced:
+        budget -= one.tokens
+        if budget < 0:
+            break
+        chosen[one.content_id] = one
+    return chosen

@@ -1,0 +1,157 @@
+"""Rankings of contents, and the documents they become.
+
+A ranking is a list of content ids, best first. Documents enter at the very end: equal texts share a content, and a
+filter may allow only some of them.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.requests import SearchRequest
+from retriever.core.results import Hit, SearchPath, SearchResult
+from retriever.core.similarity import reciprocal_rank_fusion
+from retriever.core.types import Embeddings, Ids
+from retriever.index.search.view_searcher import LoadedView
+from retriever.store.database import Store
+from retriever.store.filters import Filter
+from retriever.store.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Contents best first, with the number their order follows."""
+
+    ids: list[int]
+    scores: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One query's ranking, and what it was made of.
+
+    Attributes:
+        ranking: contents, best first.
+        vector: the query's (dim,), whose cosines with the contents are the scores of the hits; None where the
+            ranking's own numbers are.
+        dense: contents in the order of their vectors.
+        lexical: contents in the order of their words.
+    """
+
+    ranking: Ranking
+    vector: NDArray[np.float32] | None
+    dense: Sequence[int]
+    lexical: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One answer per query.
+
+    Attributes:
+        view: what the scores come from; None where words alone were looked for.
+        path: base, complete or lazy, as in `SearchResult`.
+        answers: in the order of the queries.
+        steps: K of the queries; None where no vector was made of them, or the encoder generates nothing.
+    """
+
+    view: View | None
+    path: SearchPath
+    answers: list[Answer]
+    steps: int | None = None
+
+
+def nearest(view: LoadedView, queries: Embeddings, depth: int, allowed: Ids | None) -> list[Ranking]:
+    """Return the ``depth`` best contents of every query, and all others that tie with the last of them."""
+    depth = min(depth, max(1, view.size))
+    width = depth + 1
+    found = view.search(queries, width, allowed=allowed)
+    while np.any((found.ids[:, -1] >= 0) & (found.scores[:, -1] == found.scores[:, depth - 1])):
+        width *= 2
+        found = view.search(queries, width, allowed=allowed)
+    good = (found.ids >= 0) & (found.scores >= found.scores[:, depth - 1 : depth])
+    return [
+        Ranking(ids[keep].tolist(), scores[keep].tolist())
+        for ids, scores, keep in zip(found.ids, found.scores, good, strict=True)
+    ]
+
+
+def lexical(store: Store, queries: Sequence[str], depth: int, where: Filter | None) -> list[Ranking]:
+    """Return the ``depth`` best contents of every query by their words (BM25)."""
+    found = [store.documents.lexical(query, depth, where) for query in queries]
+    return [Ranking([hit.content_id for hit in hits], [hit.score for hit in hits]) for hits in found]
+
+
+def cut(ranking: Ranking, depth: int) -> Ranking:
+    """Return the first ``depth`` contents of a ranking, and all others that tie with the last of them."""
+    while 0 < depth < len(ranking.ids) and ranking.scores[depth] == ranking.scores[depth - 1]:
+        depth += 1
+    return Ranking(ranking.ids[:depth], ranking.scores[:depth])
+
+
+def fuse(*rankings: Ranking) -> Ranking:
+    """Return the rank fusion of several rankings; empty ones have no say."""
+    fused = reciprocal_rank_fusion([ranking.ids for ranking in rankings])
+    ids = sorted(fused, key=lambda content_id: (-fused[content_id], content_id))
+    return Ranking(ids, [fused[content_id] for content_id in ids])
+
+
+def as_results(
+    store: Store, request: SearchRequest, where: Filter | None, found: Answers, started: float
+) -> list[SearchResult]:
+    """Turn contents into documents: every ranking's first k, ties by document id."""
+    rankings = [cut(one.ranking, request.k + (request.like is not None)) for one in found.answers]
+    contents = sorted({content_id for ranking in rankings for content_id in ranking.ids})
+    documents = store.documents.expand(contents, where)
+    vectors: dict[int, NDArray[np.float32]] = {}
+    words: dict[int, list[str]] = {}
+    if found.view is not None:
+        stored = store.vectors.get(found.view.view_id, contents)
+        vectors = dict(zip(stored.content_ids.tolist(), stored.embeddings, strict=True))
+        words = dict(zip(vectors, stored.words, strict=True))
+    took = (time.perf_counter() - started) * 1000
+    results = []
+    for query, answer, ranking in zip(request.queries, found.answers, rankings, strict=True):
+        dense, by_words = _places(answer.dense), _places(answer.lexical)
+        hits = [
+            Hit(
+                document,
+                _cosine(vectors.get(one), answer.vector, fused),
+                fused,
+                words.get(one, ()),
+                dense_rank=dense.get(one),
+                lexical_rank=by_words.get(one),
+            )
+            for one, fused in zip(ranking.ids, ranking.scores, strict=True)
+            for document in documents.get(one, ())
+            if document.id != request.like
+        ]
+        hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
+        results.append(
+            SearchResult(
+                query,
+                request.instruction,
+                None if found.view is None else found.view.view_id,
+                found.path,
+                request.mode,
+                hits[: request.k],
+                took,
+                found.steps,
+            )
+        )
+    return results
+
+
+def _cosine(stored: NDArray[np.float32] | None, query: NDArray[np.float32] | None, ranked: float) -> float | None:
+    """Return the cosine of a stored vector and a query's, or what ranked it; None of a text without a vector."""
+    if stored is None:
+        return None
+    return ranked if query is None else float(stored @ query)
+
+
+def _places(ids: Sequence[int]) -> dict[int, int]:
+    """Return the place of every content in a ranking, from 1."""
+    return {content_id: place for place, content_id in enumerate(ids, start=1)}

@@ -1,0 +1,247 @@
+"""Answering queries: by words, in a view that has every text, or under an instruction whose view lacks some.
+
+A search goes through this module from top to bottom. What its first phase finds (`lazy.Found`) is carried to the last,
+so that nothing is searched for twice.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from retriever.core.errors import IndexDamagedError, RetrieverError
+from retriever.core.protocols import Encoder
+from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.results import Mode, SearchPath, SearchResult
+from retriever.core.types import Embeddings
+from retriever.index.encoding import encode_views, view_key, with_steps
+from retriever.index.open_views import OpenViews
+from retriever.index.search.auto import auto_mode
+from retriever.index.search.lazy import Found, Queries, mostly_filled, state_of, texts_to_read
+from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, fuse, lexical, nearest
+from retriever.index.search.view_searcher import LoadedView
+from retriever.store.database import Store
+from retriever.store.filters import Filter, optional_filter
+from retriever.store.views import View
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request with its filter parsed, and when it came (`time.perf_counter`)."""
+
+    request: SearchRequest
+    where: Filter | None
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """A search under an instruction whose view lacks texts, after its first answer; its mode is chosen."""
+
+    asked: _Asked
+    queries: Queries
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """A first answer, and what to go on with where it is not the last."""
+
+    results: list[SearchResult]
+    unfinished: _Unfinished | None = None
+
+
+class Searcher:
+    """Searches one index.
+
+    Args:
+        store: its database.
+        views: its views.
+        encoder: gives the encoder, loaded when first needed.
+        options: how far a search goes.
+    """
+
+    def __init__(self, store: Store, views: OpenViews, encoder: Callable[[], Encoder], options: SearchOptions) -> None:
+        self._store = store
+        self._views = views
+        self._encoder = encoder
+        self._options = options
+
+    def search(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
+        """Yield one result per query; where the instruction's view lacks texts, a first answer and then the final one.
+
+        Each answer comes from one state of the database, whatever is written meanwhile. Where the index changes its
+        encoder between the two, the final one is searched for from the start.
+
+        Raises:
+            FilterError: the filter cannot be parsed or names an unknown field.
+            EncoderError: steps are asked for and the encoder has none.
+            UsageError: the instruction is too long.
+        """
+        asked = _Asked(request, optional_filter(request.where), time.perf_counter())
+        first = self._steadily(lambda: self._first(asked))
+        yield first.results
+        while first.unfinished is not None:
+            final = self._finished(first.unfinished)
+            if final is not None:
+                yield final
+                return
+            first = self._steadily(lambda: self._first(asked))
+            if first.unfinished is None:
+                yield first.results
+
+    def _steadily(self, answer: Callable[[], T]) -> T:
+        """Return an answer drawn from one state of the database.
+
+        A file that this state names can be gone because a writer put another in its place; then the next state is
+        asked. In a state that stays, it is damage.
+        """
+        while True:
+            version = self._store.data_version()
+            try:
+                with self._store.snapshot():
+                    return answer()
+            except IndexDamagedError:
+                if self._store.data_version() == version:
+                    raise
+
+    def _first(self, asked: _Asked) -> _First:
+        """Answer from what is stored: by words alone, or go on to the vectors."""
+        self._store.inspection.require_documents_listed()
+        if asked.request.mode == "auto":
+            asked = _in_mode(asked, auto_mode(asked.request))
+        now = self._capped(asked)
+        found = self._by_words(now)
+        if now.request.mode == "lexical":
+            return self._answered(now, Answers(None, "base", [Answer(one, None, [], one.ids) for one in found.words]))
+        encoder = self._encoder()
+        base = self._store.views.find(view_key(encoder, ""))
+        if base is None:
+            nothing = Answer(Ranking([], []), None, [], [])
+            return self._answered(now, Answers(None, "base", [nothing] * len(now.request.queries)))
+        return self._by_vectors(asked, now, encoder, base, found)
+
+    def _by_vectors(self, asked: _Asked, now: _Asked, encoder: Encoder, base: View, found: Found) -> _First:
+        """Answer from the instruction's view; where that lacks most texts, from the base view."""
+        own = self._store.views.find(view_key(encoder, now.request.instruction))
+        view = None if own is None else self._views.loaded(own)
+        reader = with_steps(encoder, now.request.steps)
+        steps = view_key(reader, "").steps
+        if view is not None and (view.view.view_id == base.view_id or view.coverage(found.allowed) == 1):
+            vectors = reader.encode(now.request.queries, instruction=view.view.key.instruction)
+            return self._answered(now, self._in_view(now.request, view, vectors, found, steps))
+        plain, given = reader.encode_many(now.request.queries, [base.key.instruction, now.request.instruction])
+        queries = Queries(encoder, base, plain, given, steps)
+        found = self._in_base(now.request, queries, found)
+        if view is not None and mostly_filled(view, found.allowed):
+            answers = self._in_view(now.request, view, given, found, steps)
+        else:
+            dense = [cut(one, self._depth(now.request)) for one in found.plain]
+            answers = _fused(now.request, self._views.loaded(base), dense, plain, found)
+        return self._answered(now, replace(answers, steps=steps), _Unfinished(asked, queries, found))
+
+    def _finished(self, begun: _Unfinished) -> list[SearchResult] | None:
+        """Return the final answer, or None where the base view is the index's no longer."""
+        try:
+            if not self._serves(begun.queries.base):
+                return None
+            view = self._read(begun)
+            return self._steadily(lambda: self._final(begun, view))
+        except RetrieverError:
+            if self._serves(begun.queries.base):
+                raise
+            return None
+
+    def _serves(self, base: View) -> bool:
+        """Return whether a base view is the index's."""
+        view = self._store.views.find(view_key(self._encoder(), ""))
+        return view is not None and view.view_id == base.view_id
+
+    def _read(self, begun: _Unfinished) -> View:
+        """Embed what the view of the instruction lacks, as far as the token budget reaches; return the view."""
+        encoder, instruction = begun.queries.encoder, begun.asked.request.instruction
+        view = self._store.views.ensure(view_key(encoder, instruction), lazy=True)
+        with self._store.snapshot():
+            texts = texts_to_read(self._store, encoder, self._views.loaded(view), begun.found, self._options)
+        if texts:
+            encoded = encode_views(encoder, list(texts.values()), [view.key.instruction])[0]
+            self._views.keep(view, list(texts), encoded)
+        return view
+
+    def _final(self, begun: _Unfinished, view: View) -> list[SearchResult]:
+        """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
+        now, queries, found = self._capped(begun.asked), begun.queries, begun.found
+        if found.state != state_of(self._store, queries.base):
+            found = self._in_base(now.request, queries, self._by_words(now))
+        answers = self._in_view(now.request, self._views.loaded(view), queries.asked, found, queries.steps)
+        return self._answered(now, answers).results
+
+    def _by_words(self, asked: _Asked) -> Found:
+        """Find what the filter allows and what the words of the queries find, where they have a say."""
+        request = asked.request
+        words = [Ranking([], []) for _ in request.queries]
+        if request.mode != "dense" and request.like is None:
+            words = lexical(self._store, request.queries, max(self._options.candidates, request.k + 1), asked.where)
+        return Found(None if asked.where is None else self._store.documents.matching(asked.where), words)
+
+    def _in_base(self, request: SearchRequest, queries: Queries, found: Found) -> Found:
+        """Find what is nearest in the base view to the queries under either instruction, in one search."""
+        both = np.concatenate([queries.plain, queries.asked])
+        depth = max(self._options.candidates, self._depth(request))
+        rankings = nearest(self._views.loaded(queries.base), both, depth, found.allowed)
+        half = len(queries.plain)
+        state = state_of(self._store, queries.base)
+        return replace(found, plain=rankings[:half], asked=rankings[half:], state=state)
+
+    def _in_view(
+        self, request: SearchRequest, view: LoadedView, vectors: Embeddings, found: Found, steps: int | None
+    ) -> Answers:
+        """Find what is nearest in a view; behind it stand candidates that the view lacks, in the base view's order."""
+        dense = nearest(view, vectors - view.shift, self._depth(request), found.allowed)
+        if view.coverage(found.allowed) == 1 or not view.view.key.instruction:
+            return replace(_fused(request, view, dense, vectors, found), steps=steps)
+        answers = []
+        for vector, one, candidates, words in zip(vectors, dense, found.by_vectors(), found.words, strict=True):
+            ids = one.ids + view.lacking(np.array(candidates.ids, dtype=np.int64)).tolist()
+            answers.append(Answer(fuse(Ranking(ids, []), words), vector, ids, words.ids))
+        return Answers(view.view, "lazy", answers, steps)
+
+    def _depth(self, request: SearchRequest) -> int:
+        """Compute the depth to which the rankings of a request have to go."""
+        if request.mode == "hybrid":
+            return max(self._options.candidates, request.k + 1)
+        return request.k + (request.like is not None)
+
+    def _capped(self, asked: _Asked) -> _Asked:
+        """Return the request for no more hits than there are documents in the state that is read."""
+        k = max(1, self._store.documents.count_to(asked.request.k))
+        return replace(asked, request=replace(asked.request, k=k))
+
+    def _answered(self, asked: _Asked, answers: Answers, unfinished: _Unfinished | None = None) -> _First:
+        results = as_results(self._store, asked.request, asked.where, answers, asked.started)
+        return _First(results, unfinished)
+
+
+def _in_mode(asked: _Asked, mode: Mode) -> _Asked:
+    return replace(asked, request=replace(asked.request, mode=mode))
+
+
+def _fused(
+    request: SearchRequest, view: LoadedView, dense: Sequence[Ranking], vectors: Embeddings, found: Found
+) -> Answers:
+    """Return rankings by vectors of a whole view, fused with those by words in mode hybrid."""
+    path: SearchPath = "complete" if view.view.key.instruction else "base"
+    if request.mode == "hybrid":
+        rankings = [fuse(one, words) for one, words in zip(dense, found.words, strict=True)]
+    else:
+        rankings = list(dense)
+    scored = request.mode == "dense" and not view.shift.any()  # the rankings' numbers are the cosines
+    answers = [
+        Answer(ranking, None if scored else vector, one.ids, words.ids)
+        for ranking, vector, one, words in zip(rankings, vectors, dense, found.words, strict=True)
+    ]
+    return Answers(view.view, path, answers)

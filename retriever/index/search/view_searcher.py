@@ -1,0 +1,182 @@
+"""Nearest vectors of one view: its generation and the newer tail, merged, without deleted documents."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.similarity import merge
+from retriever.core.types import Embeddings, Ids, Neighbours
+from retriever.index.generations import build_options
+from retriever.index.search import centering
+from retriever.index.search.contents import ContentReader, LiveContents, among
+from retriever.index.search.tail import Tail
+from retriever.store.database import Store
+from retriever.store.generations import Generation
+from retriever.store.vectors import VectorRevision
+from retriever.store.views import View
+from retriever.vectors.backend import ListedIndex, open_backend
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedView:
+    """A view in one state of the database. It never changes, so threads that read different states share it.
+
+    Attributes:
+        store: the index's database.
+        view: the view.
+        contents: the texts that have a document.
+        revision: of its vectors.
+        generation: the generation in use.
+        index: it, opened.
+        tail: the vectors newer than it.
+        held: how many of the contents have a vector.
+    """
+
+    store: Store
+    view: View
+    contents: LiveContents
+    revision: VectorRevision
+    generation: Generation | None
+    index: ListedIndex | None
+    tail: Tail
+    held: int
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.view.key.dim
+
+    @property
+    def size(self) -> int:
+        """Vectors in the view, those of deleted documents included."""
+        return sum(part.size for part in self._parts)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every text that has a document has its vector in this view."""
+        return self.held == len(self.contents.ids)
+
+    def coverage(self, among_these: Ids | None = None) -> float:
+        """Return the share of some contents (n,) that have a vector here; None asks for all, none of none is 1."""
+        total = len(self.contents.ids if among_these is None else among_these)
+        held = self.held if among_these is None else int(self.holds(among_these).sum())
+        return held / total if total else 1.0
+
+    def lacking(self, among_these: Ids | None = None) -> Ids:
+        """Return those of some contents (n,), or of all, that have no vector here."""
+        asked = self.contents.ids if among_these is None else among_these
+        return asked[~self.holds(asked)]
+
+    def holds(self, ids: Ids) -> NDArray[np.bool_]:
+        """Return which contents (n,) have a vector here."""
+        return held_by(self._parts, ids)
+
+    @cached_property
+    def shift(self) -> NDArray[np.float32]:
+        """Vector that is subtracted from a query's vector before the search (dim,); see `centering`."""
+        sample = self.contents.sample if self.view.key.instruction else self.contents.ids[:0]
+        return centering.shift(self.store, self.view, centering.unbiased(sample, self.holds(sample)))
+
+    def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
+        """Return the k nearest live contents of each query; see `VectorIndex.search`."""
+        among_these = self._live if allowed is None else allowed
+        if len(self._parts) == 1:
+            return self._parts[0].search(queries, k, allowed=among_these)
+        empty = Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32))
+        return merge([empty, *(part.search(queries, k, allowed=among_these) for part in self._parts)], k)
+
+    @cached_property
+    def _parts(self) -> list[ListedIndex]:
+        return [part for part in (self.index, *self.tail.indexes) if part is not None]
+
+    @property
+    def _live(self) -> Ids | None:
+        """Contents that a search without a filter may find; None where every vector has a document."""
+        return None if self.held == self.size else self.contents.ids
+
+
+class ViewSearcher:
+    """Keeps one view loaded; reads what is new in it when the database has changed.
+
+    Args:
+        store: the index's database.
+        view: the view.
+        folder: the index's folder.
+        contents: reads the texts that have a document.
+        device: where to search, as encoders take it; ``cpu`` keeps off the GPU.
+    """
+
+    def __init__(
+        self, store: Store, view: View, folder: Path, contents: ContentReader, *, device: str = "auto"
+    ) -> None:
+        self._store = store
+        self._device = device
+        self._folder = folder
+        self._contents = contents
+        self.view = view
+        self._loaded: LoadedView | None = None
+
+    def current(self) -> LoadedView:
+        """Return the view in the state of the database that this thread reads.
+
+        Vectors that came since the last call are added to those loaded; all are read only where some were taken out
+        or another generation serves the view.
+        """
+        with self._store.snapshot():
+            known, contents = self._loaded, self._contents.current()
+            revision = self._store.vectors.revision(self.view.view_id)
+            generation = self._store.generations.active(self.view.view_id)
+            if known is None or not _continues(known, revision, generation):
+                known = self._load(contents, revision, generation)
+            elif known.contents is not contents or known.revision != revision:
+                known = self._grown(known, contents, revision)
+        self._loaded = known
+        return known
+
+    def _load(self, contents: LiveContents, revision: VectorRevision, generation: Generation | None) -> LoadedView:
+        index = None if generation is None else self._open(generation)
+        backend = generation.backend if generation else build_options(self._store).backend
+        watermark = generation.watermark if generation else 0
+        empty = Tail(open_backend(backend, self._folder, self._device).hold)
+        tail = empty.grown(self._store.vectors.scan(self.view.view_id, after=watermark))
+        parts = [part for part in (index, *tail.indexes) if part is not None]
+        if self._loaded is None:  # damage comes while the file lies there, not while it is open
+            ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])
+            self._store.inspection.require_vectors_listed(self.view.view_id, ids, contents.ids)
+        held = int(held_by(parts, contents.ids).sum())
+        return LoadedView(self._store, self.view, contents, revision, generation, index, tail, held)
+
+    def _grown(self, known: LoadedView, contents: LiveContents, revision: VectorRevision) -> LoadedView:
+        """Return the view with the vectors that came since it was loaded, and with the contents of now."""
+        batches = []
+        if revision.last != known.revision.last:
+            batches = list(self._store.vectors.scan(self.view.view_id, after=known.revision.last))
+        tail = known.tail.grown(batches)
+        if contents is known.contents:
+            held = known.held + sum(int(among(batch.content_ids, contents.ids).sum()) for batch in batches)
+        else:
+            held = int(held_by([*([known.index] if known.index else []), *tail.indexes], contents.ids).sum())
+        return LoadedView(self._store, self.view, contents, revision, known.generation, known.index, tail, held)
+
+    def _open(self, generation: Generation) -> ListedIndex:
+        known = self._loaded
+        if known and known.index and known.generation and known.generation.generation_id == generation.generation_id:
+            return known.index
+        return open_backend(generation.backend, self._folder, self._device).open(generation.handle)
+
+
+def held_by(parts: list[ListedIndex], ids: Ids) -> NDArray[np.bool_]:
+    """Return which contents (n,) have a vector in one of some indexes."""
+    found = np.zeros(len(ids), dtype=bool)
+    for part in parts:
+        found |= among(ids, part.ids)
+    return found
+
+
+def _continues(known: LoadedView, revision: VectorRevision, generation: Generation | None) -> bool:
+    """Return whether a state of the view holds all that is loaded, and perhaps more."""
+    same = (known.generation and known.generation.generation_id) == (generation and generation.generation_id)
+    return same and known.revision.removals == revision.removals and known.revision.last <= revision.last

@@ -1,0 +1,93 @@
+"""Report what an index holds from its database alone: no model is loaded and no vector index opened."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from retriever.core.results import IndexStatus, ViewStatus
+from retriever.core.types import JSON
+from retriever.index.encoding import belongs
+from retriever.index.generations import build_options
+from retriever.index.run_record import last_runs
+from retriever.store.database import Store
+from retriever.store.views import View
+
+ENCODER = "encoder"
+"""The setting that describes the encoder an index was made with."""
+
+MODEL = "model"
+"""Folder of an imported index's own checkpoint."""
+
+OWN_MODEL = f"./{MODEL}"
+"""Stands for the name of that checkpoint in the setting, so that the folder can be moved."""
+
+_RUNS = 5
+
+
+def index_status(store: Store, folder: Path) -> IndexStatus:
+    """Report what the index in a folder holds, and how its last runs went."""
+    indexing = next((run for run in store.runs.last(1000) if run.command == "index"), None)
+    bad = [] if indexing is None else [asdict(row) for row in store.runs.quarantined(indexing.run_id)]
+    return IndexStatus(
+        path=str(folder),
+        encoder=described(store) or {},
+        documents=len(store.documents),
+        texts=store.documents.count_contents(),
+        size_bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
+        views=view_states(store),
+        vector_index=asdict(build_options(store)),
+        runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in last_runs(store, folder, _RUNS)],
+        quarantined=bad,
+    )
+
+
+def described(store: Store, key: str = ENCODER) -> dict[str, JSON] | None:
+    """Read an index's description of its encoder, or None; a checkpoint of its own is named by where it lies now."""
+    found = store.settings.get(key)
+    if not isinstance(found, dict):
+        return None
+    return {**found, "name": str(store.path.parent.resolve() / MODEL)} if found.get("name") == OWN_MODEL else found
+
+
+def own_views(store: Store) -> list[View]:
+    """Return the views of the index's encoder, oldest first; those that `reembed` left of another are none of them."""
+    encoder = store.settings.get(ENCODER)
+    views = store.views.all()
+    return [view for view in views if belongs(view.key, encoder)] if isinstance(encoder, dict) else views
+
+
+def view_states(store: Store) -> list[ViewStatus]:
+    """Return the state of every view of the index's encoder, oldest first."""
+    texts = len(store.documents.live_contents())
+    name = str((described(store) or {}).get("name") or "")
+    return [_state(store, view, texts, name) for view in own_views(store)]
+
+
+def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:
+    generation = store.generations.active(view.view_id)
+    vectors = store.vectors
+    key = view.key
+    return ViewStatus(
+        view=view.view_id,
+        instruction=key.instruction,
+        encoder=encoder or key.fingerprint[:12],
+        pooling=key.pooling,
+        steps=key.steps,
+        look_ahead=key.look_ahead,
+        dtype=key.dtype,
+        dim=key.dim,
+        vectors=(stored := vectors.count(view.view_id)),
+        bytes=stored * vectors.bytes_each(key.dim),
+        coverage=_coverage(vectors.count_live(view.view_id), texts),
+        lazy=view.lazy,
+        generation=generation.generation_id if generation else None,
+        backend=generation.backend if generation else None,
+        factory=generation.factory if generation else None,
+        recall=generation.recall if generation else None,
+        tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
+        last_used=view.last_used,
+    )
+
+
+def _coverage(held: int, texts: int) -> float:
+    """Return the share of the texts that are held, rounded; below 1 where one is missing."""
+    return 1.0 if held == texts else min(round(held / texts, 4), 0.9999)

@@ -1,0 +1,1 @@
+"""Run the training for users: `retriever finetune` and `retriever curate`."""

@@ -1,0 +1,224 @@
+"""The stages of a fine-tuning, each a run of the loop in a folder of its own, resumed where it stopped."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+
+from retriever.core.fingerprint import json_hash
+from retriever.core.protocols import Encoder
+from retriever.core.types import JSON
+from retriever.encoders.catalog import load_encoder
+from retriever.training.config import FinetuneConfig
+from retriever.training.loop import Backward, LoopSettings, Trainer, TrainingResult
+from retriever.training.merging import merged
+from retriever.training.objectives.base import Objective
+from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
+from retriever.training.objectives.similarity import BASE, SimilarityObjective
+from retriever.training.pacing import Pauses, StepProgress
+from retriever.training.pairs import HardNegatives
+from retriever.training.rows import TrainingRow
+from retriever.training.run.base import Base
+from retriever.training.run.data import FinetuneData
+
+FUSION, OBJECTIVE, SIMILARITY = "fusion", "objective", "similarity"
+
+OnProgress: TypeAlias = Callable[[str, StepProgress], None]
+"""Called after every step with the stage's name and how it goes."""
+
+Announce: TypeAlias = Callable[[str], None]
+"""Told what is being done, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A model to train, with the rows and settings to train it on.
+
+    Attributes:
+        config: all settings.
+        base: the model.
+        data: the rows.
+        mined: hard negatives of every training row; None for none.
+    """
+
+    config: FinetuneConfig
+    base: Base
+    data: FinetuneData
+    mined: Sequence[HardNegatives] | None = None
+
+    def identity(self, stage: str, teachers: Mapping[str, Encoder]) -> dict[str, JSON]:
+        """Describe all that a run must repeat to go on, the loop's own settings aside: the machine's part of it too."""
+        config = {name: value for name, value in self.config.to_json().items() if name != "loop"}
+        found = [[*one.texts, "", *one.answers] for one in self.mined or ()]
+        return {
+            "stage": stage,
+            "method": self.config.method.name,
+            "seed": self.config.data.seed,
+            "data": self.data.digest,
+            "base": self.base.digest,
+            "dtype": str(self.base.adapted.backbone.dtype),
+            "device": self.base.adapted.backbone.device.type,
+            "torch": torch.__version__,
+            "teachers": {section: one.fingerprint for section, one in teachers.items()},
+            "config": config,
+            "negatives": json_hash({"rows": found}) if found else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How a stage went: where it stands, and the record of every step."""
+
+    result: TrainingResult
+    rows: Sequence[Mapping[str, float]]
+
+
+def train(
+    assignment: Assignment,
+    folder: Path,
+    *,
+    resume: bool = False,
+    minutes: float | None = None,
+    on_progress: OnProgress | None = None,
+    announce: Announce | None = None,
+) -> dict[str, Stage]:
+    """Train every stage to its end, or until the time is up; return the stages begun by name.
+
+    Args:
+        assignment: what to train.
+        folder: holds a folder a stage, with its states and its record.
+        resume: go on from the newest states.
+        minutes: stop after so many; None to run to the end.
+        on_progress: called after every step.
+        announce: told what is being read before the first step.
+
+    Raises:
+        UsageError: the folder holds another run's states.
+        TrainingError: a loss is no number or a state cannot be written; earlier states are kept.
+        KeyboardInterrupt: SIGINT came; the state was saved.
+    """
+    began = time.monotonic()
+    config = assignment.config
+    stages: dict[str, Stage] = {}
+    for name, loop in _stages(config).items():
+        left = None if minutes is None else max(0.0, minutes - (time.monotonic() - began) / 60)
+        teachers = _teachers(assignment, name)
+        if announce is not None and (reads := _reads(name, teachers)):
+            announce(reads)
+        objective = _objective(assignment, name, teachers)
+        identity = assignment.identity(name, teachers)
+        trainer = Trainer(
+            assignment.base.adapted.parameters,
+            _through_merged_weights(assignment, objective),
+            objective.batches,
+            loop,
+            folder / name,
+            identity,
+            row_name=_row_name(assignment.data.train, name),
+        )
+        torch.manual_seed(config.data.seed)
+        report = None if on_progress is None else _named(on_progress, name)
+        result = trainer.run(resume=resume, pauses=Pauses(stop_minutes=left), on_progress=report)
+        stages[name] = Stage(result, trainer.record.rows())
+        if not result.finished:
+            break
+    return stages
+
+
+def saved_states(folder: Path) -> list[Path]:
+    """Return the training states in a run's folder, the newest last: those of the fusion come after its method's."""
+    return sorted(folder.glob("*/states/step-*"), key=lambda state: (stage_of(state) == FUSION, state.name))
+
+
+def stage_of(state: Path) -> str:
+    """Return the name of the stage that a training state is of."""
+    return state.parents[1].name
+
+
+def _through_merged_weights(assignment: Assignment, objective: Objective) -> Backward:
+    model = assignment.base.adapted.backbone.model
+
+    def backward(batch: Sequence[int]) -> Mapping[str, float]:
+        with merged(model):
+            return objective.backward(batch)
+
+    return backward
+
+
+def _stages(config: FinetuneConfig) -> dict[str, LoopSettings]:
+    found = {config.method.name: config.loop}
+    if config.fusion is not None:
+        found[FUSION] = replace(config.loop, epochs=1)
+    return found
+
+
+def _named(report: OnProgress, stage: str) -> Callable[[StepProgress], None]:
+    return lambda progress: report(stage, progress)
+
+
+def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
+    """Return the encoders that a stage learns from beside the rows, by the section of the settings that asks for them.
+
+    For the fusion that is the checkpoint as it was before it was trained further; a bare model needs none.
+    """
+    config, base = assignment.config, assignment.base
+    backbone = base.adapted.backbone
+    device = str(backbone.device)
+    if stage == FUSION:
+        dtype = str(backbone.dtype).removeprefix("torch.")
+        return {FUSION: load_encoder(base.spec, device=device, dtype=dtype)} if base.continued else {}
+    names = {}
+    if config.objective.taught_by:
+        names[OBJECTIVE] = config.objective.taught_by
+    if config.similarity is not None and config.similarity.weight:
+        names[SIMILARITY] = base.spec if config.similarity.teacher == BASE else config.similarity.teacher
+    return {section: load_encoder(name, device=device) for section, name in names.items()}
+
+
+def _reads(stage: str, teachers: Mapping[str, Encoder]) -> str:
+    """Describe the texts that are read before a stage's first step, in words; empty for nothing."""
+    if stage == FUSION:
+        return "reading every text for the fusion, before its first step"
+    return "reading texts whose similarities are kept, before the first step" if SIMILARITY in teachers else ""
+
+
+def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encoder]) -> Objective:
+    config, learner, rows = assignment.config, assignment.base.learner, assignment.data.train
+    steps = assignment.base.options.steps
+    if stage == FUSION and config.fusion is not None:
+        return _fusion(assignment, config.fusion, teachers.get(FUSION))
+    objective = config.method.make_objective(
+        learner, rows, config.objective, config.batch, mined=assignment.mined, teacher=teachers.get(OBJECTIVE)
+    )
+    if config.similarity is None or SIMILARITY not in teachers:
+        return objective
+    teacher, held = teachers[SIMILARITY], config.batch.held_tokens
+    return SimilarityObjective(objective, learner, rows, config.similarity, teacher, held_tokens=held, steps=steps)
+
+
+def _fusion(assignment: Assignment, settings: FusionSettings, before: Encoder | None) -> FusionObjective:
+    """Return the second stage: every text under its questions and, as plain search reads it, under none."""
+    learner, steps = assignment.base.learner, assignment.base.options.steps
+    prompts = list(_prompts(assignment.data.train))
+    texts, instructions = [text for text, _ in prompts], [instruction for _, instruction in prompts]
+    targets = fused_targets(learner, texts, instructions, settings, steps=steps, base=before)
+    return FusionObjective(learner, targets, assignment.config.batch, steps=steps)
+
+
+def _prompts(rows: Sequence[TrainingRow]) -> dict[tuple[str, str], TrainingRow]:
+    """Return every text with every question it is asked, and with none, each with the first row that it is of."""
+    asked: dict[tuple[str, str], TrainingRow] = {}
+    for row in rows:
+        asked.setdefault((row.text, row.instruction), row)
+    for row in rows:
+        asked.setdefault((row.text, ""), row)
+    return asked
+
+
+def _row_name(rows: Sequence[TrainingRow], stage: str) -> Callable[[int], str]:
+    """Build a function that names the file and the line behind a stage's row number."""
+    found = list(_prompts(rows).values()) if stage == FUSION else rows
+    return lambda number: f"{found[number].file}:{found[number].line}"

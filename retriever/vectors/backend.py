@@ -1,0 +1,191 @@
+"""The seam between a view and what finds its nearest vectors: what a backend promises, and the table of backends.
+
+A backend makes a vector index of a view's vectors and gives back a *handle*, a JSON value that the database stores and
+by which the index is found again. Whatever it writes is derived: it can be removed and built anew at any time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeAlias, cast
+
+from retriever.core.errors import IndexDamagedError, UsageError
+from retriever.core.protocols import VectorIndex
+from retriever.core.registry import nearest, resolve
+from retriever.core.types import JSON, Embeddings, Ids
+
+Handle: TypeAlias = Mapping[str, JSON]
+"""Everything a backend needs to find an index again; without secrets, as it is stored in the index's database."""
+
+BACKENDS = {
+    "faiss": "retriever.vectors.faiss.backend:FaissBackend",
+    "exact": "retriever.vectors.exact:ExactBackend",
+    "qdrant": "retriever.vectors.qdrant:QdrantBackend",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """Settings of the vector index to build.
+
+    Attributes:
+        backend: a name of `BACKENDS`.
+        location: the server's address, for backends that have one; empty for this machine.
+        factory: a FAISS factory string, or auto by size; other backends ignore it.
+        min_recall: recall@10 against exact search that an approximate index has to reach.
+    """
+
+    backend: str = "faiss"
+    location: str = ""
+    factory: str = "auto"
+    min_recall: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class ViewVectors:
+    """The vectors of a view, to be read once.
+
+    Attributes:
+        ids: (n,) content ids, ascending.
+        dim: length of a vector.
+        batches: float32 arrays (m, dim) of rows of length 1, together n, in the order of ``ids``.
+    """
+
+    ids: Ids
+    dim: int
+    batches: Iterable[Embeddings]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIndex:
+    """A vector index that is whole and will survive a power loss.
+
+    Attributes:
+        handle: how to open it.
+        recall: share of the exact ten nearest it finds, measured; 1 for an exact index.
+        details: what the backend tells of it: ``factory``, ``bytes_per_vector``, ``note``.
+    """
+
+    handle: Handle
+    recall: float = 1.0
+    details: Mapping[str, JSON] = field(default_factory=dict)
+
+
+class ListedIndex(VectorIndex, Protocol):
+    """A vector index that says what it holds."""
+
+    @property
+    def ids(self) -> Ids:
+        """The (n,) ids of its vectors, ascending."""
+        ...
+
+
+class VectorBackend(Protocol):
+    """Builds, opens, checks and removes the vector indexes of one index folder.
+
+    A class in `BACKENDS` is made with the index's folder and the device to search on (``auto``, ``cpu``, ``cuda``).
+    """
+
+    def require(self, dim: int, options: BuildOptions) -> None:
+        """Refuse options that nothing could be built with, before anything is embedded.
+
+        Raises:
+            UsageError: a value makes no sense.
+            RetrieverError: a package or a server is missing.
+        """
+        ...
+
+    def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
+        """Make an index of all vectors of a view beside the one in use, which goes on serving.
+
+        Raises:
+            UsageError: the options or the vectors make no sense.
+            RetrieverError: the disk is full, or a server does not answer.
+        """
+        ...
+
+    def open(self, handle: Handle) -> ListedIndex:
+        """Open an index for searching.
+
+        Raises:
+            IndexDamagedError: it is missing or not what was built.
+            RetrieverError: a server does not answer.
+        """
+        ...
+
+    def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
+        """Return an exact index, in memory alone, whose scores are those of the built ones: for a view's tail.
+
+        Args:
+            ids: (n,) ascending.
+            embeddings: (n, dim) rows of length 1.
+        """
+        ...
+
+    def check(self, handle: Handle) -> str | None:
+        """Check an index and describe what is wrong with it, or return None; nothing is changed."""
+        ...
+
+    def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
+        """Remove everything of a view but the indexes to keep: old ones, and what killed builds left in no handle.
+
+        Only the one writer of an index may call it. Open indexes are not disturbed. What cannot be removed today is
+        removed by a later call.
+        """
+        ...
+
+
+def open_backend(name: str, folder: Path, device: str = "auto") -> VectorBackend:
+    """Return the backend of a name for an index's folder.
+
+    Args:
+        name: of `BACKENDS`.
+        folder: the index's folder.
+        device: where to search.
+
+    Raises:
+        UsageError: there is none of that name; the nearest is suggested.
+        RetrieverError: its package is missing; the hint has the pip line.
+    """
+    if name not in BACKENDS:
+        raise UsageError(f"There is no vector backend {name!r}.", hint=nearest(name, BACKENDS))
+    return cast("VectorBackend", resolve(BACKENDS[name])(folder, device))
+
+
+def text_of(handle: Handle, key: str) -> str:
+    """Return a text of a handle.
+
+    Raises:
+        IndexDamagedError: it has none under that key.
+    """
+    value = handle.get(key)
+    if not isinstance(value, str):
+        raise _foreign(handle, key)
+    return value
+
+
+def number_of(handle: Handle, key: str) -> int:
+    """Return a whole number of a handle, at least 0.
+
+    Raises:
+        IndexDamagedError: it has none under that key.
+    """
+    value = handle.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _foreign(handle, key)
+    return value
+
+
+def refuse_location(options: BuildOptions) -> None:
+    """Raise UsageError where a server's address is given to a backend that has none."""
+    if options.location:
+        raise UsageError(
+            f"The backend {options.backend} runs on this machine and takes no address.",
+            hint=f"Say --backend {options.backend}.",
+        )
+
+
+def _foreign(handle: Handle, key: str) -> IndexDamagedError:
+    return IndexDamagedError(
+        f"The record of a vector index has no proper {key!r} but {handle.get(key)!r}.", hint="Run `retriever repair`."
+    )

@@ -1,0 +1,1 @@
+"""Vector indexes of the FAISS library: how they are built, kept as files, searched, and put on a GPU."""

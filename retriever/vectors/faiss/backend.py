@@ -1,0 +1,96 @@
+"""FAISS as a vector backend: one hashed file a view, searched on the CPU or a GPU."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+from retriever.core.errors import IndexDamagedError
+from retriever.core.paths import within
+from retriever.core.types import Embeddings, Ids
+from retriever.vectors.backend import (
+    BuildOptions,
+    BuiltIndex,
+    Handle,
+    ListedIndex,
+    ViewVectors,
+    number_of,
+    refuse_location,
+    text_of,
+)
+from retriever.vectors.faiss.building import EXACT, build_index, check_options
+from retriever.vectors.faiss.files import read_faiss, write_faiss
+from retriever.vectors.faiss.gpu import place
+from retriever.vectors.faiss.index import FaissIndex
+from retriever.vectors.files import new_path, remove_others, view_folder
+
+SUFFIX = ".faiss"
+
+
+class FaissBackend:
+    """Keeps FAISS indexes as files; implements `retriever.vectors.backend.VectorBackend`.
+
+    Args:
+        folder: the index's folder.
+        device: where to search; ``cpu`` keeps FAISS off the GPU.
+    """
+
+    def __init__(self, folder: Path, device: str = "auto") -> None:
+        self._folder = folder
+        self._device = cast("Literal['auto', 'cpu', 'cuda']", device)
+
+    def require(self, dim: int, options: BuildOptions) -> None:
+        """Raise UsageError for a factory string that FAISS does not know for ``dim``, or a recall that is no share."""
+        refuse_location(options)
+        check_options(dim, factory=options.factory, min_recall=options.min_recall)
+
+    def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
+        """Build and write the index of a view; see `VectorBackend.build`."""
+        target = new_path(self._folder, view, SUFFIX)
+        built = build_index(
+            vectors.ids,
+            vectors.batches,
+            vectors.dim,
+            factory=options.factory,
+            min_recall=options.min_recall,
+            device=self._device,
+        )
+        written = write_faiss(built.index, target)
+        handle: Handle = {
+            "path": target.relative_to(self._folder).as_posix(),
+            "sha256": written.sha256,
+            "size": built.index.size,
+            "dim": vectors.dim,
+            "probes": built.probes,
+        }
+        size = round(built.bytes_per_vector, 1)
+        details: Handle = {"factory": built.factory, "bytes_per_vector": size, "note": built.note}
+        return BuiltIndex(handle, built.recall, details)
+
+    def open(self, handle: Handle) -> ListedIndex:
+        """Open an index and place it on the device; see `VectorBackend.open`."""
+        return place(self._read(handle), "cpu" if self._device == "cpu" else "auto")
+
+    def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
+        """Return an exact index in half precision, as the built ones are; see `VectorBackend.hold`."""
+        return build_index(ids, [embeddings], embeddings.shape[1], factory=EXACT).index
+
+    def check(self, handle: Handle) -> str | None:
+        """Check a file and describe what is wrong with it: its hash is computed, and the file parsed."""
+        try:
+            self._read(handle)
+        except IndexDamagedError as error:
+            return error.message
+        return None
+
+    def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
+        """Delete the view's files but those to keep; see `VectorBackend.remove`."""
+        remove_others(view_folder(self._folder, view), SUFFIX, {Path(text_of(one, "path")).name for one in keep})
+
+    def _read(self, handle: Handle) -> FaissIndex:
+        return read_faiss(
+            within(self._folder, text_of(handle, "path")),
+            sha256=text_of(handle, "sha256"),
+            size=number_of(handle, "size"),
+            dim=number_of(handle, "dim"),
+            probes=number_of(handle, "probes"),
+        )

@@ -1,0 +1,237 @@
+"""Builds FAISS indexes: picks the kind by size, trains it, and measures what it finds before anyone relies on it.
+
+The vectors first go into an exact half-precision index. A quicker index is trained and filled from that one, and its
+recall@10 is measured against it; where it cannot reach the recall asked for, the exact index is the result. Equal
+vectors and an equal seed give an equal file for all kinds but graphs, which FAISS builds on several threads at once.
+"""
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from retriever.core.errors import UsageError
+from retriever.core.similarity import normalise
+from retriever.core.types import Embeddings, Ids
+from retriever.vectors.checks import check_embeddings, check_ids
+from retriever.vectors.faiss._faiss import faiss
+from retriever.vectors.faiss.gpu import EXACT_BYTES, has_gpu
+from retriever.vectors.faiss.index import FaissIndex
+from retriever.vectors.faiss.structures import Graph
+
+EXACT = "SQfp16"
+_EXACT_VECTORS = 200_000  # on CPU, one exact query over 200,000 x 576 takes about 16 ms
+_POINTS_PER_LIST = 48  # training vectors; FAISS asks for at least 39
+_TRAINING_BYTES = 1 << 30
+_LEAST_TRAINING = 1 << 16
+_SAMPLE_QUERIES = 512
+_NOISE = 0.75  # length of what is added to a vector to make a query: a cosine of 0.8 to where it came from
+_FIRST_PROBES = 8
+_FIRST_CANDIDATES = 32
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A new index and what is known of it.
+
+    Attributes:
+        index: ready to search.
+        factory: the FAISS factory string of what was built, which may not be the one asked for.
+        probes: inverted lists or graph candidates a search visits, needed to open the file; 0 for exact ones.
+        recall: share of the exact ten nearest that a search finds, measured; 1 for the exact index.
+        seconds: what building took.
+        bytes_per_vector: size in a file, ids and all.
+        note: why it is not what was asked for, or nothing.
+    """
+
+    index: FaissIndex
+    factory: str
+    probes: int
+    recall: float
+    seconds: float
+    bytes_per_vector: float
+    note: str = ""
+
+
+def build_index(
+    ids: Ids,
+    batches: Iterable[Embeddings],
+    dim: int,
+    *,
+    factory: str = "auto",
+    min_recall: float = 0.95,
+    seed: int = 0,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+) -> Built:
+    """Build an index over vectors that arrive in batches.
+
+    Args:
+        ids: (n,) integers, ascending.
+        batches: float32 arrays (m, dim) of rows of length 1, together the n vectors in the order of ``ids``.
+        dim: length of a vector.
+        factory: a FAISS factory string, or ``auto`` for exact search while that is quick and inverted lists beyond.
+        min_recall: recall@10 that an index other than the exact one has to reach.
+        seed: of the training and of the sample that measures recall.
+        device: where it will be searched; a GPU searches far more vectors exactly. Building is done on the CPU.
+
+    Raises:
+        UsageError: FAISS does not know the factory string, ids or vectors are not as described, or one is not finite.
+    """
+    check_options(dim, min_recall=min_recall)
+    started = time.perf_counter()
+    exact = FaissIndex(_exact_container(ids, batches, dim))
+    chosen = choose_factory(exact.size, dim, device=device) if factory == "auto" else factory
+    index, recall, note = exact, 1.0, ""
+    if chosen != EXACT:
+        index, recall, note = _approximate(exact, chosen, min_recall, seed)
+    return Built(
+        index=index,
+        factory=EXACT if index is exact else chosen,
+        probes=index.probes,
+        recall=recall,
+        seconds=time.perf_counter() - started,
+        bytes_per_vector=_stored_bytes(index) / max(index.size, 1),
+        note=note,
+    )
+
+
+def check_options(dim: int, *, factory: str = "auto", min_recall: float = 0.95) -> None:
+    """Raise UsageError for a factory string that FAISS does not know for vectors of ``dim``, or a recall not 0 to 1."""
+    if not 0 <= min_recall <= 1:
+        raise UsageError(f"min_recall is {min_recall}.", hint="Give a share between 0 and 1.")
+    if factory != "auto":
+        _container(factory, dim)
+
+
+def choose_factory(size: int, dim: int, *, device: Literal["auto", "cpu", "cuda"] = "auto") -> str:
+    """Return the factory string for a number of vectors: exact, or about 4 sqrt(size) inverted lists."""
+    on_gpu = device != "cpu" and has_gpu() and 4 * size * dim <= EXACT_BYTES
+    if size <= _EXACT_VECTORS or on_gpu:
+        return EXACT
+    return f"IVF{2 ** round(math.log2(4 * math.sqrt(size)))},{EXACT}"
+
+
+def measure_recall(index: FaissIndex, exact: FaissIndex, queries: Embeddings, *, k: int = 10) -> float:
+    """Return the share of the exact k nearest that ``index`` finds, over all queries."""
+    truth = exact.search(queries, k).ids  # (q, k)
+    return _overlap(index.search(queries, k).ids, truth)
+
+
+def sample_queries(exact: FaissIndex, *, size: int = _SAMPLE_QUERIES, seed: int = 0) -> Embeddings:
+    """Return (q, dim) queries near stored vectors: some of these, moved by noise to a cosine of about 0.8."""
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.choice(exact.size, min(size, exact.size), replace=False))
+    vectors = exact.container.index.reconstruct_batch(rows)
+    noise = normalise(rng.standard_normal(vectors.shape, dtype=np.float32))
+    return normalise(vectors + np.float32(_NOISE) * noise)
+
+
+def _exact_container(ids: Ids, batches: Iterable[Embeddings], dim: int) -> Any:  # noqa: ANN401
+    check_ids(ids)
+    if (np.diff(ids) < 0).any():
+        raise UsageError("The ids do not ascend.", hint="Read the vectors in the order of their ids.")
+    container = _container(EXACT, dim)
+    for batch in batches:
+        check_embeddings(batch, dim)
+        at = container.ntotal
+        if at + len(batch) > len(ids):
+            raise UsageError(f"There are more vectors than the {len(ids)} ids.")
+        container.add_with_ids(batch, ids[at : at + len(batch)])
+    if container.ntotal != len(ids):
+        raise UsageError(f"{len(ids)} ids were given for {container.ntotal} vectors.")
+    return container
+
+
+def _approximate(exact: FaissIndex, factory: str, min_recall: float, seed: int) -> tuple[FaissIndex, float, str]:
+    """Return the index, its recall and a note; the exact index, with the reason, where the other one falls short."""
+    container = _container(factory, exact.dim)
+    if exact.size == 0:
+        return exact, 1.0, f"{factory} cannot be trained without vectors; search is exact."
+    try:
+        _prepare(container, seed)
+        _fill(container, exact, seed)
+        index = FaissIndex(container)
+    except RuntimeError as error:
+        return exact, 1.0, f"{factory} cannot be built from {exact.size} vectors, so search is exact: {_cause(error)}"
+    recall = _raise_probes(index, exact, min_recall, seed)
+    if recall >= min_recall:
+        return index, recall, ""
+    reached = f"{factory} finds {recall:.3f} of the ten nearest at most, below the {min_recall:g} asked for"
+    return exact, 1.0, f"{reached}; search is exact."
+
+
+def _container(factory: str, dim: int) -> Any:  # noqa: ANN401 - a faiss.IndexIDMap
+    if factory.startswith("IDMap"):
+        raise UsageError(f"The factory string {factory!r} maps ids.", hint="Leave out IDMap: it is always there.")
+    try:
+        return faiss.index_factory(dim, f"IDMap,{factory}", faiss.METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        raise UsageError(
+            f"FAISS cannot make a {dim}-dimensional index {factory!r} for cosine: {_cause(error)}.",
+            hint='Use "auto" or a string of the FAISS index factory such as "IVF1024,SQfp16" or "HNSW32,SQ8".',
+        ) from error
+
+
+def _prepare(container: Any, seed: int) -> None:  # noqa: ANN401
+    """Seed the training, and store the vectors themselves in lists of half-precision codes."""
+    lists = faiss.try_extract_index_ivf(container.index)
+    if lists is not None:
+        lists.cp.seed = seed
+        lists.cp.min_points_per_centroid = 1  # the sample is sized here: no warnings on the terminal
+        lists = faiss.downcast_index(lists)
+        if isinstance(lists, faiss.IndexIVFScalarQuantizer) and lists.sq.qtype == faiss.ScalarQuantizer.QT_fp16:
+            lists.by_residual = False  # the same codes, and so the same scores, as in the exact index
+    for part in (lists, faiss.downcast_index(container.index)):
+        if hasattr(part, "pq"):
+            part.pq.cp.seed = seed
+            part.pq.cp.min_points_per_centroid = 1
+
+
+def _fill(container: Any, exact: FaissIndex, seed: int) -> None:  # noqa: ANN401
+    """Train on a sample of the exact index and add all its vectors."""
+    source = exact.container.index
+    if not container.is_trained:
+        lists = faiss.try_extract_index_ivf(container.index)
+        wanted = max(_LEAST_TRAINING, 0 if lists is None else _POINTS_PER_LIST * lists.nlist)
+        wanted = min(wanted, _TRAINING_BYTES // (4 * exact.dim), exact.size)
+        rows = np.sort(np.random.default_rng(seed).choice(exact.size, wanted, replace=False))
+        container.train(source.reconstruct_batch(rows))
+    for start in range(0, exact.size, _ROWS_AT_ONCE):
+        count = min(_ROWS_AT_ONCE, exact.size - start)
+        container.add_with_ids(source.reconstruct_n(start, count), exact.ids[start : start + count])
+
+
+def _raise_probes(index: FaissIndex, exact: FaissIndex, min_recall: float, seed: int) -> float:
+    """Double the probes until the recall asked for is reached, and return the recall of where that ended."""
+    queries = sample_queries(exact, seed=seed)
+    truth = exact.search(queries, 10).ids
+    most = index.structure.most_probes
+    index.probes = _FIRST_CANDIDATES if isinstance(index.structure, Graph) else _FIRST_PROBES
+    while (recall := _overlap(index.search(queries, 10).ids, truth)) < min_recall and index.probes < most:
+        index.probes *= 2
+    return recall
+
+
+def _overlap(found: Ids, truth: Ids) -> float:
+    hits = (truth[:, :, None] == found[:, None, :]).any(axis=2) & (truth >= 0)  # (q, k)
+    return float(hits.sum() / max((truth >= 0).sum(), 1))
+
+
+def _stored_bytes(index: FaissIndex) -> int:
+    total = 0
+
+    def count(data: bytes) -> None:
+        nonlocal total
+        total += len(data)
+
+    faiss.write_index(index.container, faiss.PyCallbackIOWriter(count))
+    return total
+
+
+def _cause(error: RuntimeError) -> str:
+    """Extract the message of a FAISS error, without the place in FAISS's sources that raised it."""
+    return str(error).rpartition("failed: ")[2].rpartition("Error: ")[2].strip()

@@ -1,0 +1,145 @@
+"""Cosine search on a FAISS index, under the contract of `retriever.core.protocols.VectorIndex`.
+
+FAISS alone does not keep that contract: it orders equal scores as it meets them, returns fewer hits than exist when
+a filter or the number of probes is narrow, and answers a NaN query with nonsense. This module closes these gaps
+around one call into FAISS. How the index is built is `building`'s matter, how it is stored `generations`'.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.similarity import pad
+from retriever.core.types import Embeddings, Ids, Neighbours
+from retriever.vectors.checks import check_search
+from retriever.vectors.faiss._faiss import faiss
+from retriever.vectors.faiss.structures import AllowedRows, Structure, structure_of
+
+_MOST_TIED = 16_384  # rows fetched to find the lowest ids among equal scores
+_FETCHED_AT_ONCE = 1 << 22  # (queries x rows) of one such fetch
+_DENSE = 8  # ids that span at most this many times their number are looked up in a table
+
+
+class FaissIndex:
+    """A FAISS index over content ids.
+
+    Rows stand in ascending order of id, so the order of rows is the order of ids. Scores are cosines up to the
+    rounding of the stored codes: with ``SQfp16`` they are the exact products with the vectors rounded to half
+    precision, the same to the last bit whether searched alone, in a batch, filtered or through inverted lists.
+    Where more than 16,384 vectors share the score of the k-th hit, some of the lowest ids stand for them, not
+    surely the lowest. Safe for searches from several threads.
+
+    Args:
+        container: a `faiss.IndexIDMap` by inner product whose ids ascend; it stays the owner of everything.
+        probes: inverted lists or graph candidates a search visits; 0 where the index has no such choice.
+        structure: how to search it, when not as its kind says (another device).
+
+    Raises:
+        RuntimeError: FAISS can neither filter nor decode this kind of index.
+    """
+
+    def __init__(self, container: Any, *, probes: int = 0, structure: Structure | None = None) -> None:  # noqa: ANN401
+        self.container = container
+        self._ids: Ids = faiss.vector_to_array(container.id_map)
+        self._structure = structure or structure_of(faiss.downcast_index(container.index))
+        self.probes = probes
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return int(self.container.d)
+
+    @property
+    def size(self) -> int:
+        """Number of vectors."""
+        return len(self._ids)
+
+    @property
+    def ids(self) -> Ids:
+        """The (n,) ids, ascending."""
+        return self._ids
+
+    @property
+    def structure(self) -> Structure:
+        """How this kind of index is searched."""
+        return self._structure
+
+    @property
+    def probes(self) -> int:
+        """How much of the index a search visits; set it to trade time for recall."""
+        return self._probes
+
+    @probes.setter
+    def probes(self, probes: int) -> None:
+        self._probes = min(probes, self._structure.most_probes)
+        self._structure.set_probes(self._probes)
+
+    def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
+        """Return the k nearest ids of each query; see `retriever.core.protocols.VectorIndex.search`.
+
+        Whatever the probes, every query gets k hits, or all there are.
+
+        Raises:
+            UsageError: the queries are not finite (q, dim) float32, or k is below 1.
+        """
+        check_search(queries, k, self.dim)
+        rows = None if allowed is None else AllowedRows(self._mask(allowed))
+        available = self.size if rows is None else rows.count
+        wanted = min(k, available)
+        if wanted == 0 or len(queries) == 0:
+            return pad(Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)), k)
+        found = self._nearest(queries, wanted, min(wanted + 1, available), None if available == self.size else rows)
+        missing = found.ids < 0  # of a search that visits everything, none
+        ids = np.where(missing, -1, self._ids[found.ids])
+        return pad(Neighbours(ids, np.where(missing, np.float32(-np.inf), found.scores)), k)
+
+    def _mask(self, allowed: Ids) -> NDArray[np.bool_]:
+        """Return which rows hold an allowed id, (n,) bool."""
+        mask = np.zeros(self.size, dtype=bool)
+        if self.size == 0 or len(allowed) == 0:
+            return mask
+        first, last = int(self._ids[0]), int(self._ids[-1])
+        known = np.asarray(allowed, dtype=np.int64)
+        known = known[(known >= first) & (known <= last)]
+        if last - first < _DENSE * self.size:
+            table = np.zeros(last - first + 1, dtype=bool)
+            table[known - first] = True
+            return table if len(table) == self.size else table[self._ids - first]
+        rows = np.searchsorted(self._ids, known)
+        mask[rows[self._ids[rows] == known]] = True
+        return mask
+
+    def _nearest(self, queries: Embeddings, wanted: int, fetch: int, rows: AllowedRows | None) -> Neighbours:
+        """Return the best ``wanted`` rows, ties by ascending row, from at first ``fetch`` fetched ones."""
+        found = self._fetch(queries, fetch, rows)
+        best = _ordered(found, wanted)
+        available = self.size if rows is None else rows.count
+        deepest = min(available, max(_MOST_TIED, wanted + 1))
+        if fetch >= deepest:
+            return best
+        open_ended = np.flatnonzero(found.scores[:, wanted - 1] == found.scores[:, -1])
+        deeper = min(8 * fetch, deepest)
+        step = max(1, _FETCHED_AT_ONCE // deeper)
+        for start in range(0, len(open_ended), step):
+            part = open_ended[start : start + step]
+            again = self._nearest(queries[part], wanted, deeper, rows)
+            best.ids[part], best.scores[part] = again.ids, again.scores
+        return best
+
+    def _fetch(self, queries: Embeddings, fetch: int, rows: AllowedRows | None) -> Neighbours:
+        """Return ``fetch`` rows a query, no more than there are; what the quick search misses, the full one finds."""
+        found = self._structure.search(queries, fetch, rows)
+        short = np.flatnonzero(found.ids[:, -1] < 0)
+        if short.size:
+            again = self._structure.search_all(queries[short], fetch, rows)
+            found.ids[short], found.scores[short] = again.ids, again.scores
+        return found
+
+
+def _ordered(found: Neighbours, wanted: int) -> Neighbours:
+    """Return the first ``wanted`` columns of a result by descending score, equal scores by ascending row."""
+    if (found.scores[:, 1:] < found.scores[:, :-1]).all():
+        return Neighbours(found.ids[:, :wanted], found.scores[:, :wanted])
+    order = np.lexsort((found.ids, -found.scores), axis=1)[:, :wanted]
+    return Neighbours(np.take_along_axis(found.ids, order, axis=1), np.take_along_axis(found.scores, order, axis=1))

@@ -1,0 +1,120 @@
+"""Writes and opens the immutable files of a view's vector indexes.
+
+A file is written once, under a temporary name, and renamed when every byte is on the disk; the caller records its
+SHA-256 and hands it back to open it. Nothing of a file is parsed before its hash is right.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from retriever.core.errors import IndexDamagedError, RetrieverError
+from retriever.core.paths import DRAFT_SUFFIX, atomic_write, folder_within, make_folder, sync_directory
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that is whole and on the disk.
+
+    Attributes:
+        path: where it is.
+        sha256: hex digest of its bytes.
+        size_bytes: their number.
+    """
+
+    path: Path
+    sha256: str
+    size_bytes: int
+
+
+def view_folder(folder: Path, view: int) -> Path:
+    """Return where a view's files lie in the index's folder, whether it is there or not.
+
+    Raises:
+        IndexDamagedError: it is a link, so what lies there may be somebody else's.
+    """
+    return folder_within(folder, "views", str(view))
+
+
+def new_path(folder: Path, view: int, suffix: str) -> Path:
+    """Return a path for a file of a view that was never used before, so that no file in use is overwritten."""
+    return view_folder(folder, view) / (uuid.uuid4().hex + suffix)
+
+
+def write_file(path: Path, write: Callable[[Callable[[bytes], None]], None]) -> WrittenFile:
+    """Write a file whole or not at all; its folder is made when missing.
+
+    It is readable by its owner alone: vectors give away the texts they stand for.
+
+    Args:
+        path: of the file.
+        write: is given a function that takes the bytes, one part after the other.
+
+    Raises:
+        RetrieverError: the disk is full or the folder cannot be written.
+    """
+    digest, size = hashlib.sha256(), 0
+    try:
+        make_folder(path.parent, private=True)
+        with atomic_write(path) as file:
+
+            def take(data: bytes) -> None:
+                nonlocal size
+                digest.update(data)
+                size += file.write(data)
+
+            write(take)
+        sync_directory(path.parent.parent)  # made by a process that was killed before it could
+    except OSError as error:
+        raise RetrieverError(
+            f"Cannot write {path}: {error.strerror or error}.",
+            hint="Free space or check permissions, then run it again.",
+        ) from error
+    return WrittenFile(path, digest.hexdigest(), size)
+
+
+@contextmanager
+def reading(path: Path, sha256: str) -> Iterator[BinaryIO]:
+    """Open a file for reading after checking that it is the one that was written.
+
+    Raises:
+        IndexDamagedError: it is missing, differs from its digest, or the block finds that it cannot be parsed.
+    """
+    try:
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                raise damaged(path, "differs from its checksum")
+            file.seek(0)
+            yield file
+    except OSError as error:
+        raise damaged(path, f"cannot be read ({error.strerror or error})") from error
+    except (RuntimeError, ValueError, EOFError, MemoryError) as error:
+        raise damaged(path, f"is not the index it should be ({error})") from error
+
+
+def remove_others(folder: Path, suffix: str, keep: Collection[str]) -> list[Path]:
+    """Delete what no longer counts in a view's folder: temporary files of killed writers, and those not to be kept.
+
+    Args:
+        folder: of one view; may be missing.
+        suffix: of the files that may be removed.
+        keep: names of files.
+
+    Returns:
+        The paths that were to be deleted.
+    """
+    ours = (path for path in sorted(folder.glob("*")) if path.suffix in {suffix, DRAFT_SUFFIX})
+    stale = [path for path in ours if path.name not in keep]
+    for path in stale:
+        with suppress(OSError):  # what cannot be deleted today is deleted with the next generation
+            path.unlink(missing_ok=True)
+    return stale
+
+
+def damaged(path: Path, what: str) -> IndexDamagedError:
+    """Return the error of a file that is not what was written."""
+    return IndexDamagedError(f"{path} {what}.", hint="Run `retriever repair` to rebuild it from the database.")

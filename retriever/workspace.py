@@ -1,0 +1,268 @@
+"""An index as one object: the composition root that ties encoder, database and vector indexes together."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from retriever.core.errors import InputError
+from retriever.core.protocols import Encoder
+from retriever.core.requests import SearchRequest
+from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
+from retriever.index.filled_index import FilledIndex
+from retriever.index.generations import IndexType, remember
+from retriever.index.indexing import OnIndexing
+from retriever.index.search.searcher import Searcher
+from retriever.index.search.view_searcher import LoadedView
+from retriever.index.status import index_status, view_states
+from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
+from retriever.store.views import View
+
+if TYPE_CHECKING:
+    from retriever.clusters.clustering import Clustering, ClusterRequest
+    from retriever.clusters.saved import SavedClustering
+
+
+class Index(FilledIndex):
+    """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
+
+    Args:
+        path: the index folder; made by the first `add`.
+        encoder: what to embed with; None takes the one the index was made with, ``default`` for a new one.
+        device: where a loaded encoder runs.
+        load: gives the encoder that the index describes; None loads it on ``device``.
+        search_options: how far searches go.
+    """
+
+    def search(
+        self,
+        query: str,
+        *,
+        instruction: str | None = None,
+        k: int = 10,
+        where: str | None = None,
+        mode: Mode = "auto",
+        steps: int | None = None,
+    ) -> SearchResult:
+        """Return the k documents that answer a query best under an instruction.
+
+        Args:
+            query: what to look for.
+            instruction: what to look at; None or empty for the default.
+            k: hits wanted; fewer only if fewer match.
+            where: a filter over metadata, such as ``stars <= 2 and category = 'toy'``.
+            mode: dense, lexical, hybrid, or auto.
+            steps: K for the query, where the encoder is GIRCSE; None for its own.
+
+        Raises:
+            EncoderError: steps are asked for and the encoder has none.
+            UsageError: k is below 1, the query is empty, or the instruction too long.
+            FilterError: the filter cannot be parsed or names an unknown field.
+        """
+        return self.search_many(SearchRequest([query], instruction or "", k, where, mode, steps))[0]
+
+    def search_like(
+        self,
+        document_id: str,
+        *,
+        instruction: str | None = None,
+        k: int = 10,
+        where: str | None = None,
+        mode: Mode = "auto",
+        steps: int | None = None,
+    ) -> SearchResult:
+        """Return the k documents that resemble a document under an instruction, itself left out.
+
+        Args:
+            document_id: of the document.
+            instruction: as for `search`.
+            k: as for `search`.
+            where: as for `search`.
+            mode: auto or dense, which are the same here.
+            steps: as for `search`.
+
+        Raises:
+            InputError: there is no such document.
+            UsageError: the mode goes by words.
+        """
+        found = self.store.documents.get([document_id])
+        if document_id not in found:
+            raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
+        text = found[document_id].text
+        return self.search_many(SearchRequest([text], instruction or "", k, where, mode, steps, document_id))[0]
+
+    def search_many(self, request: SearchRequest) -> list[SearchResult]:
+        """Return one result per query of the request."""
+        *_, last = self.search_progressively(request)
+        return last
+
+    def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
+        """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last."""
+        views = self._open_views
+        for results in self.searching().search(request):
+            views.note_use(one.view for one in results if one.view is not None)
+            yield [views.calibration.rated(one) for one in results]
+        views.shrink()
+
+    def searching(self, encoder: Encoder | None = None) -> Searcher:
+        """Return a searcher, with queries embedded by another encoder of the same views if one is given."""
+        return Searcher(self.store, self._open_views, lambda: encoder or self.encoder, self._search_options)
+
+    def searcher(self, view: View) -> LoadedView:
+        """Return a view as it is now, with its vector index opened once."""
+        return self._open_views.loaded(view)
+
+    def cluster(  # noqa: PLR0913 - one parameter a setting
+        self,
+        instruction: str = "",
+        *,
+        k: int | None = None,
+        where: str | None = None,
+        min_size: int = 1,
+        by: Sequence[str] = (),
+        over: str | None = None,
+        seed: int = 0,
+        levels: int = 1,
+        ids: Collection[str] | None = None,
+        progress: OnIndexing | None = None,
+    ) -> "Clustering":
+        """Return documents in clusters that answer an instruction; those that its view lacks are embedded first.
+
+        Args:
+            instruction: what the clusters are to answer; empty for the default.
+            k: how many; None to choose by silhouette.
+            where: a filter over metadata.
+            min_size: clusters with fewer documents are given up.
+            by: metadata fields whose values are counted in every cluster.
+            over: a metadata field with dates, by whose months documents are counted.
+            seed: of k-means.
+            levels: most levels of clusters of clusters, the clusters themselves counted.
+            ids: the documents to cluster, those of one cluster say; None for all.
+            progress: called with the growing report while the view is completed.
+
+        Raises:
+            UsageError: k is larger than the corpus, or a field is not there.
+            InputError: the filter matches nothing, or none of the ids is there.
+            FilterError: the filter cannot be parsed or names an unknown field.
+        """
+        from retriever.clusters.clustering import ClusterRequest  # scikit-learn takes a second to load
+
+        chosen = None if ids is None else frozenset(ids)
+        request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed, levels, chosen)
+        return self._clustered([request], progress)[0]
+
+    def cluster_each(
+        self,
+        instructions: Sequence[str],
+        *,
+        k: int | None = None,
+        where: str | None = None,
+        progress: OnIndexing | None = None,
+    ) -> "list[Clustering]":
+        """Return one clustering of the same documents per instruction; what the views lack is embedded in one pass.
+
+        Args:
+            instructions: as for `cluster`, one or more.
+            k: as for `cluster`.
+            where: as for `cluster`.
+            progress: as for `cluster`.
+
+        Raises:
+            UsageError: as `cluster`.
+            InputError: as `cluster`.
+            FilterError: as `cluster`.
+        """
+        from retriever.clusters.clustering import ClusterRequest
+
+        return self._clustered([ClusterRequest(one.strip(), k, where) for one in instructions], progress)
+
+    def _clustered(self, requests: "Sequence[ClusterRequest]", progress: OnIndexing | None) -> "list[Clustering]":
+        """Return the clusterings of requests that differ in their instruction alone."""
+        from retriever.clusters.clustering import check, cluster
+
+        instructions, one = [each.instruction for each in requests], requests[0]
+        lacking = self.lacking(instructions, where=one.where, ids=one.ids)
+        if len(lacking):
+            check(self.store, one)
+        part = one.where is not None or one.ids is not None
+        views = self._completed(instructions, lacking, part=part, progress=progress)
+        return [cluster(self.store, view, each) for view, each in zip(views, requests, strict=True)]
+
+    def still_holds(self, found: "Clustering") -> bool:
+        """Whether the documents of a clustering are all there are to cluster, and none of them has changed."""
+        from retriever.clusters.clustering import still_holds
+
+        return still_holds(self.store, found)
+
+    def save_clustering(self, name: str, found: "Clustering") -> None:
+        """Save a clustering under a new name.
+
+        Raises:
+            UsageError: the name is empty or taken.
+        """
+        from retriever.clusters.saved import save
+
+        with self._writing("save"), self.store.transaction():
+            save(self.store, name, found, self.encoder.fingerprint)
+
+    def saved_clustering(self, name: str, *, progress: OnIndexing | None = None) -> "SavedClustering":
+        """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
+
+        Where it is of a filter, only documents that this accepts are.
+
+        Raises:
+            InputError: there is none of that name.
+            IndexDamagedError: it is damaged.
+            EncoderMismatchError: the index has another encoder by now.
+        """
+        from retriever.clusters.saved import shown_again, stored_clustering
+
+        stored = stored_clustering(self.store, name, self.encoder.fingerprint)
+        instruction, where = stored.document["instruction"], stored.document["where"]
+        view = self.complete([instruction], where=where, progress=progress)[0]
+        return shown_again(self.store, view, stored)
+
+    def delete(self, ids: Iterable[str]) -> list[str]:
+        """Delete documents from every view at once; return the ids that were there."""
+        with self._writing("delete"), self.store.transaction():
+            return self.store.documents.delete(ids)
+
+    def compact(self, index_type: IndexType | None = None) -> list[int]:
+        """Drop what deleted documents left behind, rebuild every view's vector index; return the new generations.
+
+        Args:
+            index_type: the vector index to build now and from now on; None for what the index remembers.
+        """
+        with self._writing("compact"):
+            remember(self.store, index_type, self.path, {view.key.dim for view in self.store.views.all()})
+            return compact(self.store, self.path, self._device)
+
+    def views(self) -> list[ViewStatus]:
+        """Return the state of every view."""
+        return view_states(self.store)
+
+    def drop_views(self, instructions: Sequence[str]) -> None:
+        """Remove the views of some instructions, with vectors, words and files: all of them or none.
+
+        Raises:
+            UsageError: the base view is among them.
+            InputError: there is no such view.
+            IndexLockedError: another process writes to this index.
+        """
+        dropped = views_of(self.store, instructions)
+        if dropped:
+            with self._writing("drop"):
+                drop_views(self.store, self.path, dropped)
+            self._open_views.forget(dropped)
+
+    @property
+    def lazy_limit(self) -> int | None:
+        """The most bytes that vectors of lazily filled views may take; None for no limit. Setting it removes excess."""
+        return lazy_limit(self.store)
+
+    @lazy_limit.setter
+    def lazy_limit(self, limit: int | None) -> None:
+        with self._writing("limit"):
+            set_lazy_limit(self.store, self.path, limit)
+
+    def status(self) -> IndexStatus:
+        """Report what the index holds, and how its last runs went."""
+        return index_status(self.store, self.path)

@@ -1,0 +1,122 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from clustering_groups import groups
+from sklearn.metrics import adjusted_rand_score
+
+from retriever.clusters.arithmetic import kmeans
+from retriever.clusters.arithmetic.choice import choose_k
+from retriever.clusters.arithmetic.kmeans import assign, different, spherical_kmeans
+from retriever.core.errors import UsageError
+from retriever.core.similarity import normalise
+
+
+def test_planted_groups_are_found_the_largest_first():
+    vectors, planted = groups([5, 20, 11])
+    found = spherical_kmeans(vectors, 3)
+    assert found.sizes.tolist() == [20, 11, 5]
+    assert [set(planted[found.labels == number].tolist()) for number in range(3)] == [{1}, {2}, {0}]
+    assert np.allclose(np.linalg.norm(found.centroids, axis=1), 1, atol=1e-6)
+    for row in range(len(vectors)):
+        cosines = np.sort(found.centroids @ vectors[row])
+        assert found.cosines[row] == pytest.approx(cosines[-1], abs=1e-6)
+        assert found.margins[row] == pytest.approx(cosines[-1] - cosines[-2], abs=1e-6)
+
+
+def test_centroids_are_the_directions_of_their_rows():
+    vectors, _ = groups([8, 8])
+    found = spherical_kmeans(vectors, 2)
+    for number in range(2):
+        mean = vectors[found.labels == number].mean(axis=0)
+        assert np.allclose(found.centroids[number], mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_every_row_is_in_a_cluster_and_small_ones_are_given_up():
+    vectors, planted = groups([30, 20, 2])
+    found = spherical_kmeans(vectors, 3, min_size=3)
+    assert found.sizes.sum() == 52
+    assert [set(planted[found.labels == number].tolist()) - {2} for number in range(found.k)] == [{0}, {1}]
+    assert spherical_kmeans(vectors, 3, min_size=99).k == 1
+
+
+def test_more_clusters_than_different_rows_are_as_many_as_differ():
+    vectors = normalise(np.array([[1, 0], [1, 0], [0, 1], [0, 1], [0, 1]]))
+    assert spherical_kmeans(vectors, 4).sizes.tolist() == [3, 2]
+    assert spherical_kmeans(vectors[:2], 2).k == 1
+    assert spherical_kmeans(vectors[:1], 1).labels.tolist() == [0]
+
+
+@pytest.mark.parametrize(("k", "size", "says"), [(0, 1, "0 clusters"), (7, 1, "made of 6"), (2, 0, "0 documents")])
+def test_what_cannot_be_is_refused(k, size, says):
+    with pytest.raises(UsageError, match=says):
+        spherical_kmeans(groups([6])[0], k, min_size=size)
+
+
+def test_new_rows_are_assigned_and_centroids_without_rows_left_out():
+    vectors, _ = groups([5, 9])
+    found = spherical_kmeans(vectors, 2)
+    again = assign(vectors[5:], found.centroids)
+    assert (again.k, again.sizes.tolist()) == (1, [9])
+
+
+def test_the_same_seed_gives_the_same_clusters_whatever_the_threads(tmp_path):
+    """Rows without groups, where the least difference of a sum moves some row to another side."""
+    vectors = normalise(np.random.default_rng(0).normal(size=(3000, 48)))
+    np.save(tmp_path / "vectors.npy", vectors)
+    program = (
+        "import numpy as np\nfrom retriever.clusters.arithmetic.kmeans import spherical_kmeans\n"
+        f"found = spherical_kmeans(np.load({str(tmp_path / 'vectors.npy')!r}), 12, seed=3)\n"
+        "print(found.labels.tobytes().hex(), found.centroids.tobytes().hex())"
+    )
+    ran = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PATH": "", "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    ]
+    assert ran[0] == ran[1]
+    other = spherical_kmeans(vectors, 12, seed=4)
+    assert other.labels.tobytes().hex() not in ran[0]
+
+
+def test_what_rounding_moves_changes_no_cluster():
+    vectors, _ = groups([40, 30, 20, 10], noise=0.15)
+    moved = normalise(vectors + np.random.default_rng(1).normal(size=vectors.shape) * 2e-3)  # as bfloat16 rounds
+    assert choose_k(moved).k == choose_k(vectors).k == 4
+    pair = [spherical_kmeans(rows, 4).labels for rows in (vectors, moved)]
+    assert adjusted_rand_score(*pair) >= 0.98
+
+
+def test_different_rows_that_are_known_change_nothing():
+    vectors, _ = groups([9, 9, 9])
+    vectors = np.concatenate([vectors, vectors[:5]])
+    usual, told = (spherical_kmeans(vectors, 3, distinct=one) for one in (None, different(vectors)))
+    assert np.array_equal(usual.labels, told.labels)
+    assert np.array_equal(usual.centroids, told.centroids)
+
+
+def test_more_clusters_than_rows_to_seed_on_are_made(monkeypatch):
+    monkeypatch.setattr(kmeans, "_SEEDED_ON", 4)
+    vectors, _ = groups([2] * 8)
+    found = spherical_kmeans(vectors, 8)
+    assert (found.k, found.sizes.sum()) == (8, 16)
+
+
+@pytest.mark.parametrize("sizes", [[12, 12], [9, 20, 14, 11], [30, 8, 8, 8, 8, 8]])
+def test_k_is_chosen_where_clusters_are_most_apart(sizes):
+    chosen = choose_k(groups(sizes)[0])
+    assert chosen.k == len(sizes)
+    curve = dict(chosen.curve)
+    assert curve[chosen.k] == max(curve.values())
+    assert list(curve)[:2] == [2, 3]
+
+
+def test_too_few_or_equal_rows_are_one_cluster():
+    assert choose_k(groups([5])[0]).k == 1
+    assert choose_k(np.repeat(groups([1])[0], 40, axis=0)).k == 1

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from retriever.clusters.arithmetic.evidence import central, measures, typical_sentence
+from retriever.clusters.arithmetic.kmeans import Partition
+from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, text_words
+from retriever.core.similarity import normalise
+
+
+def test_words_of_texts_are_lower_case_without_stop_words_and_numbers():
+    assert text_words("The Kettle's lid isn't 12cm; it BROKE, over-heated!") == {
+        "kettle's",
+        "lid",
+        "cm",
+        "broke",
+        "over-heated",
+    }
+
+
+def test_words_of_answers_leave_out_the_instructions_own():
+    assert answer_words(["Products", "kettle", "the", "of", "Kettle"], "What kind of product is it?") == {"kettle"}
+    assert answer_words(["kettles", "glass"], "Is it glass or a kettle?") == set()
+
+
+def test_keywords_by_hand():
+    words = [{"kettle", "good"}, {"kettle", "good"}, {"toy", "good"}, {"toy", "bad"}, {"toy", "bad"}]
+    labels = np.array([0, 0, 1, 1, 1])
+    # Shares: cluster 0 kettle 1, good 1; cluster 1 toy 1, bad 2/3 (good once: not shared by two). Totals: kettle 1,
+    # good 1, toy 1, bad 2/3; they are 3.6667 over 2 clusters, so A = 1.8333.
+    assert keywords(words, labels, 2) == [["good", "kettle"], ["toy", "bad"]]
+    assert keywords(words, labels, 2, count=1) == [["good"], ["toy"]]
+
+
+def test_a_word_of_all_clusters_counts_less_than_one_of_its_own():
+    words = [{"good", "kettle"}] * 4 + [{"good", "toy"}] * 4
+    named = keywords(words, np.array([0] * 4 + [1] * 4), 2)
+    assert named == [["kettle", "good"], ["toy", "good"]]
+
+
+def test_words_that_begin_a_better_one_make_room_for_the_next():
+    words = [{"charging", "charg", "plug"}, {"charging", "plug"}, {"charging", "charg"}, {"toy"}]
+    # Shares of cluster 0: charging 1, charg and plug 2/3; all are its own.
+    assert keywords(words, np.array([0, 0, 0, 1]), 2, count=2) == [["charging", "plug"], ["toy"]]
+    assert keywords([{"charg"}, *words[:3:2]], np.array([0, 0, 0]), 1) == [["charg", "charging"]]
+
+
+def test_a_cluster_of_one_document_has_its_words():
+    assert keywords([{"toy"}, {"lamp"}, {"lamp"}], np.array([0, 1, 1]), 2) == [["toy"], ["lamp"]]
+
+
+def test_clusters_without_words_have_none():
+    assert keywords([set(), set()], np.array([0, 1]), 2) == [[], []]
+
+
+def test_labels_are_short_and_never_the_same():
+    named = [["a", "b", "c", "d"], ["a", "b", "c", "e"], ["a", "b", "c"], ["a", "b", "c"], [], [], ["z"]]
+    assert labels_of(named) == ["a, b, c", "a, b, c, e", "a, b, c (2)", "a, b, c (3)", "unnamed", "unnamed (5)", "z"]
+
+
+@pytest.fixture
+def partition():
+    rows = normalise(np.array([[1, 0.0], [0.9, 0.1], [0.8, 0.3], [0, 1.0], [0.2, 0.9]]))
+    cosines = np.array([0.9, 0.99, 0.8, 0.95, 0.97], np.float32)
+    margins = np.array([0.5, 0.4, 0.3, 0.2, 0.1], np.float32)
+    return Partition(rows[[1, 4]], np.array([0, 0, 0, 1, 1]), cosines, margins)
+
+
+def test_measures_are_means_over_the_cluster(partition):
+    first, second = measures(partition)
+    assert (first.size, second.size) == (3, 2)
+    assert first.cohesion == pytest.approx((0.9 + 0.99 + 0.8) / 3, abs=1e-6)
+    assert second.margin == pytest.approx(0.15, abs=1e-6)
+
+
+def test_central_documents_are_nearest_first_and_differ(partition):
+    assert central(partition, ["a", "b", "c", "d", "e"], 0) == [1, 0, 2]
+    assert central(partition, ["a", "a", "c", "d", "e"], 0) == [1, 2]
+    assert central(partition, ["a", "b", "c", "d", "e"], 1, count=1) == [4]
+
+
+def test_the_typical_sentence_says_most_in_few_words():
+    texts = ["It came late. The lid of the kettle broke. Bye.", "My kettle is blue and old and I had it for years now."]
+    assert typical_sentence(texts, ["kettle", "lid", "broke"]) == "The lid of the kettle broke."
+    assert typical_sentence(["Too short.", "x"], ["kettle"]) == ""

@@ -1,0 +1,454 @@
+import hashlib
+import json
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, add_to_base, documents
+
+from retriever.clusters.clustering import read_material, still_holds
+from retriever.clusters.saved import extended, stored_clustering
+from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
+from retriever.core.types import Document
+
+PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
+CORPUS = [
+    Document(
+        f"{product}-{mood}-{number}",
+        f"the {product} and {mood} {'x' * number}",
+        {"stars": 1 + MOODS.index(mood), "when": f"2024-0{1 + number}-09", "shop": {"town": product[0]}},
+    )
+    for product in PRODUCTS
+    for mood in MOODS
+    for number in range(4)
+]
+
+
+@pytest.fixture
+def full(index):
+    index.add(CORPUS)
+    return index
+
+
+def parts(found, place):
+    """The part of the ids in every cluster: product (0) or mood (1)."""
+    sets = [set() for _ in found.clusters]
+    for id, number in found.assignments.items():
+        sets[number].add(id.split("-")[place])
+    return sets
+
+
+def test_each_instruction_recovers_its_own_factor(full):
+    by_product, by_mood = full.cluster(PRODUCT), full.cluster(MOOD)
+    assert sorted(map(sorted, parts(by_product, 0))) == sorted([one] for one in PRODUCTS)
+    assert sorted(map(sorted, parts(by_mood, 1))) == sorted([one] for one in MOODS)
+    assert [cluster.keywords for cluster in by_mood.clusters] == [[one] for one in map(min, parts(by_mood, 1))]
+    assert by_product.choice.k == 3
+    assert dict(by_product.choice.curve)[3] == pytest.approx(1, abs=1e-3)
+
+
+def test_names_are_what_the_model_answered_and_what_the_texts_say_stands_beside(full):
+    found = full.cluster(MOOD, k=4)
+    for cluster, moods in zip(found.clusters, parts(found, 1), strict=True):
+        assert [cluster.label] == list(moods) == list(cluster.keywords)
+        assert cluster.text_keywords[0] in moods
+        assert set(cluster.text_keywords[1:]) <= {*PRODUCTS, "xx", "xxx"}
+        assert cluster.sentence.startswith("the ")
+
+
+def test_clusters_that_lie_together_are_groups_of_the_next_level(index):
+    words = KEYWORDS[PRODUCT]
+    kinds = [" ".join(words[9 + 2 * kind :][:2]) for kind in range(3)]
+    index.add(
+        [
+            Document(f"{word}-{row}", f"{word} {kinds[place // 3]} {'x' * row}")
+            for place, word in enumerate(words[:9])
+            for row in range(4)
+        ]
+    )
+    found = index.cluster(PRODUCT, k=9, levels=5)
+    (level,) = found.levels
+    names = {number: id.split("-")[0] for id, number in found.assignments.items()}
+    together = [{words.index(names[number]) // 3 for number in group.clusters} for group in level]
+    assert sorted(together, key=min) == [{0}, {1}, {2}]
+    for group, kind in zip(level, map(min, together), strict=True):
+        assert set(kinds[kind].split()) == set(group.keywords[:2])
+    assert sorted(number for group in level for number in group.clusters) == list(range(9))
+    assert found.to_json()["levels"] == [[group.to_json() for group in level]]
+    assert index.cluster(PRODUCT, k=9).levels == []
+
+
+def test_examples_are_central_and_measures_those_of_the_cluster(full):
+    (first, *_) = full.cluster(PRODUCT, k=3).clusters
+    assert (first.number, first.measures.size) == (0, 16)
+    assert first.measures.cohesion == pytest.approx(1, abs=1e-3)
+    assert first.measures.margin > 0.2
+    assert len({document.text for document in first.examples}) == 3
+
+
+def test_only_what_the_filter_accepts_is_clustered(full):
+    found = full.cluster(PRODUCT, where="stars <= 2")
+    assert len(found.assignments) == 24
+    assert {id.split("-")[1] for id in found.assignments} == set(MOODS[:2])
+
+
+def test_equal_texts_are_documents_of_their_own(index):
+    index.add([Document(id, text) for id, text in [("a", "toy"), ("b", "toy"), ("c", "lamp")]])
+    found = index.cluster(k=2)
+    assert found.assignments == {"a": 0, "b": 0, "c": 1}
+    assert [cluster.measures.size for cluster in found.clusters] == [2, 1]
+
+
+def test_fields_are_counted_in_every_cluster(full):
+    found = full.cluster(PRODUCT, k=3, by=["stars", "shop.town"], over="when")
+    for cluster, products in zip(found.clusters, parts(found, 0), strict=True):
+        assert cluster.spreads["stars"].counts == {"1": 4, "2": 4, "3": 4, "4": 4}
+        assert cluster.spreads["stars"].entropy == 1
+        assert cluster.spreads["shop.town"].counts == {min(products)[0]: 16}
+        assert cluster.spreads["shop.town"].entropy == 0
+    assert found.months == {f"2024-0{month}": [4, 4, 4] for month in range(1, 5)}
+
+
+def test_the_largest_seed_is_taken(full):
+    assert len(full.cluster(PRODUCT, k=3, seed=2**31 - 1).clusters) == 3
+
+
+def test_the_last_part_of_a_field_is_enough_where_it_is_unique(full):
+    found = full.cluster(PRODUCT, k=3, by=["town"])
+    assert found.to_json()["clusters"] == [
+        {**one, "by": {"town": one["by"]["shop.town"]}}
+        for one in full.cluster(PRODUCT, k=3, by=["shop.town"]).to_json()["clusters"]
+    ]
+    full.add([Document("other", "a toy", {"maker": {"town": "x"}, "a.b": "2024-05-01"})])
+    with pytest.raises(FilterError, match="The field 'town' is ambiguous") as caught:
+        full.cluster(PRODUCT, k=3, by=["town"])
+    assert caught.value.hint == "Write one of: maker.town, shop.town."
+    assert full.cluster(PRODUCT, k=3, over="a.b").months["2024-05"] in ([1, 0, 0], [0, 1, 0], [0, 0, 1])
+
+
+def test_documents_without_a_readable_date_come_last(full):
+    full.add([Document("torn", "the toy", {"when": "soon"}), Document("none", "the toy")])
+    found = full.cluster(PRODUCT, k=3, over="when")
+    toys = found.assignments["torn"]
+    assert list(found.months) == ["2024-01", "2024-02", "2024-03", "2024-04", "(none)"]
+    assert found.months["(none)"] == [2 * (number == toys) for number in range(3)]
+    with pytest.raises(UsageError, match="'soon' is no date"):
+        full.cluster(PRODUCT, over="when", ids=["torn", "none"])
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_filter_is_none(full, blank):
+    found = full.cluster(MOOD, k=4, where=blank)
+    assert (found.request.where, len(found.assignments)) == (None, len(CORPUS))
+    assert not full.views()[1].lazy
+    assert len(full.lacking([MOOD], where=blank)) == 0
+    full.add([Document("new", "the toy and mad")])
+    full.complete([MOOD], where=blank)
+    assert full.views()[1].coverage == 1
+    assert full.search("toy", where=blank, mode="dense").hits == full.search("toy", mode="dense").hits
+    assert full.search_like("new", where=blank).hits == full.search_like("new").hits
+
+
+def test_values_that_are_missing_or_rare_are_counted_together(index):
+    index.add([Document(f"d{i:03}", f"toy {i}", {"n": i} if i else {}) for i in range(40)])
+    (cluster,) = index.cluster(k=1, by=["n"]).clusters
+    counts = cluster.spreads["n"].counts
+    assert next(iter(counts.items())) == ("(others)", 20)
+    assert sum(counts.values()) == 40
+
+
+def test_a_view_is_completed_once_and_then_only_read(full, encoder):
+    encoder.forget()
+    full.cluster(MOOD, k=4)
+    assert len(encoder.read) == len(CORPUS)
+    runs = full.status().runs
+    assert runs[0]["command"] == "complete"
+    encoder.forget()
+    full.cluster(MOOD, k=2)
+    assert encoder.read == []
+    assert full.status().runs == runs
+    add_to_base(full, [Document("new", "the toy and mad")])
+    encoder.forget()
+    assert "new" in full.cluster(MOOD, k=2).assignments
+    assert encoder.read == [("the toy and mad", MOOD)]
+
+
+def test_the_same_request_gives_the_same_json(full):
+    first = json.dumps(full.cluster(MOOD, by=["stars"]).to_json())
+    assert first == json.dumps(full.cluster(MOOD, by=["stars"]).to_json())
+    document = json.loads(first)
+    assert list(document["assignments"]) == sorted(document["assignments"])
+    assert document["k"] == 4
+    assert {one["k"] for one in document["chosen"]["curve"]} == {2, 3, 4}
+    assert document["clusters"][0]["by"]["stars"]["entropy"] == 0
+
+
+def test_deleted_documents_are_in_no_cluster(full):
+    gone = CORPUS[0].id
+    full.delete([gone])
+    assert gone not in full.cluster(PRODUCT, k=3).assignments
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"k": 49}, UsageError, "49 clusters cannot be made of 48"),
+        ({"k": 0}, UsageError, "0 clusters"),
+        ({"min_size": 0}, UsageError, "0 documents"),
+        ({"levels": 0}, UsageError, "0 levels"),
+        ({"seed": -1}, UsageError, "seed"),
+        ({"seed": 2**31}, UsageError, "The largest is 2147483647"),
+        ({"where": "stars > 9"}, InputError, "No document matches"),
+        ({"where": "price > 9"}, FilterError, "price"),
+        ({"by": ["price"]}, UsageError, "No document has a field 'price'"),
+        ({"over": "stars"}, UsageError, "is no date"),
+    ],
+)
+def test_what_cannot_be_clustered_says_why(full, options, error, says):
+    with pytest.raises(error, match=says):
+        full.cluster(PRODUCT, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k": 49},
+        {"k": 13, "where": "stars = 1"},
+        {"by": ["price"]},
+        {"over": "price"},
+        {"over": "stars"},
+        {"where": "stars > 9"},
+        {"where": "stars = 1", "ids": ["unknown"]},
+        {"ids": []},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_clustered_is_refused_before_anything_is_embedded(full, encoder, options):
+    encoder.forget()
+    with pytest.raises((UsageError, InputError)):
+        full.cluster(MOOD, **options)
+    assert encoder.calls == []
+    assert [view.instruction for view in full.views()] == [""]
+    assert full.status().runs[0]["command"] == "index"
+
+
+def test_a_filter_that_matches_nothing_leaves_no_view(full):
+    with pytest.raises(InputError, match="No document matches"):
+        full.complete([MOOD], where="stars > 9")
+    assert len(full.lacking([MOOD], where="stars > 9")) == 0
+    assert [view.instruction for view in full.views()] == [""]
+    full.complete([MOOD])
+    assert full.complete([MOOD], where="stars > 9")[0].key.instruction == MOOD
+
+
+def test_an_instruction_of_an_empty_index_leaves_no_view(index):
+    index.add([])
+    with pytest.raises(InputError, match=r"The index holds no documents.*retriever index"):
+        index.complete(["never read"])
+    assert [view.instruction for view in index.views()] == [""]
+
+
+def test_several_instructions_are_read_in_one_pass_and_only_what_the_filter_accepts(full, encoder):
+    encoder.forget()
+    found = full.cluster_each([MOOD, FAULT], k=2, where="stars = 1")
+    assert [one.request.instruction for one in found] == [MOOD, FAULT]
+    accepted = sorted(one.text for one in CORPUS if one.metadata["stars"] == 1)
+    assert sorted(encoder.read) == sorted((text, each) for text in accepted for each in (MOOD, FAULT))
+    assert found[1].assignments.keys() == found[0].assignments.keys()
+    assert len(found[0].assignments) == len(accepted)
+
+
+def test_one_document_and_equal_texts_are_one_cluster(index):
+    index.add(documents("toy"))
+    assert index.cluster().assignments == {"a": 0}
+    index.add(documents("toy", "toy", "toy"))
+    assert index.cluster().assignments == {"a": 0, "b": 0, "c": 0}
+    assert index.cluster(k=2).assignments == {"a": 0, "b": 0, "c": 0}
+
+
+@pytest.fixture
+def saved(full):
+    full.save_clustering("products", full.cluster(PRODUCT, k=3))
+    return full
+
+
+def test_a_saved_clustering_is_what_it_was(saved):
+    before = saved.cluster(PRODUCT, k=3).to_json()
+    again = saved.saved_clustering("products").to_json()
+    assert {key: again[key] for key in before} == before
+    assert (again["saved"]["name"], again["new"], again["fits_none"]) == ("products", [], [])
+
+
+def test_new_documents_are_put_without_moving_the_old(saved):
+    before = saved.saved_clustering("products").assignments
+    home = {id.split("-")[0]: number for id, number in before.items()}
+    toy = next(id for id in before if id.startswith("toy"))
+    lamps = [Document(f"new-{number}", f"a lamp {'y' * number}") for number in range(30)]
+    saved.add([*lamps, Document("odd", "a mug and a pan and a rug"), Document(toy, "now a kettle")])
+    again = saved.saved_clustering("products")
+    assert {id: number for id, number in again.assignments.items() if id in before and id != toy} == {
+        id: number for id, number in before.items() if id != toy
+    }
+    assert {again.assignments[one.id] for one in lamps} == {home["lamp"]}
+    assert again.assignments[toy] == home["kettle"]
+    assert again.assignments["odd"] == -1
+    assert set(again.new) == {"odd", toy, *(one.id for one in lamps)}
+    document = again.to_json()
+    assert document["fits_none"] == ["odd"]
+    assert sum(cluster["size"] for cluster in document["clusters"]) == len(before) + 30
+
+
+def test_a_clustering_saved_under_a_filter_reads_nothing_outside_of_it(full, encoder):
+    full.save_clustering("unloved", full.cluster(MOOD, k=2, where="stars <= 2"))
+    full.add([Document("in", "the toy and hate y", {"stars": 2}), Document("out", "the toy and sad y", {"stars": 4})])
+    encoder.forget()
+    again = full.saved_clustering("unloved")
+    assert encoder.read == [("the toy and hate y", MOOD)]
+    assert again.new == ["in"]
+
+
+def test_a_new_document_with_the_text_of_an_old_one_joins_it(saved):
+    old = CORPUS[5]
+    saved.add([Document("again", old.text)])
+    stored = saved.store.clusterings.get("products")
+    unreachable = replace(stored, document={**stored.document, "floors": [2.0, 2.0, 2.0]})
+    found = extended(unreachable, read_material(saved.store, saved.complete([PRODUCT])[0]))
+    assert found.new == ["again"]
+    assert found.assignments["again"] == found.assignments[old.id]
+
+
+@pytest.mark.parametrize(("above", "fits"), [(5e-5, True), (3e-4, False)])
+def test_the_floor_of_a_saved_clustering_has_a_tolerance(saved, above, fits):
+    new = Document("new", "the toy and a clock")
+    saved.add([new])
+    material = read_material(saved.store, saved.complete([PRODUCT])[0], ids=frozenset([new.id]))
+    stored = saved.store.clusterings.get("products")
+    nearest = float((stored.centroids @ material.vectors[0]).max())
+    floors = [nearest + above] * 3
+    found = extended(replace(stored, document={**stored.document, "floors": floors}), material)
+    assert (found.assignments["new"] != -1) == fits
+
+
+def test_a_small_cluster_has_its_floor_three_deviations_below_the_mean(index):
+    toys = [f"toy{' clock' * (row % 2)}{' x' * row}" for row in range(120)]
+    index.add([Document(f"t{row:03}", text) for row, text in enumerate(toys)])
+    index.add([Document(f"l{row:03}", f"lamp{' rug pan sofa' * (row == 0)}{' x' * row}") for row in range(10)])
+    found = index.cluster(PRODUCT, k=2)
+    index.save_clustering("both", found)
+    large, small = index.store.clusterings.get("both").document["floors"]
+    cosines = [found.partition.cosines[found.partition.labels == number].astype(float) for number in (0, 1)]
+    assert [len(one) for one in cosines] == [120, 10]
+    assert large == pytest.approx(np.percentile(cosines[0], 1))
+    assert small == pytest.approx(cosines[1].mean() - 3 * cosines[1].std())
+    assert small < np.percentile(cosines[1], 1)
+
+
+def test_deleted_documents_leave_a_saved_clustering(saved):
+    gone = saved.saved_clustering("products").to_json()["clusters"][0]["examples"][0]
+    saved.delete([gone])
+    again = saved.saved_clustering("products")
+    assert gone not in again.assignments
+    examples = [one["examples"] for one in again.to_json()["clusters"]]
+    assert [len(one) for one in examples] == [2, 3, 3]
+    assert gone not in examples[0]
+
+
+def test_names_are_given_once_and_unknown_ones_listed(saved):
+    with pytest.raises(UsageError, match="There is a clustering 'products' already"):
+        saved.save_clustering("products", saved.cluster(PRODUCT, k=2))
+    with pytest.raises(UsageError, match="needs a name"):
+        saved.save_clustering(" ", saved.cluster(PRODUCT, k=2))
+    with pytest.raises(InputError, match="no saved clustering 'moods'") as caught:
+        saved.saved_clustering("moods")
+    assert caught.value.hint == "Saved: products."
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    {
+        "document": "replace(document, '16', '17')",
+        "centroids": "CAST(x'ff' || substr(centroids, 2) AS BLOB)",
+        "fingerprint": "'other'",
+        "name": "'moods'",
+    }.items(),
+)
+def test_a_damaged_saved_clustering_is_refused(saved, column, value):
+    name = "moods" if column == "name" else "products"
+    with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
+        raw.execute(f"UPDATE clusterings SET {column} = {value}")
+    raw.close()
+    with pytest.raises(IndexDamagedError, match=f"'{name}'"):
+        saved.saved_clustering(name)
+    assert list(saved.store.clusterings.damaged().values()) == [name]
+
+
+def test_a_clustering_that_an_older_version_saved_is_shown(saved):
+    with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
+        ((text, blob),) = raw.execute("SELECT document, centroids FROM clusterings")
+        older = hashlib.sha256(text.encode() + b"\0" + blob).hexdigest()
+        raw.execute("UPDATE clusterings SET sha256 = ?", (older,))
+    raw.close()
+    assert len(saved.saved_clustering("products").assignments) == len(CORPUS)
+    assert saved.store.clusterings.damaged() == {}
+
+
+def test_a_saved_clustering_of_another_encoder_is_refused(saved):
+    with pytest.raises(EncoderMismatchError, match="another encoder"):
+        stored_clustering(saved.store, "products", FakeEncoder("other").fingerprint)
+
+
+def test_chosen_documents_are_clustered_alone_and_only_they_are_read(full, encoder):
+    chosen = [document.id for document in CORPUS if document.id.startswith(PRODUCTS[0])]
+    before = len(encoder.calls)
+    found = full.cluster(MOOD, k=4, ids=[*chosen, "unknown"])
+    assert sorted(found.assignments) == sorted(chosen)
+    assert sorted(map(sorted, parts(found, 1))) == sorted([one] for one in MOODS)
+    view = next(view for view in full.views() if view.instruction == MOOD)
+    assert view.vectors == len(chosen)
+    assert len(encoder.calls) > before
+    calls = len(encoder.calls)
+    assert full.cluster(MOOD, k=4, ids=chosen).assignments == found.assignments
+    assert len(encoder.calls) == calls
+    assert len(full.cluster(MOOD, k=4, ids=chosen, where="stars = 1").assignments) == 4
+    assert len(full.lacking([MOOD])) == len(CORPUS) - len(chosen)
+
+
+def test_under_a_filter_only_what_it_accepts_is_read(full):
+    full.cluster(MOOD, k=1, where="stars = 1")
+    view = next(view for view in full.views() if view.instruction == MOOD)
+    assert view.vectors == sum(document.metadata["stars"] == 1 for document in CORPUS)
+    assert len(full.lacking([MOOD], where="stars = 1")) == 0
+    assert len(full.lacking(["", MOOD], where="stars <= 2")) == view.vectors
+
+
+def test_chosen_documents_with_the_text_of_others_stand_alone(index):
+    index.add([Document(id, text) for id, text in [("a", "toy"), ("b", "toy"), ("c", "lamp")]])
+    assert index.cluster(k=1, ids=["b"]).assignments == {"b": 0}
+
+
+def test_none_of_the_chosen_documents_is_there(full):
+    with pytest.raises(InputError, match="No document matches"):
+        full.cluster(MOOD, ids=["unknown"])
+
+
+def test_a_clustering_of_chosen_documents_is_not_saved(full):
+    with pytest.raises(UsageError, match="chosen documents cannot be saved"):
+        full.save_clustering("some", full.cluster(k=1, ids=["unknown", CORPUS[0].id]))
+
+
+@pytest.mark.parametrize("asked", [{}, {"where": "stars <= 2"}, {"ids": [one.id for one in CORPUS[:5]]}], ids=str)
+def test_a_clustering_holds_until_its_documents_change(full, asked):
+    found = full.cluster(PRODUCT, k=2, **asked)
+    full.complete([MOOD])
+    assert still_holds(full.store, found)
+    first = CORPUS[0]
+    full.add([Document(first.id, first.text, {**first.metadata, "stars": 2})])
+    assert not still_holds(full.store, found)
+    full.add([first])
+    assert still_holds(full.store, found)
+    full.delete([first.id])
+    assert not still_holds(full.store, found)
+    full.add([first])
+    full.add([Document("new", "another toy", {"stars": 1})])
+    assert still_holds(full.store, found) == ("ids" in asked)

@@ -1,0 +1,314 @@
+"""What every vector backend of the catalog promises, held to the exact oracle. A new row is tested by being a row."""
+
+import json
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from index_fakes import ALL_WORDS, MOOD, FakeEncoder, found
+from vector_corpora import clustered, ids_for, signs
+
+from retriever.core.errors import IndexDamagedError, UsageError
+from retriever.core.similarity import normalise
+from retriever.core.types import Document
+from retriever.index.durability.archive import export_index, import_index
+from retriever.index.durability.repair import repair
+from retriever.index.durability.verify import verify
+from retriever.index.generations import IndexType
+from retriever.vectors.backend import BACKENDS, BuildOptions, ViewVectors, open_backend
+from retriever.vectors.exact import ExactIndex
+from retriever.workspace import Index
+
+ROWS = [*BACKENDS, "qdrant server"]
+LOCAL = list(BACKENDS)
+
+
+@pytest.fixture(params=ROWS)
+def chosen(request):
+    """Give the spelling of --backend for every row, and for Qdrant on a server."""
+    if request.param == "qdrant server":
+        return f"qdrant={request.getfixturevalue('server').url}"
+    return request.param
+
+
+@pytest.fixture
+def options(chosen):
+    name, _, location = chosen.partition("=")
+    return BuildOptions(name, location)
+
+
+@pytest.fixture
+def backend(options, tmp_path):
+    return open_backend(options.backend, tmp_path)
+
+
+@pytest.fixture
+def build(backend, options):
+    def built(ids, rows, view=1):
+        batches = [rows[start : start + 700] for start in range(0, len(rows), 700)]
+        return backend.build(view, ViewVectors(ids, rows.shape[1], batches), options)
+
+    return built
+
+
+def same(index, ids, rows, queries, k, allowed=None):
+    """Require the ids and scores of the oracle, to the last bit."""
+    expected = ExactIndex(ids, rows).search(queries, k, allowed=allowed)
+    answer = index.search(queries, k, allowed=allowed)
+    np.testing.assert_array_equal(answer.ids, expected.ids)
+    np.testing.assert_array_equal(answer.scores, expected.scores)
+    assert (answer.ids.dtype, answer.scores.dtype) == (np.int64, np.float32)
+
+
+@pytest.mark.parametrize("k", [1, 7, 60, 200])
+@pytest.mark.parametrize("share", [None, 0, 0.02, 0.3, 0.97, 1])
+def test_hits_scores_ties_and_padding_are_those_of_the_oracle(backend, build, share, k):
+    rng = np.random.default_rng(3)
+    ids, rows = ids_for(rng, 60), signs(rng, 60)  # sixteen different rows: nearly everything is a tie
+    index = backend.open(build(ids, rows).handle)
+    allowed = None if share is None else ids[rng.random(60) < share]
+    same(index, ids, rows, signs(rng, 5), k, allowed)
+    assert (index.size, index.dim) == (60, 4)
+    np.testing.assert_array_equal(index.ids, ids)
+
+
+@pytest.mark.parametrize("share", [None, 0.001, 0.3, 0.999])
+def test_real_vectors_are_found_as_by_the_oracle(backend, build, share):
+    rng = np.random.default_rng(5)
+    ids, rows = ids_for(rng, 3000), clustered(3000)
+    queries = normalise(clustered(6, seed=1) + 0.1 * rng.standard_normal((6, 32)))
+    allowed = None if share is None else ids[rng.random(3000) < share]
+    answer = backend.open(build(ids, rows).handle).search(queries, 10, allowed=allowed)
+    expected = ExactIndex(ids, rows).search(queries, 10, allowed=allowed)
+    np.testing.assert_allclose(answer.scores, expected.scores, atol=2e-6)
+    steps = np.diff(np.where(expected.ids < 0, -2, expected.scores), axis=1, prepend=3, append=-3)
+    clear = (np.abs(steps[:, :-1]) > 4e-6) & (np.abs(steps[:, 1:]) > 4e-6) | (expected.ids < 0)
+    np.testing.assert_array_equal(answer.ids[clear], expected.ids[clear])
+    assert clear.mean() > 0.9
+
+
+def test_more_equal_vectors_than_are_fetched_at_first_give_the_lowest_ids(backend, build):
+    rng = np.random.default_rng(0)
+    ids, rows = np.arange(0, 3000, 2), np.tile(np.array([[0.5, 0.5, 0.5, 0.5]], np.float32), (1500, 1))
+    rows[::5] = -rows[::5]
+    index = backend.open(build(ids, rows).handle)
+    same(index, ids, rows, rows[1:2], 4)
+    same(index, ids, rows, rows[:2], 4, ids[rng.random(1500) < 0.5])
+
+
+def test_one_vector_and_ids_beyond_32_bits(backend, build):
+    ids, rows = np.array([2**62]), signs(np.random.default_rng(0), 1)
+    same(backend.open(build(ids, rows).handle), ids, rows, rows, 3)
+
+
+def test_an_empty_view_can_be_built_and_answers_with_padding(backend, build):
+    index = backend.open(build(np.empty(0, np.int64), np.empty((0, 4), np.float32)).handle)
+    answer = index.search(signs(np.random.default_rng(0), 2), 3)
+    assert (index.size, index.dim, answer.ids.tolist()) == (0, 4, [[-1] * 3] * 2)
+    assert np.isneginf(answer.scores).all()
+    assert index.search(np.empty((0, 4), np.float32), 3).ids.shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("queries", "k", "why"),
+    [
+        (np.ones((1, 5), np.float32), 3, "shape"),
+        (np.ones((1, 4), np.float64), 3, "float32"),
+        (np.full((1, 4), np.nan, np.float32), 3, "NaN"),
+        (np.ones((1, 4), np.float32), 0, "k is 0"),
+    ],
+)
+def test_senseless_searches_are_refused(backend, build, queries, k, why):
+    rng = np.random.default_rng(0)
+    index = backend.open(build(np.arange(5), signs(rng, 5)).handle)
+    with pytest.raises(UsageError, match=why):
+        index.search(queries, k)
+
+
+@pytest.mark.parametrize(
+    ("ids", "rows", "why"),
+    [
+        (np.array([1, 2, 3]), signs(np.random.default_rng(0), 2), "3 ids were given for 2"),
+        (np.array([1]), signs(np.random.default_rng(0), 2), "more vectors than the 1 ids"),
+        (np.array([2, 1]), signs(np.random.default_rng(0), 2), "do not ascend"),
+        (np.array([1, 1]), signs(np.random.default_rng(0), 2), "twice"),
+        (np.array([1, 2]), np.full((2, 4), np.inf, np.float32), "NaN or infinity"),
+    ],
+)
+def test_vectors_that_do_not_fit_their_ids_are_refused_and_leave_nothing(backend, build, tmp_path, ids, rows, why):
+    with pytest.raises(UsageError, match=why):
+        build(ids, rows)
+    backend.remove(1)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_tail_has_the_scores_of_the_built_index(backend, build):
+    rng = np.random.default_rng(5)
+    ids, rows = ids_for(rng, 40), clustered(40, 32)
+    built, held = backend.open(build(ids, rows).handle), backend.hold(ids, rows)
+    queries = clustered(3, 32, seed=2)
+    np.testing.assert_allclose(built.search(queries, 40).scores, held.search(queries, 40).scores, atol=1e-6)
+    np.testing.assert_array_equal(held.ids, ids)
+
+
+def test_a_handle_is_json_and_opens_the_index_in_another_process(build, options, tmp_path):
+    rng = np.random.default_rng(1)
+    ids, rows = ids_for(rng, 30), signs(rng, 30)
+    handle = json.dumps(build(ids, rows).handle)
+    program = (
+        "import json, sys, numpy, pathlib\n"
+        "from retriever.vectors.backend import open_backend\n"
+        "name, folder, handle = sys.argv[1:]\n"
+        "index = open_backend(name, pathlib.Path(folder)).open(json.loads(handle))\n"
+        "print(index.search(numpy.array([[.5, .5, -.5, .5]], 'float32'), 4).ids[0].tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, options.backend, str(tmp_path), handle], capture_output=True, text=True
+    )
+    expected = ExactIndex(ids, rows).search(np.array([[0.5, 0.5, -0.5, 0.5]], np.float32), 4).ids[0]
+    assert (done.stdout, done.stderr) == (f"{expected.tolist()}\n", "")
+
+
+def test_the_index_in_use_stays_while_another_is_built_and_goes_when_it_is_not_kept(backend, build, tmp_path, chosen):
+    rng = np.random.default_rng(1)
+    ids, rows = ids_for(rng, 9), signs(rng, 9)
+    first, other = build(ids, rows).handle, build(ids, rows, view=2).handle
+    second = build(ids[:5], rows[:5]).handle
+    same(backend.open(first), ids, rows, rows[:2], 3)
+    (tmp_path / "views" / "1" / "half-k2j3.tmp").write_bytes(b"half a file")
+    (tmp_path / "views" / "1" / "notes.txt").write_text("mine")
+    backend.remove(1, keep=[second])
+    assert backend.check(second) is backend.check(other) is None
+    same(backend.open(second), ids[:5], rows[:5], rows[:2], 3)
+    assert backend.check(first)
+    with pytest.raises(IndexDamagedError):
+        backend.open(first)
+    backend.remove(1)
+    backend.remove(1)
+    assert backend.check(second)
+    assert [path.name for path in (tmp_path / "views" / "1").iterdir()] == ["notes.txt"]
+    assert backend.check(other) is None
+    backend.remove(2)
+    backend.remove(3)  # was never there
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "gone", "other", "link"])
+@pytest.mark.parametrize("chosen", LOCAL, indirect=True)
+def test_a_changed_file_is_found_and_not_opened(backend, build, tmp_path, how):
+    rng = np.random.default_rng(1)
+    ids = ids_for(rng, 9)
+    handle = build(ids, signs(rng, 9)).handle
+    path = tmp_path / handle["path"]
+    data = path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert backend.check(handle) is None
+    path.unlink()
+    if how == "flipped":
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    elif how == "cut":
+        path.write_bytes(data[:-4])
+    elif how == "other":
+        path.write_bytes((tmp_path / build(ids, signs(rng, 9)).handle["path"]).read_bytes())
+    elif how == "link":
+        (tmp_path / "elsewhere").write_bytes(data)
+        path.symlink_to(tmp_path / "elsewhere")
+    assert str(path) in backend.check(handle)
+    with pytest.raises(IndexDamagedError, match=path.name):
+        backend.open(handle)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("path", "../x"), ("path", "/etc/passwd"), ("path", None), ("path", 3), ("size", "3"), ("size", -1), ("dim", True),
+     ("dim", 5), ("size", 4)],
+)  # fmt: skip
+@pytest.mark.parametrize("chosen", LOCAL, indirect=True)
+def test_a_handle_that_somebody_changed_opens_nothing(backend, build, key, value):
+    rng = np.random.default_rng(1)
+    handle = build(ids_for(rng, 3), signs(rng, 3)).handle
+    changed = {**handle, key: value}
+    assert backend.check(changed)
+    with pytest.raises(IndexDamagedError):
+        backend.open(changed)
+
+
+# An index over each backend
+
+
+PLAIN = FakeEncoder()
+
+
+def best(corpus, query, k, instruction=""):
+    """Ids and cosines of the k best documents: all compared, sorted in Python."""
+    query = PLAIN.vectors([query], instruction)[0]
+    scored = [(one.id, float(PLAIN.vectors([one.text], instruction)[0] @ query)) for one in corpus]
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:k]
+
+
+def agrees(index, corpus):
+    for k in (1, 5, 70):
+        assert found(index.search("kettle love toy", k=k, mode="dense")) == best(corpus, "kettle love toy", k)
+    few = [one for one in corpus if one.metadata["row"] < 4]
+    assert found(index.search("rug", k=9, mode="dense", where="row < 4")) == best(few, "rug", 9)
+
+
+def test_an_index_gives_the_oracles_hits_through_all_its_life(chosen, tmp_path):
+    rng = random.Random(0)
+    corpus = [Document(f"{row:02}", " ".join(rng.choices(ALL_WORDS, k=4)), {"row": row}) for row in range(60)]
+    path = tmp_path / "index"
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add(corpus[:40], instructions=[MOOD], index_type=IndexType(backend=chosen))
+        agrees(index, corpus[:40])
+        index.add(corpus[40:43])  # a tail
+        assert index.views()[0].tail == 3
+        agrees(index, corpus[:43])
+        index.delete(["00", "41"])
+        left = [one for one in corpus[:43] if one.id not in ("00", "41")]
+        agrees(index, left)
+        index.add(corpus[43:])  # a new generation
+        left += corpus[43:]
+        assert index.views()[0].tail == 0
+        agrees(index, left)
+        index.compact()
+        agrees(index, left)
+        name, _, location = chosen.partition("=")
+        assert {view.backend for view in index.views()} == {name}
+        assert index.status().vector_index == {
+            "backend": name, "location": location, "factory": "auto", "min_recall": 0.95
+        }  # fmt: skip
+    with Index(path, encoder=FakeEncoder()) as index:
+        agrees(index, left)
+    assert verify(path, deep=True, encoder=FakeEncoder).findings == []
+
+
+def test_an_index_is_damaged_repaired_dropped_and_carried_elsewhere(chosen, tmp_path, request):
+    path = tmp_path / "index"
+    before = request.getfixturevalue("server").collections
+    corpus = [Document(f"{row:02}", word, {"row": row}) for row, word in enumerate(ALL_WORDS)]
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add(corpus, instructions=[MOOD], index_type=IndexType(backend=chosen))
+        handle = index.store.generations.active(1).handle
+    if handle.get("url"):
+        request.getfixturevalue("server").client.delete_collection(handle["collection"])
+    else:
+        (path / handle["path"]).unlink()
+    assert [one.artefact for one in verify(path).findings] == [handle["path"]]
+    with Index(path, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError):
+        index.search("toy", mode="dense")
+    assert len(repair(path, encoder=FakeEncoder).mended) == 1
+    assert verify(path).findings == []
+    export_index(path, tmp_path / "one.tar")
+    import_index(tmp_path / "one.tar", tmp_path / "there")
+    with Index(tmp_path / "there", encoder=FakeEncoder()) as index:
+        agrees(index, corpus)
+        assert [view.backend for view in index.views()] == ["faiss" if "=" in chosen else chosen] * 2
+    with Index(path, encoder=FakeEncoder()) as index:
+        agrees(index, corpus)
+        index.drop_views([MOOD])
+        assert [one.name for one in (path / "views").iterdir()] == ["1"]
+        index.compact(IndexType(backend="faiss"))
+        agrees(index, corpus)
+        assert [one.suffix for one in (path / "views" / "1").iterdir()] == [".faiss"]
+    assert request.getfixturevalue("server").collections == before

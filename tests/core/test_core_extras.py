@@ -1,0 +1,114 @@
+"""What is installed with which extra, and what a command says where a package is not there."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import grimp
+import pytest
+
+from retriever.core.extras import PACKAGES
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OPTIONAL = sorted({name for names in PACKAGES.values() for name in names})
+LAZY = {("retriever.clusters.map", "matplotlib"), ("retriever.encoders.sentence_encoder", "sentence_transformers")}
+WINGS = {"retriever_app": "app", "retriever.training": "train", "retriever.evaluation": "eval"}
+BLOCKED = """
+import sys
+sys.path.insert(0, {fakes!r})
+for name in {names!r}:
+    sys.modules[name] = None
+from cli_fakes import load_encoder
+from retriever.encoders import catalog
+catalog.load_encoder = load_encoder
+from retriever.cli.main import main
+code = main({argv!r})
+print(sorted(set({names!r}) & {{name for name, module in sys.modules.items() if module}}), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def ran(argv, names, cwd):
+    code = BLOCKED.format(fakes=str(ROOT / "tests/cli"), names=names, argv=argv)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, env=environment)
+
+
+def normalised(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def required(extra=""):
+    """Return the distributions that an extra, or none, names, those of the extras it names included."""
+    lines = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
+    found = set()
+    for line in lines:
+        name, others = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", line).groups()
+        found |= set().union(*map(required, others.split(","))) if name == "retriever" else {normalised(name)}
+    return found
+
+
+def test_what_a_part_imports_is_installed_with_it():
+    graph = grimp.build_graph("retriever", "retriever_app", include_external_packages=True)
+    distributions = {module: set(map(normalised, names)) for module, names in packages_distributions().items()}
+    ours = [name for name in graph.modules if name.partition(".")[0] in ("retriever", "retriever_app")]
+    checked = set()
+    for importer in ours:
+        extra = next((extra for wing, extra in WINGS.items() if f"{importer}.".startswith(f"{wing}.")), "")
+        allowed = required() | (required(extra) if extra else set())
+        for imported in graph.find_modules_directly_imported_by(importer):
+            if imported in distributions and imported not in ours and (importer, imported) not in LAZY:
+                assert distributions[imported] & allowed, f"{importer} imports {imported}"
+                checked.add(imported)
+    assert {"torch", "streamlit", "ir_measures", "sklearn", "peft", "charset_normalizer"} <= checked
+
+
+def test_everything_is_in_all_and_a_developer_has_it():
+    assert required("all") == required("app") | required("eval") | required("train")
+    assert required("dev") >= required("all")
+    names = {name: normalised(packages_distributions()[name][0]) for name in OPTIONAL}
+    for extra, packages in PACKAGES.items():
+        assert {names[name] for name in packages} == required(extra)
+
+
+@pytest.mark.parametrize(
+    ("argv", "extra", "missing"),
+    [
+        (["finetune", "qa.jsonl", "-o", "model"], "train", "ir_measures"),
+        (["finetune", "qa.jsonl", "-o", "model"], "train", "matplotlib"),
+        (["eval", "all"], "eval", "ir_measures"),
+        (["eval", "all"], "eval", "matplotlib"),
+        (["app"], "app", "streamlit"),
+        (["app"], "app", "altair"),
+        (["cluster", "--png", "map.png"], "eval", "matplotlib"),
+    ],
+)
+def test_a_missing_package_is_told_with_the_line_that_installs_it(tmp_path, argv, extra, missing):
+    done = ran(argv, [missing], tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: The package {missing!r} is missing.\npip install 'retriever[{extra}]'\n")
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_search_and_clusters_do_without_the_extras(tmp_path):
+    rows = "".join(f'{{"id": "{n}", "text": "{word} number {n}"}}\n' for n, word in enumerate(["kettle", "lamp"] * 10))
+    (tmp_path / "corpus.jsonl").write_text(rows)
+    names = [*OPTIONAL, "mteb", "sentence_transformers"]
+    for argv in (
+        ["--help"],
+        ["index", "corpus.jsonl"],
+        ["search", "kettle", "--instruction", "lamp or toy?"],
+        ["cluster", "-k", "2", "--html", "map.html"],
+        ["status"],
+        ["verify"],
+        ["diagnose", "--instruction", "lamp or toy?", "--limit", "20"],
+    ):
+        done = ran(argv, names, tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.endswith("[]\n")

@@ -1,0 +1,183 @@
+"""Encoders a person can compute: a text's vector says which keywords it holds, and the instruction picks the keywords.
+
+Every coordinate is +1/4 where the text holds that keyword and -1/4 where it does not. With sixteen keywords the rows
+have length 1 and every product is exact, also in half precision, so
+
+    cosine = 1 - (keywords that only one of the two texts holds) / 8
+
+to the last bit, and ties are true ties.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.types import Document, Embeddings, Encoded
+from retriever.index.indexing import Indexer
+
+PRODUCT = "What kind of product is it?"
+MOOD = "How does the writer feel?"
+FAULT = "What broke?"
+KEYWORDS = {
+    PRODUCT: "kettle toy lamp knife drone cable pan sofa shoe phone mug rug bike tent book clock".split(),
+    MOOD: "love hate happy angry sad calm proud upset glad bored tired eager shy keen mad numb".split(),
+    FAULT: "leaks slow hot loud bent torn dim dull stuck loose wet cold rusty late short dead".split(),
+}
+DIM = 16
+ALL_WORDS = sorted({word for words in KEYWORDS.values() for word in words})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One pass of an encoder over documents ("read") or queries ("query")."""
+
+    method: str
+    texts: tuple[str, ...]
+    instructions: tuple[str, ...]
+
+
+class FakeEncoder(Encoder):
+    """An encoder that reads the documents of every instruction in a pass of its own; an empty one asks for PRODUCT.
+
+    An instruction that is not in KEYWORDS is a KeyError.
+
+    Args:
+        name: another name is another fingerprint.
+        fail_at: raise ``error`` at this pass that reads documents, counted from 1.
+        error: what to raise then.
+        stall_at: sleep for a minute in this pass that reads documents.
+    """
+
+    spec = EncoderSpec("", DIM)
+
+    def __init__(
+        self, name: str = "fake", *, fail_at: int = 0, error: BaseException | None = None, stall_at: int = 0
+    ) -> None:
+        self.spec = replace(self.spec, fingerprint=name.ljust(64, "0"))
+        self.calls: list[Call] = []
+        self._fail_at = fail_at
+        self._error = error or RuntimeError("the encoder fell over")
+        self._stall_at = stall_at
+
+    def encode_views(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        for together in self._passes(instructions) if words else ():
+            self._read(texts, together)
+        if not words:
+            self._note("query", texts, instructions)
+        return [self._encoded(texts, instruction, words) for instruction in instructions]
+
+    def vectors(self, texts: Sequence[str], instruction: str = "") -> Embeddings:
+        """Compute without counting: (n, 16)."""
+        rows = [self._row(text, KEYWORDS[instruction.strip() or PRODUCT]) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(-1, DIM)
+
+    @property
+    def passes(self) -> list[Call]:
+        """The calls that read documents."""
+        return [call for call in self.calls if call.method == "read"]
+
+    @property
+    def read(self) -> list[tuple[str, str]]:
+        """Every document text read so far with its instruction, in order, as often as it was read."""
+        return [(text, instruction) for call in self.passes for instruction in call.instructions for text in call.texts]
+
+    @property
+    def queries(self) -> list[str]:
+        """Every query text embedded so far."""
+        return [text for call in self.calls if call.method == "query" for text in call.texts]
+
+    def forget(self) -> None:
+        """Count from zero again."""
+        self.calls.clear()
+
+    def _row(self, text: str, keywords: Sequence[str]) -> list[float]:
+        held = set(text.split())
+        return [0.25 if word in held else -0.25 for word in keywords]
+
+    def _encoded(self, texts: Sequence[str], instruction: str, words: int) -> Encoded:
+        keywords = KEYWORDS[instruction.strip() or PRODUCT]
+        answers = [[word for word in text.split() if word in keywords][:words] for text in texts]
+        return Encoded(self.vectors(texts, instruction), answers)
+
+    def _passes(self, instructions: Sequence[str]) -> list[Sequence[str]]:
+        """The instructions that share a pass."""
+        return [[one] for one in instructions]
+
+    def _note(self, method: str, texts: Sequence[str], instructions: Sequence[str]) -> None:
+        self.calls.append(Call(method, tuple(texts), tuple(instructions)))
+
+    def _read(self, texts: Sequence[str], instructions: Sequence[str]) -> None:
+        """Note a call that reads documents, unless it is the one to fail."""
+        number = len(self.passes) + 1
+        if number == self._stall_at:
+            time.sleep(60)
+        if number == self._fail_at:
+            raise self._error
+        self._note("read", texts, instructions)
+
+
+class RichEncoder(FakeEncoder):
+    """A `FakeEncoder` with everything an encoder can have, and one pass for all instructions. A token is a word.
+
+    With K steps it knows only the first K keywords of an instruction.
+    """
+
+    spec = EncoderSpec("", DIM, pooling="counts", max_text_tokens=6, default_instruction=PRODUCT)
+
+    def __init__(self, name: str = "rich", *, steps: int = DIM, **options) -> None:
+        super().__init__(name, **options)
+        self.spec = replace(self.spec, steps=steps)
+
+    def encode_views(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        encoded = super().encode_views(texts, instructions, words=words)
+        for text in texts if on_tokens else ():
+            on_tokens(min(len(text.split()), self.spec.max_text_tokens))
+        return encoded
+
+    def _passes(self, instructions: Sequence[str]) -> list[Sequence[str]]:
+        return [instructions]
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+    def reconfigured(self, *, steps: int) -> "RichEncoder":
+        other = copy.copy(self)  # with the same list of calls
+        other.spec = replace(self.spec, steps=steps)
+        return other
+
+    def _row(self, text: str, keywords: Sequence[str]) -> list[float]:
+        known = [word if place < self.spec.steps else "" for place, word in enumerate(keywords)]
+        return super()._row(" ".join(text.split()[: self.spec.max_text_tokens]), known)
+
+
+def documents(*texts: str, **metadata) -> list[Document]:
+    """Documents a, b, c, ... with these texts."""
+    return [Document(chr(ord("a") + row), text, metadata) for row, text in enumerate(texts)]
+
+
+def add_to_base(index, rows: Sequence[Document]) -> None:
+    """Store documents in the base view alone, as versions before this one left the other views behind."""
+    Indexer(index.store, index.encoder).run(rows, index.store.runs.start("index"))
+
+
+def found(result) -> list[tuple[str, float | None]]:
+    """Ids and scores of a search's hits."""
+    return [(hit.document.id, hit.score) for hit in result.hits]

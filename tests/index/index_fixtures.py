@@ -1,0 +1,31 @@
+import pytest
+from index_fakes import FakeEncoder
+
+from retriever.workspace import Index
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Keep FAISS's threads from waiting for each other over a few vectors when the machine is busy."""
+    from retriever.vectors.faiss._faiss import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    yield
+    faiss.omp_set_num_threads(before)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def encoder():
+    return FakeEncoder()
+
+
+@pytest.fixture
+def index(path, encoder):
+    with Index(path, encoder=encoder) as index:
+        yield index

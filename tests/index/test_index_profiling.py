@@ -1,0 +1,47 @@
+from index_fakes import documents
+
+from retriever.core.types import Document
+from retriever.corpus.columns import Columns
+from retriever.index.profiling import Profile, profile, read_columns, set_columns
+
+COLUMNS = Columns(product="product", category="kind.main", stars="stars", date="date")
+
+
+def test_a_corpus_is_counted(index):
+    rows = [
+        ("kettle " * 9, {"product": "A", "stars": 5, "date": "2024-05-31", "kind": {"main": "kitchen"}}),
+        ("kettle " * 10, {"product": "A", "stars": 4.6, "date": "2024-05-01T10:00:00"}),
+        ("toy", {"product": 7, "stars": "n/a", "date": "soon"}),
+        ("toy", {"stars": True, "date": "2023-12-24"}),
+        ("lamp " * 400, {}),
+    ]
+    index.add([Document(str(row), text, metadata) for row, (text, metadata) in enumerate(rows)])
+    found = profile(index, COLUMNS)
+    lengths = [(0, 10, 3), (10, 25, 1), (25, 50, 0), (50, 100, 0), (100, 200, 0), (200, 400, 0), (400, None, 1)]
+    assert found == Profile(
+        columns=COLUMNS,
+        documents=5,
+        texts=4,
+        stars={5: 2},
+        products={"A": 2, "7": 1},
+        categories={"kitchen": 1},
+        months={"2023-12": 1, "2024-05": 2},
+        days=("2023-12-24", "2024-05-31"),
+        lengths=lengths,
+    )
+    assert found.duplicates == 1
+
+
+def test_columns_are_guessed_until_they_are_set(index):
+    index.add(documents("toy", "lamp", product="A", labels={"rating": 4}, date="2024-05-31"))
+    assert read_columns(index) == Columns(product="product", stars="labels.rating", date="date")
+    set_columns(index, COLUMNS)
+    assert read_columns(index) == COLUMNS
+    index.store.settings.set("columns", {"stars": "x", "of a later version": "y"})
+    assert read_columns(index) == Columns(stars="x")
+
+
+def test_an_empty_corpus(index):
+    index.add([])
+    found = profile(index, read_columns(index))
+    assert (found.documents, found.texts, found.days, sum(count for *_, count in found.lengths)) == (0, 0, None, 0)

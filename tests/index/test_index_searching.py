@@ -1,0 +1,416 @@
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents, found
+
+from retriever.core.errors import EncoderError, InputError
+from retriever.core.requests import SearchRequest
+from retriever.core.types import Document
+from retriever.index.generations import IndexType
+from retriever.index.search.searcher import Searcher
+from retriever.store.database import Store
+from retriever.workspace import Index
+
+PLAIN = FakeEncoder()
+PRODUCTS, MOODS = KEYWORDS[PRODUCT], KEYWORDS[MOOD]
+
+
+def oracle(corpus, query, k, instruction="", keep=lambda document: True):
+    """Ids and cosines of the k best documents: all compared, sorted in Python."""
+    query = PLAIN.vectors([query], instruction)[0]
+    scored = [(one.id, float(PLAIN.vectors([one.text], instruction)[0] @ query)) for one in corpus if keep(one)]
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:k]
+
+
+def assert_plain(result, corpus, query, k, instruction="", keep=lambda document: True):
+    """The hits are the k best documents, all compared in Python; under an instruction, by what sets them apart."""
+    if not instruction:
+        assert found(result) == oracle(corpus, query, k, instruction, keep)
+        assert [hit.fused for hit in result.hits] == [hit.score for hit in result.hits]
+        return
+    rows = {one.text: PLAIN.vectors([one.text], instruction)[0] for one in corpus}
+    asked = PLAIN.vectors([query], instruction)[0]
+    mean = np.mean(list(rows.values()), axis=0) if len(rows) >= 30 else np.zeros_like(asked)
+    off = (mean @ mean) * mean
+    order = {one.id: float(rows[one.text] @ (asked - off)) for one in corpus if keep(one)}
+    ids = [hit.document.id for hit in result.hits]
+    assert len(ids) == len(set(ids))
+    assert [order[id] for id in ids] == pytest.approx(sorted(order.values(), reverse=True)[:k], abs=1e-5)
+    assert [hit.fused for hit in result.hits] == pytest.approx([order[id] for id in ids], abs=1e-5)
+    assert [(-hit.fused, hit.document.id) for hit in result.hits] == sorted(
+        (-hit.fused, hit.document.id) for hit in result.hits
+    )
+    assert [hit.score for hit in result.hits] == [float(rows[hit.document.text] @ asked) for hit in result.hits]
+
+
+def random_corpus(rng, n):
+    """Few distinct texts and ids in no order, so that there are duplicates and ties everywhere."""
+    texts = [" ".join(rng.choices(ALL_WORDS, k=rng.randint(1, 6))) for _ in range(max(1, 2 * n // 3))]
+    ids = rng.sample([f"{letter}{number}" for letter in "abAB" for number in range(n)], n)
+    return [Document(id, rng.choice(texts), {"stars": rng.randint(1, 5), "even": rng.random() < 0.5}) for id in ids]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A corpus of 60 in a generation, a tail and with deleted documents, under two instructions."""
+    corpus = random_corpus(random.Random(0), 60)
+    late = [Document(f"a0{row}", f"{one.text} lately", one.metadata) for row, one in enumerate(corpus[:3])]
+    with Index(tmp_path_factory.mktemp("searched") / "index", encoder=FakeEncoder()) as index:
+        index.add(corpus, instructions=[MOOD])
+        index.add(late, instructions=[MOOD])
+        corpus += late
+        gone = {one.id for one in corpus[::9]}
+        assert set(index.delete(gone)) == gone
+        assert all(view.tail and view.generation for view in index.views())
+        yield index, [one for one in corpus if one.id not in gone]
+
+
+QUERIES = st.lists(st.sampled_from(ALL_WORDS), min_size=1, max_size=6, unique=True).map(" ".join)
+ANY_K = st.integers(1, 70)
+FILTERS = {
+    None: lambda document: True,
+    "stars <= 2": lambda document: document.metadata["stars"] <= 2,
+    "stars in (1, 5) and not even = true": lambda document: (
+        document.metadata["stars"] in (1, 5) and not document.metadata["even"]
+    ),
+    "stars > 5": lambda document: False,
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(query=QUERIES, k=ANY_K, instruction=st.sampled_from(["", MOOD]), where=st.sampled_from(list(FILTERS)))
+def test_a_dense_search_is_the_plain_one(searched, query, k, instruction, where):
+    index, corpus = searched
+    result = index.search(query, instruction=instruction, k=k, where=where, mode="dense")
+    assert_plain(result, corpus, query, k, instruction, FILTERS[where])
+    assert result.path == ("complete" if instruction else "base")
+
+
+@settings(max_examples=25, deadline=None)
+@given(query=QUERIES, k=ANY_K, instruction=st.sampled_from(["", MOOD]), where=st.sampled_from(list(FILTERS)))
+def test_a_hybrid_search_gives_k_documents_or_all_with_their_true_cosines(searched, query, k, instruction, where):
+    index, corpus = searched
+    hits = found(index.search(query, instruction=instruction, k=k, where=where, mode="hybrid"))
+    everything = dict(oracle(corpus, query, None, instruction, FILTERS[where]))
+    assert len(hits) == min(k, len(everything)) == len(dict(hits))
+    assert all(everything[id] == score for id, score in hits)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_index_changed_at_random_stays_the_plain_one(path, seed):
+    rng = random.Random(seed)
+    model = {}
+    pool = random_corpus(rng, 40)
+    with Index(path, encoder=FakeEncoder()) as index:
+        for _ in range(12):
+            step = rng.choice(["add", "add", "change", "delete", "compact"]) if model else "add"
+            if step == "add":
+                chosen = rng.sample(pool, rng.randint(1, 12))
+            elif step == "change":
+                known = rng.sample(sorted(model), min(3, len(model)))
+                chosen = [Document(id, rng.choice(pool).text, {"stars": rng.randint(1, 5)}) for id in known]
+            if step in ("add", "change"):
+                index.add(chosen, instructions=[MOOD])
+                model |= {one.id: one for one in chosen}
+            elif step == "delete":
+                gone = rng.sample(sorted(model), min(4, len(model)))
+                assert index.delete([*gone, "nobody"]) == gone
+                model = {id: one for id, one in model.items() if id not in gone}
+            else:
+                index.compact()
+            query, k, low = " ".join(rng.choices(ALL_WORDS, k=4)), rng.randint(1, 45), rng.randint(1, 5)
+            corpus = list(model.values())
+            for instruction in ("", MOOD):
+                plain = index.search(query, instruction=instruction, k=k, mode="dense")
+                assert_plain(plain, corpus, query, k, instruction)
+                if corpus:
+                    some = index.search(query, instruction=instruction, k=k, where=f"stars <= {low}", mode="dense")
+                    assert_plain(some, corpus, query, k, instruction, lambda one, low=low: one.metadata["stars"] <= low)
+    with Index(path, encoder=FakeEncoder()) as index:
+        assert found(index.search("toy", k=99, mode="dense")) == oracle(model.values(), "toy", 99)
+
+
+def test_ties_go_by_document_id_whatever_the_order_of_arrival(index):
+    texts = {"c": "toy", "a": "toy too", "d": "lamp", "b": "toy", "e": "knife"}
+    index.add([Document(id, text) for id, text in texts.items()])
+    ids = [hit.document.id for hit in index.search("toy", k=5, mode="dense").hits]
+    assert ids == ["a", "b", "c", "d", "e"]
+    for k in range(1, 5):
+        assert [hit.document.id for hit in index.search("toy", k=k, mode="dense").hits] == ids[:k]
+
+
+def test_many_ties_beyond_k(index):
+    index.add([Document(f"{99 - row:02}", f"toy {row}") for row in range(60)])
+    assert [hit.document.id for hit in index.search("toy", k=3, mode="dense").hits] == ["40", "41", "42"]
+
+
+def test_k_may_be_larger_than_the_index(index):
+    index.add(documents("toy", "lamp"))
+    assert found(index.search("toy", k=1000, mode="dense")) == [("a", 1), ("b", 1 - 2 / 8)]
+    assert [hit.document.id for hit in index.search("toy", k=1000, mode="hybrid").hits] == ["a", "b"]
+
+
+def test_more_documents_of_one_text_than_hits(index):
+    index.add([Document(f"{row}", "toy") for row in range(9)])
+    for mode in ("dense", "lexical", "hybrid"):
+        assert [hit.document.id for hit in index.search("toy", k=4, mode=mode).hits] == ["0", "1", "2", "3"]
+
+
+def test_a_filter_chooses_among_documents_of_one_text(index):
+    index.add([Document("a", "toy", {"stars": 1}), Document("b", "toy", {"stars": 5}), Document("c", "lamp")])
+    for mode in ("dense", "lexical", "hybrid"):
+        hits = index.search("toy", k=5, where="stars > 3", mode=mode).hits
+        assert [hit.document.id for hit in hits] == ["b"]
+
+
+def test_a_filtered_search_finds_the_far_ones(index):
+    near = [Document(f"near{row}", "toy " * (row + 2), {"stars": 5}) for row in range(20)]
+    far = [Document(f"far{row}", f"toy lamp knife drone cable {row}", {"stars": 1}) for row in range(3)]
+    index.add(near + far)
+    for mode in ("dense", "lexical", "hybrid"):
+        hits = index.search("toy", k=3, where="stars = 1", mode=mode).hits
+        assert [hit.document.id for hit in hits] == ["far0", "far1", "far2"]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_deleted_document_is_gone_everywhere_at_once(index, compacted):
+    index.add(documents("love this toy", "hate this toy", "love this lamp"), instructions=[MOOD])
+    assert index.delete(["a", "unknown"]) == ["a"]
+    if compacted:
+        assert len(index.compact()) == 2
+    for instruction in ("", MOOD):
+        for mode in ("dense", "lexical", "hybrid"):
+            result = index.search("love this toy", instruction=instruction, mode=mode)
+            assert {hit.document.id for hit in result.hits} == {"b", "c"}
+        best = index.search("love this toy", instruction=instruction, k=1, mode="dense")
+        assert found(best) == [("c" if instruction else "b", 1)]
+    assert [view.vectors for view in index.views()] == [2 if compacted else 3] * 2
+    assert index.delete(["a"]) == []
+
+
+def test_one_of_two_documents_with_a_text_is_deleted(index):
+    index.add(documents("toy", "toy"))
+    index.delete(["a"])
+    index.compact()
+    assert found(index.search("toy", mode="dense")) == [("b", 1)]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_deleted_text_comes_back(index, encoder, compacted):
+    index.add(documents("toy", "lamp"))
+    index.delete(["a"])
+    if compacted:
+        index.compact()
+    encoder.forget()
+    index.add([Document("z", "toy")])
+    assert encoder.read == ([("toy", "")] if compacted else [])
+    assert found(index.search("toy", mode="dense")) == [("z", 1), ("b", 1 - 2 / 8)]
+    assert found(index.search("toy", mode="lexical")) == [("z", None)]
+
+
+def test_a_tail_of_a_tenth_is_merged_and_a_longer_one_compacted(index):
+    corpus = [Document(f"{row:02}", f"{ALL_WORDS[row % 48]} {ALL_WORDS[row * 7 % 48]}") for row in range(46)]
+    index.add(corpus[:40])
+    first = index.views()[0]
+    assert (first.tail, first.factory, first.recall) == (0, "SQfp16", 1.0)
+    index.add(corpus[40:44])
+    second = index.views()[0]
+    assert (second.generation, second.tail) == (first.generation, 4)
+    assert found(index.search("kettle toy", k=44, mode="dense")) == oracle(corpus[:44], "kettle toy", 44)
+    index.add(corpus[44:45])
+    third = index.views()[0]
+    assert (third.generation != first.generation, third.tail) == (True, 0)
+    assert found(index.search("kettle toy", k=45, mode="dense")) == oracle(corpus[:45], "kettle toy", 45)
+
+
+def test_one_file_a_view_is_left(index, path):
+    for row in range(3):
+        index.add([Document(str(row), PRODUCTS[row])], instructions=[MOOD])
+        index.compact()
+        assert len(list(path.rglob("*.faiss"))) == 2
+    index.compact(IndexType(factory="Flat"))
+    assert [view.factory for view in index.views()] == ["Flat", "Flat"]
+    assert found(index.search("toy", mode="dense", k=1)) == [("1", 1)]
+
+
+def test_nothing_is_left_on_the_disk_of_what_was_deleted_and_compacted(index, path):
+    index.add(documents("toy", "lamp"))
+    index.delete(["a", "b"])
+    index.compact()
+    assert list(path.rglob("*.faiss")) == []
+
+
+def test_everything_deleted_and_compacted(index):
+    index.add(documents("toy", "lamp"), instructions=[MOOD])
+    index.delete(["a", "b"])
+    for _ in range(2):
+        for mode in ("dense", "lexical", "hybrid"):
+            assert index.search("toy", instruction=MOOD, mode=mode).hits == []
+        index.compact()
+    index.add(documents("knife"))
+    assert found(index.search("knife", mode="dense")) == [("a", 1)]
+
+
+def test_an_index_without_documents(index):
+    index.add([])
+    for mode in ("dense", "lexical", "hybrid", "auto"):
+        for instruction in ("", MOOD):
+            assert index.search("toy", instruction=instruction, mode=mode).hits == []
+    assert [view.coverage for view in index.views()][:1] == [1.0]
+
+
+def test_the_json_of_a_search(index):
+    index.add(documents("happy toy", "lamp", stars=4))
+    answer = index.search("toy lamp", k=2, mode="dense").to_json()
+    took = answer.pop("took_ms")
+    assert 0 < took < 60_000
+    assert answer == {
+        "schema_version": 1,
+        "query": "toy lamp",
+        "instruction": "",
+        "view": 1,
+        "path": "base",
+        "mode": "dense",
+        "steps": None,
+        "hits": [
+            {
+                "rank": rank,
+                "id": id,
+                "score": 0.875,
+                "fused": 0.875,
+                "dense_rank": rank,
+                "lexical_rank": None,
+                "text": text,
+                "metadata": {"stars": 4},
+                "words": words,
+                "percentile": None,
+            }
+            for rank, id, text, words in ((1, "a", "happy toy", ["toy"]), (2, "b", "lamp", ["lamp"]))
+        ],
+    }
+
+
+def test_a_lexical_search_has_no_scores_and_needs_no_encoder(index, encoder):
+    index.add(documents("toy toy toy", "a toy among many other words", "lamp"))
+    encoder.forget()
+    result = index.search("toy", instruction=MOOD, mode="lexical")
+    assert encoder.calls == []
+    assert (result.view, result.path, result.mode) == (None, "base", "lexical")
+    assert found(result) == [("a", None), ("b", None)]
+    assert result.hits[0].fused > result.hits[1].fused > 0
+    assert [hit["score"] for hit in result.to_json()["hits"]] == [None, None]
+
+
+def test_hybrid_order_is_the_fusion_of_both_rankings(index):
+    index.add(
+        documents("kettle", "kettle lamp", "kettle lamp knife query", "kettle lamp knife drone query query query")
+    )
+    by_meaning = found(index.search("query", mode="dense"))
+    assert by_meaning == [("a", 1 - 1 / 8), ("b", 1 - 2 / 8), ("c", 1 - 3 / 8), ("d", 1 - 4 / 8)]
+    assert [hit.document.id for hit in index.search("query", mode="lexical").hits] == ["d", "c"]
+    result = index.search("query", mode="hybrid")
+    assert [(hit.document.id, hit.score) for hit in result.hits] == [by_meaning[row] for row in (3, 2, 0, 1)]
+    places = [(hit.dense_rank, hit.lexical_rank) for hit in result.hits]
+    assert places == [(4, 1), (3, 2), (1, None), (2, None)]
+    fused = [1 / 61 + 1 / 64, 1 / 62 + 1 / 63, 1 / 61, 1 / 62]
+    assert [hit.fused for hit in result.hits] == pytest.approx(fused, abs=1e-12)
+    assert (result.view, result.path, result.mode) == (1, "base", "hybrid")
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_short_hybrid_search_begins_as_the_long_one(index, k):
+    index.add(documents("toy", "a toy lamp", "lamp", "lamp lamp knife", "toy lamp knife drone"))
+    whole = [(hit.document.id, hit.score, hit.fused) for hit in index.search("toy lamp", mode="hybrid").hits]
+    part = index.search("toy lamp", mode="hybrid", k=k)
+    assert [(hit.document.id, hit.score, hit.fused) for hit in part.hits] == whole[:k]
+
+
+def test_auto_is_one_of_the_others(index):
+    index.add(documents("toy", "a toy lamp", "lamp"))
+    result = index.search("toy lamp")
+    assert result.mode in ("dense", "lexical", "hybrid")
+    assert found(result) == found(index.search("toy lamp", mode=result.mode))
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
+@pytest.mark.parametrize("instruction", ["", MOOD])
+def test_several_queries_answer_as_each_alone(index, encoder, mode, instruction):
+    index.add(documents("love toy", "hate lamp", "sad toy lamp"), instructions=[MOOD])
+    encoder.forget()
+    queries = ["sad", "toy lamp", "nothing", "sad"]
+    results = index.search_many(SearchRequest(queries, instruction, 2, mode=mode))
+    assert len(encoder.calls) == (mode != "lexical")
+    assert [one.query for one in results] == queries
+    for query, result in zip(queries, results, strict=True):
+        alone = index.search(query, instruction=instruction, k=2, mode=mode)
+        assert (result.hits, result.path, result.view) == (alone.hits, alone.path, alone.view)
+
+
+def test_like_a_document_but_not_itself(index):
+    index.add(
+        documents("love toy", "hate toy", "love lamp", "love toy", "sad knife lamp", stars=2),
+        instructions=[MOOD],
+    )
+    assert found(index.search_like("a", k=3)) == [("b", 1), ("d", 1), ("c", 1 - 2 / 8)]
+    assert found(index.search_like("a", k=3, instruction=MOOD)) == [("c", 1), ("d", 1), ("b", 1 - 2 / 8)]
+    for k in (1, 2, 4, 9):
+        assert len(index.search_like("e", k=k).hits) == min(k, 4)
+    assert found(index.search_like("a", where="stars = 2 and not stars > 2", k=1)) == [("b", 1)]
+    assert index.search_like("a").mode == "dense"
+
+
+def test_like_a_document_that_is_not_there(index):
+    index.add(documents("toy"))
+    with pytest.raises(InputError, match="no document 'b'"):
+        index.search_like("b")
+    index.delete(["a"])
+    with pytest.raises(InputError, match="no document 'a'"):
+        index.search_like("a")
+
+
+def test_steps_are_for_the_query(path):
+    encoder = RichEncoder()
+    with Index(path, encoder=encoder) as index:
+        index.add(documents("kettle", "lamp", "kettle lamp"))
+        assert found(index.search("kettle lamp", mode="dense")) == [("c", 1), ("a", 1 - 1 / 8), ("b", 1 - 1 / 8)]
+        one = index.search("kettle lamp", mode="dense", steps=1)  # knows kettles, no lamps
+        assert found(one) == [("a", 1), ("c", 1 - 1 / 8), ("b", 1 - 2 / 8)]
+        assert len(index.views()) == 1
+
+
+def test_steps_with_an_encoder_that_has_none(index):
+    index.add(documents("toy"))
+    with pytest.raises(EncoderError, match=r"no steps\. --steps is for GIRCSE"):
+        index.search("toy", steps=3, mode="dense")
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid", "auto"])
+def test_a_document_that_comes_as_a_search_begins_takes_no_others_place(index, path, monkeypatch, mode):
+    index.add(documents("toy sad", "toy"))
+    with Index(path, encoder=FakeEncoder()) as other:
+        version, added = Store.data_version, []
+
+        def grown(store):
+            if not added:
+                added.append(other.add([Document("z", "toy hate")]))
+            return version(store)
+
+        monkeypatch.setattr(Store, "data_version", grown)
+        assert {hit.document.id for hit in index.search("toy", mode=mode, k=5).hits} == {"a", "b", "z"}
+
+
+def test_a_document_that_comes_while_candidates_are_read_takes_no_others_place(index, path, monkeypatch):
+    index.add(documents("toy sad", "toy"))
+    read = Searcher._read
+    with Index(path, encoder=FakeEncoder()) as other:
+
+        def grown(*given):
+            other.add([Document("z", "toy hate")])
+            return read(*given)
+
+        monkeypatch.setattr(Searcher, "_read", grown)
+        result = index.search("toy", instruction=MOOD, k=5)
+        assert (result.path, {hit.document.id for hit in result.hits}) == ("lazy", {"a", "b", "z"})

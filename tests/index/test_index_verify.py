@@ -1,0 +1,244 @@
+import shutil
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from index_fakes import MOOD, FakeEncoder, RichEncoder, documents, found
+
+from retriever.core.errors import IndexDamagedError, IndexLockedError, IndexNotFoundError
+from retriever.index.durability.repair import repair
+from retriever.index.durability.verify import SAMPLE, Remedy, verify
+from retriever.store.database import DATABASE
+from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.workspace import Index
+
+TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """Give the folder of a closed index of four documents under two instructions, its log emptied."""
+    path = tmp_path / "index"
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add(documents(*TEXTS, stars=3), instructions=[MOOD])
+        index.compact()
+    return path
+
+
+def damage(path, sql, parameters=()):
+    with closing(sqlite3.connect(path / DATABASE)) as database, database:
+        assert database.execute(sql, parameters).rowcount == 1
+
+
+def names(path, **options):
+    return [one.artefact for one in verify(path, encoder=FakeEncoder, **options).findings]
+
+
+def answers(path):
+    with Index(path, encoder=FakeEncoder()) as index:
+        return [found(index.search("kettle", mode=mode, instruction=MOOD)) for mode in ("dense", "lexical")]
+
+
+def test_an_index_that_is_whole_is_called_so(whole):
+    before = {file: file.read_bytes() for file in whole.rglob("*.faiss")}
+    quick, deep = verify(whole), verify(whole, deep=True, encoder=FakeEncoder)
+    assert (quick.whole, quick.files, quick.embedded) == (True, 2, 0)
+    assert (deep.whole, deep.files, deep.embedded) == (True, 2, 8)
+    assert {file: file.read_bytes() for file in whole.rglob("*.faiss")} == before
+    assert repair(whole, encoder=FakeEncoder).to_json() == {"schema_version": 1, "mended": [], "lost": [], "left": []}
+
+
+def test_there_has_to_be_an_index(tmp_path):
+    for call in (verify, repair):
+        with pytest.raises(IndexNotFoundError):
+            call(tmp_path / "no")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "gone", "link", "elsewhere"])
+def test_a_faiss_file_is_found_damaged_and_built_anew(whole, how):
+    expected = answers(whole)
+    file = next(whole.glob("views/1/*.faiss"))
+    data = file.read_bytes()
+    file.unlink()
+    if how == "flipped":
+        file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    elif how == "cut":
+        file.write_bytes(data[:-1])
+    elif how == "elsewhere":
+        shutil.copy(next(whole.glob("views/2/*.faiss")), file)
+    elif how == "link":
+        (whole / "other").write_bytes(data)
+        file.symlink_to(whole / "other")
+    assert names(whole) == [f"views/1/{file.name}"]
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=file.name):
+        index.search("kettle", mode="dense")
+    done = repair(whole, encoder=FakeEncoder)
+    assert (len(done.mended), done.lost, done.left) == (1, [], [])
+    assert names(whole, deep=True) == []
+    assert answers(whole) == expected
+
+
+def test_a_flipped_vector_is_refused_and_made_anew(whole):
+    expected = answers(whole)
+    damage(
+        whole,
+        "UPDATE vectors SET vector = CAST(x'01' || substr(vector, 2) AS BLOB) WHERE view_id = 2 AND content_id = 3",
+    )
+    assert names(whole) == []
+    assert names(whole, deep=True) == ["vector of text 3 in view 2"]
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match="text 3 in view 2"):
+        index.compact()
+    encoder = FakeEncoder()
+    done = repair(whole, encoder=lambda: encoder)
+    assert encoder.read == [("lamp sad", MOOD)]
+    assert done.mended[0] == "1 vectors of view 2"
+    assert names(whole, deep=True) == []
+    assert answers(whole) == expected
+
+
+def test_words_of_a_vector_are_covered_too(whole):
+    damage(whole, """UPDATE vectors SET words = '["hate"]' WHERE view_id = 2 AND content_id = 1""")
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match="text 1 in view 2"):
+        index.search("love", mode="dense", instruction=MOOD)
+
+
+@pytest.mark.parametrize(
+    ("sql", "artefact"),
+    [
+        ("UPDATE documents SET metadata = '{\"stars\": 5}' WHERE id = 'a'", "document 'a'"),
+        ("UPDATE contents SET text = 'kettle hate' WHERE content_id = 1", "text 1"),
+        ("UPDATE contents SET text = CAST(x'ff41' AS TEXT) WHERE content_id = 1", "text 1"),
+    ],
+)
+def test_a_damaged_document_is_refused_named_and_taken_out(whole, sql, artefact):
+    damage(whole, sql)
+    assert names(whole, deep=True)[0] == artefact
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError):
+        index.search("kettle", mode="dense")
+    done = repair(whole, encoder=FakeEncoder)
+    assert done.lost == ["document 'a'"]
+    assert names(whole, deep=True) == []
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert [row["id"] for row in index.status().quarantined] == []  # of the last `index`
+        assert [row.id for row in index.store.runs.quarantined(index.store.runs.last(1)[0].run_id)] == ["a"]
+        index.add(documents(*TEXTS, stars=3), instructions=[MOOD])
+        assert len(index.search("kettle", mode="dense").hits) == 4
+        assert len(index.search("kettle", mode="lexical").hits) == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "artefact"),
+    [
+        ("UPDATE views SET instruction = 'What?' WHERE view_id = 2", "view 2"),
+        ("UPDATE generations SET watermark = 1 WHERE view_id = 2", "generation 4"),
+        ("UPDATE fields SET path = '$.\"price\"'", "field stars"),
+        ("DELETE FROM fields", "field stars"),
+        ("UPDATE settings SET value = replace(value, '0', '1')", "setting encoder"),
+    ],
+)
+def test_a_changed_catalogue_is_refused_at_once(whole, sql, artefact):
+    expected = answers(whole)
+    damage(whole, sql)
+    assert names(whole) == [artefact]
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=artefact):
+        index.search("kettle", mode="lexical")
+    if artefact.startswith("setting"):
+        before = (whole / DATABASE).read_bytes()
+        with pytest.raises(IndexDamagedError, match="no longer says which encoder"):
+            repair(whole, encoder=lambda: FakeEncoder("other"))
+        assert (whole / DATABASE).read_bytes() == before
+        return
+    done = repair(whole, encoder=FakeEncoder)
+    assert [one[:6] for one in done.left] == (["view 2"] if artefact == "view 2" else [])
+    assert names(whole, deep=True) == []
+    with Index(whole, encoder=FakeEncoder()) as index:
+        index.complete([MOOD])
+        assert len(index.search("kettle", where="stars = 3").hits) == 4
+    assert answers(whole) == expected
+
+
+def test_a_damaged_clustering_is_named_and_taken_out(whole):
+    with Index(whole, encoder=FakeEncoder()) as index:
+        for name in ("first", "second"):
+            index.save_clustering(name, index.cluster(k=2))
+    damage(whole, "UPDATE clusterings SET document = document || ' ' WHERE name = 'first'")
+    assert names(whole, deep=True) == ["clustering 'first'"]
+    left = repair(whole, encoder=FakeEncoder).left
+    assert left == ["clustering 'first' was removed: cluster again and save it anew."]
+    assert names(whole, deep=True) == []
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert index.store.clusterings.names() == ["second"]
+
+
+def test_a_damaged_word_index_is_made_anew(whole):
+    with closing(sqlite3.connect(whole / DATABASE)) as database, database:
+        database.execute("INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', 1, 'kettle love')")
+    assert names(whole, deep=True) == ["word index"]
+    assert repair(whole).mended == ["word index"]
+    assert names(whole, deep=True) == []
+
+
+def test_a_lost_entry_of_an_sql_index_is_made_anew(whole):
+    with closing(sqlite3.connect(whole / DATABASE)) as database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("UPDATE sqlite_master SET sql = replace(sql, 'content_id', 'rowid') WHERE name = 'nothing'")
+        root = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'documents_by_content'").fetchone()[0]
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+    data = bytearray((whole / DATABASE).read_bytes())
+    data[(root - 1) * size + 4] -= 1  # one cell fewer
+    (whole / DATABASE).write_bytes(data)
+    assert DATABASE in names(whole, deep=True)
+    assert repair(whole).mended == ["SQLite's indexes"]
+    assert names(whole, deep=True) == []
+
+
+def test_pages_that_cannot_be_read_are_told_and_left_alone(whole):
+    with closing(sqlite3.connect(whole / DATABASE)) as database:
+        root = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'vectors'").fetchone()[0]
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+    data = bytearray((whole / DATABASE).read_bytes())
+    data[(root - 1) * size : (root - 1) * size + 200] = b"\xff" * 200
+    (whole / DATABASE).write_bytes(data)
+    found = verify(whole)
+    assert {one.artefact for one in found.findings} == {DATABASE}
+    with pytest.raises(IndexDamagedError, match="cannot be repaired"):
+        repair(whole)
+    assert (whole / DATABASE).read_bytes() == data
+
+
+def test_a_model_that_answers_otherwise_is_named(whole):
+    class Drifted(FakeEncoder):
+        def vectors(self, texts, instruction=""):
+            return -super().vectors(texts, instruction)
+
+    findings = verify(whole, deep=True, encoder=Drifted).findings
+    assert {one.remedy for one in findings} == {Remedy.MODEL}
+    assert len(findings) == 8
+    unnamed = verify(whole, deep=True).findings
+    assert [one.problem for one in unnamed] == ["This index was made with an encoder that has no name."]
+
+
+def test_the_sample_is_bounded(tmp_path):
+    with Index(tmp_path, encoder=RichEncoder()) as index:
+        index.add(documents(*(f"kettle {number}" for number in range(20))))
+    assert verify(tmp_path, deep=True, encoder=RichEncoder).embedded == SAMPLE
+
+
+def test_vectors_that_cannot_be_made_again_are_left_and_named(whole):
+    damage(whole, "UPDATE vectors SET vector = zeroblob(32) WHERE view_id = 1 AND content_id = 3")
+    done = repair(whole)
+    assert done.left == [
+        "1 vectors of view 1 are missing, and the encoder does not load: This index was made with an encoder that has "
+        "no name."
+    ]
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert index.store.vectors.pending(1).tolist() == [3]
+        index.add(())
+        assert np.isin(3, index.store.vectors.content_ids(1, through=1 << 60))
+
+
+def test_repair_waits_for_nobody(whole):
+    with WriterLock(whole / LOCK_NAME), pytest.raises(IndexLockedError):
+        repair(whole)

@@ -1,0 +1,132 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from index_fakes import FakeEncoder
+
+from retriever.core.errors import EncoderError
+from retriever.index import encoding
+from retriever.serving import encoder_pool
+from retriever.serving.encoder_pool import EncoderPool
+
+THREADS = 8
+
+
+class Loader:
+    """Loads encoders by the name in a description, counting; waits at the gate of those that have one."""
+
+    def __init__(self, **gates):
+        self.gates = gates
+        self.begun = {name: threading.Event() for name in gates}
+        self.loaded = []
+
+    def __call__(self, description):
+        name = description["name"]
+        if name in self.gates:
+            self.begun[name].set()
+            assert self.gates[name].wait(30)
+        self.loaded.append(name)
+        return FakeEncoder(name)
+
+
+def test_an_encoder_that_many_threads_ask_for_at_once_is_loaded_once():
+    load = Loader(a=threading.Event())
+    pool = EncoderPool(load)
+    with ThreadPoolExecutor(THREADS) as threads:
+        asked = [threads.submit(pool.described, {"name": "a"}) for _ in range(THREADS)]
+        assert load.begun["a"].wait(30)
+        load.gates["a"].set()
+        found = [one.result(30) for one in asked]
+    assert load.loaded == ["a"]
+    assert all(one is found[0] for one in found)
+
+
+def test_while_one_encoder_is_loaded_others_are_had_and_loaded():
+    load = Loader(slow=threading.Event())
+    pool = EncoderPool(load)
+    ready = pool.described({"name": "ready"})
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(pool.described, {"name": "slow"})
+        assert load.begun["slow"].wait(30)
+        assert threads.submit(pool.described, {"name": "ready"}).result(30) is ready
+        assert threads.submit(pool.described, {"name": "other"}).result(30) is not ready
+        load.gates["slow"].set()
+        slow.result(30)
+    assert load.loaded == ["ready", "other", "slow"]
+
+
+def test_descriptions_that_differ_are_of_two_encoders():
+    pool = EncoderPool(Loader())
+    assert pool.described({"name": "a", "steps": 1}) is not pool.described({"name": "a", "steps": 2})
+    assert pool.described({"steps": 1, "name": "a"}) is pool.described({"name": "a", "steps": 1})
+
+
+def test_all_who_wait_are_told_why_it_cannot_be_loaded_and_it_is_tried_anew():
+    gate, begun, broken = threading.Event(), threading.Event(), [True]
+
+    def load(description):
+        begun.set()
+        assert gate.wait(30)
+        if broken.pop():
+            raise EncoderError("The backbone is not installed.", hint="Install it.")
+        return FakeEncoder("mended")
+
+    pool = EncoderPool(load)
+    with ThreadPoolExecutor(THREADS) as threads:
+        asked = [threads.submit(pool.described, {"name": "a"}) for _ in range(2)]
+        assert begun.wait(30)
+        gate.set()
+        outcomes = [one.exception(30) for one in asked]
+    assert isinstance(outcomes[0] or outcomes[1], EncoderError)
+    broken.append(False)
+    assert pool.described({"name": "a"}).fingerprint.startswith("mended")
+
+
+@pytest.fixture
+def default(monkeypatch):
+    """Let ``default`` stand for what the test says; count how often it is loaded."""
+
+    class Default:
+        name = "shipped"
+        loads = 0
+        gate = threading.Event()
+        begun = threading.Event()
+
+        def load(self):
+            self.loads += 1
+            self.begun.set()
+            assert self.gate.wait(30)
+            return FakeEncoder(self.name)
+
+    made = Default()
+    made.gate.set()
+    monkeypatch.setattr(encoder_pool, "default_identity", lambda: made.name)
+    monkeypatch.setattr(encoder_pool, "load_encoder", made.load)
+    return made
+
+
+def test_the_default_is_loaded_once_and_anew_after_another_became_it(default):
+    pool = EncoderPool()
+    first = pool.default()
+    assert pool.default() is first
+    assert default.loads == 1
+    default.name = "promoted"
+    assert pool.default().fingerprint.startswith("promoted")
+    assert default.loads == 2
+
+
+def test_an_index_made_with_the_default_is_read_by_the_same_object(default):
+    pool = EncoderPool()
+    assert pool.described(encoding.describe(pool.default())) is pool.default()
+
+
+def test_while_the_default_is_loaded_other_encoders_are_had(default):
+    pool = EncoderPool(Loader())
+    ready = pool.described({"name": "ready"})
+    default.gate.clear()
+    with ThreadPoolExecutor(2) as threads:
+        loading = threads.submit(pool.default)
+        assert default.begun.wait(30)
+        assert threads.submit(pool.described, {"name": "ready"}).result(30) is ready
+        default.gate.set()
+        assert loading.result(30) is pool.default()

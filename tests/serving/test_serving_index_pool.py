@@ -1,0 +1,114 @@
+import shutil
+import sqlite3
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from index_fakes import PRODUCT, FakeEncoder
+
+from retriever.core.errors import IndexNotFoundError
+from retriever.serving.encoder_pool import EncoderPool
+from retriever.serving.index_folder import IndexFolder
+from retriever.serving.index_pool import IndexPool
+
+THREADS = 8
+
+
+@pytest.fixture
+def pool(indexes):
+    return IndexPool(IndexFolder(indexes), EncoderPool(lambda description: FakeEncoder()), most=2)
+
+
+def ids(index, query="kettle"):
+    return [hit.document.id for hit in index.search(query, instruction=PRODUCT, mode="dense").hits]
+
+
+def test_all_threads_get_one_index_and_search_it_at_once(make, pool):
+    make(texts=["a kettle", "a toy", "a lamp"])
+    together = threading.Barrier(THREADS)
+
+    def search(query):
+        together.wait(30)
+        index = pool.get("reviews")
+        return index, ids(index, query)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        found = list(threads.map(search, ["kettle", "toy"] * (THREADS // 2)))
+    assert len({id(index) for index, _ in found}) == 1
+    assert [ranked[0] for _, ranked in found] == ["0", "1"] * (THREADS // 2)
+
+
+def test_threads_that_come_first_together_open_a_database_once(make, pool):
+    make()
+    index, together = pool.get("reviews"), threading.Barrier(THREADS)
+
+    def store(_):
+        together.wait(30)
+        return index.store
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        assert len({id(one) for one in threads.map(store, range(THREADS))}) == 1
+
+
+def test_a_database_in_the_place_of_another_is_opened_anew(make, pool):
+    folder, other = make(texts=["a kettle"]), make("other", texts=["a toy", "a kettle"])
+    before = pool.get("reviews")
+    assert pool.get("reviews") is before
+    assert ids(before) == ["0"]
+    shutil.copyfile(other / "corpus.sqlite3", folder / "corpus.sqlite3")  # keeps the number of the file
+    shutil.rmtree(folder / "views")
+    shutil.copytree(other / "views", folder / "views")
+    assert pool.get("reviews") is not before
+    assert ids(pool.get("reviews")) == ["1", "0"]
+
+
+def test_an_index_that_is_gone_is_not_found_and_not_held(make, pool):
+    folder = make()
+    gone = weakref.ref(pool.get("reviews"))
+    shutil.rmtree(folder)
+    with pytest.raises(IndexNotFoundError, match="no index 'reviews' here any more"):
+        pool.get("reviews")
+    assert gone() is None
+    make()
+    assert ids(pool.get("reviews")) == ["0", "1"]
+
+
+def test_the_one_used_longest_ago_is_closed_once_nobody_holds_it(make, pool):
+    for name in "abc":
+        make(name)
+    held = pool.get("a")
+    connection = held.store.documents._db.raw
+    pool.get("b"), pool.get("c")
+    assert ids(held) == ["0", "1"]  # beyond the number that stays open, and still in use
+    assert pool.get("a") is held  # nobody opens it a second time
+    pool.get("b"), pool.get("c")
+    assert connection.execute("SELECT COUNT(*) FROM documents").fetchone() == (2,)
+    kept = weakref.ref(pool.get("c"))
+    del held
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        connection.execute("SELECT 1")
+    assert kept() is not None
+
+
+def test_an_index_nobody_asked_for_lately_is_closed_while_others_are_searched(make, pool):
+    names = "abcdef"
+    for name in names:
+        make(name)
+
+    def search(row):
+        return ids(pool.get(names[row % len(names)]))
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        found = list(threads.map(search, range(60)))
+    assert found == [["0", "1"]] * 60
+    assert len(pool._held) <= 2
+
+
+def test_a_damaged_index_is_no_harm_to_others(make, pool):
+    (make("broken") / "corpus.sqlite3").write_bytes(b"no database" * 100)
+    make()
+    broken = pool.get("broken")
+    with pytest.raises(Exception, match="damaged"):
+        ids(broken)
+    assert ids(pool.get("reviews")) == ["0", "1"]

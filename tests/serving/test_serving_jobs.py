@@ -1,0 +1,171 @@
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from retriever.core.errors import RetrieverError
+from retriever.serving.jobs import Jobs
+
+
+@pytest.fixture
+def jobs():
+    return Jobs()
+
+
+def test_a_job_tells_its_progress_and_its_result(jobs):
+    told, go = threading.Event(), threading.Event()
+
+    def work(job):
+        job.tell(3)
+        told.set()
+        go.wait(10)
+        return "found"
+
+    job = jobs.start("a", "Indexing", work)
+    told.wait(10)
+    assert (job.snapshot().status, job.snapshot().progress) == ("running", 3)
+    go.set()
+    ended = job.wait(10)
+    assert (ended.status, ended.result, ended.over) == ("done", "found", True)
+    assert ended.seconds == job.snapshot().seconds
+
+
+def test_a_job_stops_where_it_checks(jobs):
+    go = threading.Event()
+    steps = []
+
+    def work(job):
+        for step in range(3):
+            job.check()
+            steps.append(step)
+            go.wait(10)
+
+    job = jobs.start("a", "Indexing", work)
+    job.stop()
+    assert job.snapshot().status == "stopping"
+    go.set()
+    assert job.wait(10).status == "stopped"
+    assert len(steps) < 3
+
+
+def test_an_error_is_kept(jobs):
+    def work(job):
+        raise ValueError("no such file")
+
+    ended = jobs.start("a", "Indexing", work).wait(10)
+    assert ended.status == "failed"
+    assert str(ended.error) == "no such file"
+
+
+def test_a_job_that_runs_is_joined(jobs):
+    go = threading.Event()
+    first = jobs.join("a", "Clustering", lambda job: go.wait(10))
+    assert jobs.join("a", "Clustering", lambda job: None) is first
+    go.set()
+    first.wait(10)
+    assert jobs.join("a", "Clustering", lambda job: 2).wait(10).result == 2
+
+
+def test_a_panic_ends_a_job_too(jobs):
+    class Panic(BaseException):
+        pass
+
+    def work(job):
+        raise Panic("called `Option::unwrap()` on a `None` value")
+
+    ended = jobs.start("a", "Indexing", work).wait(10)
+    assert ended.status == "failed"
+    assert isinstance(ended.error, Panic)
+
+
+def test_jobs_that_are_over_are_forgotten_but_for_one(jobs):
+    go = threading.Event()
+    for name in ("look a", "look b", "find c"):
+        jobs.start(name, "Looking", lambda job: None).wait(10)
+    jobs.start("look d", "Looking", lambda job: go.wait(10))
+    jobs.forget_others("look ", "look b")
+    assert list(jobs.named("")) == ["look b", "find c", "look d"]
+    go.set()
+
+
+def test_one_job_a_name_at_a_time(jobs):
+    go = threading.Event()
+    first = jobs.start("a", "Indexing reviews", lambda job: go.wait(10))
+    with pytest.raises(RetrieverError, match="Indexing reviews is still going on"):
+        jobs.start("a", "Again", lambda job: None)
+    jobs.start("b", "Other", lambda job: None).wait(10)
+    jobs.forget("a")
+    assert jobs.find("a") is first
+    go.set()
+    first.wait(10)
+    assert jobs.start("a", "Again", lambda job: 2).wait(10).result == 2
+    jobs.forget("a")
+    assert jobs.find("a") is None
+    assert list(jobs.named("b")) == ["b"]
+
+
+def test_of_jobs_that_go_alone_one_runs_at_a_time_whatever_its_name(jobs):
+    go = threading.Event()
+    first = jobs.start("look a", "The look", lambda job: go.wait(10), alone="look ")
+    with pytest.raises(RetrieverError, match="The look is still going on"):
+        jobs.start("look b", "Another look", lambda job: None, alone="look ")
+    jobs.start("find", "Finding", lambda job: None, alone="find").wait(10)
+    go.set()
+    first.wait(10)
+    assert jobs.start("look b", "Another look", lambda job: 2, alone="look ").wait(10).result == 2
+
+
+def test_many_threads_that_start_the_same_job_start_one(jobs):
+    go, together = threading.Event(), threading.Barrier(8)
+
+    def start(_):
+        together.wait(10)
+        try:
+            return jobs.start("a", "Indexing", lambda job: go.wait(10))
+        except RetrieverError:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        begun = [job for job in threads.map(start, range(8)) if job]
+    assert len(begun) == 1
+    go.set()
+    begun[0].wait(10)
+
+
+def test_a_job_without_a_name_is_known_to_who_began_it_alone(jobs):
+    job = jobs.begin("The search", lambda job: job.tell("first") or "last")
+    assert job.wait_told(10).progress == "first"
+    assert job.wait(10).result == "last"
+    assert jobs.named("") == {}
+
+
+def failing(error):
+    def work(job):
+        raise error
+
+    return work
+
+
+def test_an_error_that_is_none_of_ours_is_logged(jobs, caplog):
+    jobs.start("a", "Indexing", failing(ValueError("no such column"))).wait(10)
+    assert "Indexing failed" in caplog.text
+    assert "Traceback" in caplog.text
+    caplog.clear()
+    jobs.start("b", "Indexing", failing(RetrieverError("Full.", hint="Make room."))).wait(10)
+    assert caplog.text == ""
+
+
+def test_a_job_that_failed_holds_nothing_of_what_it_worked_on(jobs):
+    class Index:
+        """What the work is about."""
+
+    held = []
+
+    def work(job):
+        index = Index()
+        held.append(weakref.ref(index))
+        raise RetrieverError("Full.", hint="Make room.")
+
+    assert jobs.start("a", "Indexing", work).wait(10).error.message == "Full."
+    assert held[0]() is None
