@@ -19,9 +19,8 @@ from typing import Any
 from retriever.core.errors import InputError
 from retriever.core.fields import values_by_name
 from retriever.core.paths import atomic_write, make_folder, write_whole
-from retriever.core.protocols import Encoder
 from retriever.core.results import IndexingReport
-from retriever.core.types import JSON, BadRow, Document
+from retriever.core.types import BadRow, Document
 from retriever.index.files import (
     UTF8,
     EncodingError,
@@ -34,6 +33,7 @@ from retriever.index.files import (
 )
 from retriever.index.open_index import is_index
 from retriever.index.profiling import Columns, normalised, recognise, set_columns
+from retriever.serving.encoder_pool import EncoderPool
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app.view_models.problems import calling
@@ -223,16 +223,13 @@ def discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def indexing(
-    plan: Plan, path: Path, default: Callable[[], Encoder], load: Callable[[Mapping[str, JSON]], Encoder]
-) -> Callable[[Job], IndexingReport]:
+def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], IndexingReport]:
     """Return the work of indexing a kept file; it tells `TableSample`s, and stops between shards.
 
     Args:
         plan: what to index.
         path: the index's folder.
-        default: gives the encoder of a new index.
-        load: gives the encoder an index describes.
+        encoders: gives the encoders of a new index, and those an index describes.
     """
 
     def work(job: Job) -> IndexingReport:
@@ -244,8 +241,8 @@ def indexing(
             if rows.ended:
                 job.check()
 
-        encoder = None if is_index(path) else default()
-        with calling(plan.file, plan.name), Index(path, encoder=encoder, load=load) as index:
+        question, base = (None, None) if is_index(path) else (encoders.default(), encoders.plain())
+        with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
             try:
                 report = index.add(rows, instructions=plan.instructions, progress=tell)
             finally:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from retriever.core.errors import InputError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
-from retriever.index.encoding import view_key
 from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
 from retriever_app.view_models.search import SearchQuestion
@@ -118,4 +117,4 @@ def _goes_on(index: Index, result: SearchResult) -> bool:
     """Return whether a first answer is not the last: it came while the instruction's view lacked texts."""
     if result.path == "complete" or result.view is None:
         return False
-    return view_key(index.encoder, result.instruction).instruction != ""
+    return index.readers.view_key(result.instruction).instruction != ""

@@ -4,7 +4,7 @@ Importing this package loads neither torch nor faiss; `load_encoder` and `open_i
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
@@ -45,16 +45,24 @@ def load_encoder(
     return catalog.load_encoder(name_or_path, device=device, dtype=dtype, **options)
 
 
-def open_index(path: str | Path, *, encoder: "Encoder | None" = None, device: str = "auto") -> "Index":
+def open_index(
+    path: str | Path,
+    *,
+    encoder: "Encoder | None" = None,
+    plain: "Encoder | Literal['none'] | None" = None,
+    device: str = "auto",
+) -> "Index":
     """Open an index, or make a new one there on the first `add`.
 
     Args:
         path: the index folder.
-        encoder: what to embed with; None takes the one the index was made with, loaded when first needed.
-        device: where that one runs and vectors are searched: ``auto``, ``cpu``, ``cuda``.
+        encoder: what follows instructions; None takes the one the index was made with, ``default`` for a new one.
+        plain: what fills the base view, which searches without an instruction: an encoder, or ``none`` for ``encoder``.
+            None takes what the index was made with; for a new one `minilm` where no encoder is given, else none.
+        device: where loaded encoders run and vectors are searched: ``auto``, ``cpu``, ``cuda``.
 
     Nothing is read yet: a missing, damaged or newer index shows at the first use.
     """
     from retriever.workspace import Index
 
-    return Index(Path(path), encoder=encoder, device=device)
+    return Index(Path(path), encoder=encoder, plain=plain, device=device)

@@ -10,6 +10,7 @@ from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
 from retriever.index.filled_index import FilledIndex
 from retriever.index.generations import IndexType, remember
 from retriever.index.indexing import OnIndexing
+from retriever.index.readers import Readers
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.status import index_status, view_states
@@ -26,9 +27,10 @@ class Index(FilledIndex):
 
     Args:
         path: the index folder; made by the first `add`.
-        encoder: what to embed with; None takes the one the index was made with, ``default`` for a new one.
-        device: where a loaded encoder runs.
-        load: gives the encoder that the index describes; None loads it on ``device``.
+        encoder: as for `OpenIndex`, and all that follows.
+        plain: what fills the base view.
+        device: where loaded encoders run.
+        load: gives an encoder that the index describes.
         search_options: how far searches go.
     """
 
@@ -104,7 +106,8 @@ class Index(FilledIndex):
 
     def searching(self, encoder: Encoder | None = None) -> Searcher:
         """Return a searcher, with queries embedded by another encoder of the same views if one is given."""
-        return Searcher(self.store, self._open_views, lambda: encoder or self.encoder, self._search_options)
+        readers = (lambda: self.readers) if encoder is None else (lambda: Readers.of(encoder))
+        return Searcher(self.store, self._open_views, readers, self._search_options)
 
     def searcher(self, view: View) -> LoadedView:
         """Return a view as it is now, with its vector index opened once."""
@@ -201,7 +204,7 @@ class Index(FilledIndex):
         from retriever.clusters.saved import save
 
         with self._writing("save"), self.store.transaction():
-            save(self.store, name, found, self.encoder.fingerprint)
+            save(self.store, name, found, self.readers.view_key(found.request.instruction).fingerprint)
 
     def saved_clustering(self, name: str, *, progress: OnIndexing | None = None) -> "SavedClustering":
         """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
@@ -215,7 +218,7 @@ class Index(FilledIndex):
         """
         from retriever.clusters.saved import shown_again, stored_clustering
 
-        stored = stored_clustering(self.store, name, self.encoder.fingerprint)
+        stored = stored_clustering(self.store, name, lambda asked: self.readers.view_key(asked).fingerprint)
         instruction, where = stored.document["instruction"], stored.document["where"]
         view = self.complete([instruction], where=where, progress=progress)[0]
         return shown_again(self.store, view, stored)

@@ -30,7 +30,7 @@ class Fact:
 
 
 def model_facts(encoder: Mapping[str, Any]) -> list[Fact]:
-    """Describe the model that an index was made with, as the index records it."""
+    """Describe a model of an index, as the index records it."""
     facts = [
         Fact("Model", str(encoder.get("name") or "without a name")),
         Fact("Number format", str(encoder.get("dtype") or "")),

@@ -138,7 +138,7 @@ def _discard(plan: Plan) -> None:
 def _start(plan: Plan) -> None:
     encoders = resources.encoders()
     path = resources.folder().new(plan.index)
-    work = intake.indexing(plan, path, encoders.default, encoders.described)
+    work = intake.indexing(plan, path, encoders)
     resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
 
 

@@ -40,7 +40,13 @@ def _describe() -> None:
         return
     status = resources.status(index)
     facts(model.index_facts(status))
-    st.subheader("Model")
+    if status.plain is None:
+        st.subheader("Model")
+    else:
+        st.subheader("Model that reads reviews as they are")
+        st.caption("It answers searches without an instruction, and draws candidates for the others.")
+        facts(model.model_facts(status.plain))
+        st.subheader("Model that follows instructions")
     facts(model.model_facts(status.encoder))
     st.subheader("Views")
     st.caption("A view is how the model reads the reviews under one instruction. Whole ones answer at once.")
@@ -72,7 +78,7 @@ def _check(path: Path) -> None:
 
 def _verified(path: Path) -> verify.Verification:
     """Check every row too, and embed a sample of the texts again with the index's encoder, which is loaded once."""
-    return verify.verify(path, deep=True, encoder=lambda: resources.open_index(path.name).encoder)
+    return verify.verify(path, deep=True, load=resources.encoders().described)
 
 
 def _mend(name: str, path: Path) -> None:

@@ -14,6 +14,7 @@ from retriever.cli.options import (
     FactoryOption,
     IndexOption,
     JsonOption,
+    PlainOption,
     RecallOption,
 )
 from retriever.core.text import printable
@@ -30,17 +31,19 @@ def index(  # noqa: PLR0913 - one parameter per option
     ],
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
-        str | None, typer.Option(help="Encoder of a new index: a name, METHOD:BACKBONE or a checkpoint folder.")
+        str | None,
+        typer.Option(help="Question reader of a new index: a name, METHOD:BACKBONE or a checkpoint folder."),
     ] = None,
+    plain: PlainOption = None,
     instruction: Annotated[
-        list[str] | None, typer.Option(help="Also fill the view of this instruction; repeatable, in the same pass.")
+        list[str] | None, typer.Option(help="Also fill the view of this instruction; repeatable, all in one pass.")
     ] = None,
     id_field: Annotated[str | None, typer.Option(help="Field that holds the id.")] = None,
     text_field: Annotated[str | None, typer.Option(help="Field that holds the text.")] = None,
     encoding: EncodingOption = None,
     sync: Annotated[bool, typer.Option("--sync", help="Delete documents that the corpus no longer has.")] = False,
     on_long: Annotated[
-        Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over 512 tokens.")
+        Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over the reader's limit.")
     ] = "truncate",
     backend: BackendOption = None,
     factory: FactoryOption = None,
@@ -54,15 +57,17 @@ def index(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever index examples/reviews.jsonl --instruction "What kind of product is this?"
     """
-    from retriever import load_encoder, open_index
     from retriever.index.files import count_rows, read_documents
     from retriever.index.generations import IndexType
     from retriever.index.indexing import IndexingOptions
+    from retriever.index.open_index import is_index
+    from retriever.index.readers import load_readers
+    from retriever.workspace import Index
 
     rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding)
-    chosen = None if encoder is None else load_encoder(encoder, device=device)
+    question, base = load_readers(encoder, plain, new=not is_index(index), device=device)
     line = output.ProgressLine(count_rows(corpus))
-    with open_index(index, encoder=chosen, device=device) as opened:
+    with Index(index, encoder=question, plain=base, device=device) as opened:
         report = opened.add(
             rows,
             instructions=instruction or [],

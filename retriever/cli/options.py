@@ -37,6 +37,14 @@ FactoryOption = Annotated[
     str | None,
     typer.Option("--factory", help="FAISS factory string, or auto (the first choice) by size. Remembered."),
 ]
+PlainOption = Annotated[
+    str | None,
+    typer.Option(
+        "--plain",
+        help="Plain reader, which fills the base view: a sentence-transformers model, or none for the question reader. "
+        "minilm in a new index.",
+    ),
+]
 RecallOption = Annotated[
     float | None,
     typer.Option(

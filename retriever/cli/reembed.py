@@ -12,38 +12,47 @@ from retriever.core.errors import UsageError
 def reembed(
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
-        str | None, typer.Option(help="The new encoder: a name, METHOD:BACKBONE or a checkpoint folder.")
+        str | None, typer.Option(help="The new question reader: a name, METHOD:BACKBONE or a checkpoint folder.")
     ] = None,
-    rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the encoder before.")] = False,
+    plain: Annotated[
+        str | None,
+        typer.Option(help="The new plain reader: a sentence-transformers model, or none for the question reader."),
+    ] = None,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the encoders before.")] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Remove the vectors of the encoder before: no way back then.")
+        bool, typer.Option("--forget", help="Remove the vectors of the encoders before: no way back then.")
     ] = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Embed an index with another encoder, beside the old vectors, and switch when all is there.
+    """Embed an index with other encoders, beside the old vectors, and switch when all is there.
 
     Searches go on with the old ones meanwhile. The same command again goes on where it was interrupted.
 
     Example: retriever reembed --encoder models/reviews
     """
-    from retriever import load_encoder
     from retriever.index import reembedding
+    from retriever.index.readers import load_readers
 
-    if (encoder is not None) + rollback + forget != 1:
-        raise UsageError("There is nothing to do, or too much.", hint="Give one of --encoder, --rollback and --forget.")
+    named = encoder is not None or plain is not None
+    if named + rollback + forget != 1:
+        raise UsageError(
+            "There is nothing to do, or too much.", hint="Give --encoder or --plain, or --rollback, or --forget."
+        )
     line = output.ProgressLine()
-    if encoder is not None:
-        chosen = load_encoder(encoder, device=device)
-        done = reembedding.reembed(index, chosen, progress=line.show)
+    if named:
+        question, base = load_readers(encoder, plain, new=False, device=device)
+        done = reembedding.reembed(index, question, plain=base, progress=line.show)
     else:
         done = reembedding.roll_back(index) if rollback else reembedding.forget(index)
     line.close()
     if json:
         output.document(done.to_json())
         return
+    plain_reader = f", plain reader {done.plain}" if done.plain else ""
     output.result(
-        f"{index}: encoder {done.encoder}, {done.embedded} vectors computed, {len(done.dropped)} views removed."
+        f"{index}: encoder {done.encoder}{plain_reader}, {done.embedded} vectors computed, "
+        f"{len(done.dropped)} views removed."
     )
     if done.left:
         output.result(f"{len(done.left)} views were not whole: searches fill them again.")

@@ -29,7 +29,9 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
     output.result(
         f"{found.path}: {found.documents} documents, {found.texts} distinct texts, {found.size_bytes / 1e6:.1f} MB"
     )
-    output.result(f"encoder {found.encoder.get('name')}, fingerprint {str(found.encoder.get('fingerprint'))[:12]}")
+    for role, reader in (("encoder", found.encoder), ("plain reader", found.plain)):
+        if reader is not None:
+            output.result(f"{role} {reader.get('name')}, fingerprint {str(reader.get('fingerprint'))[:12]}")
     output.result()
     output.table(
         ["view", "instruction", "vectors", "coverage", "index", "recall@10", "tail"],

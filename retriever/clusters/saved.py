@@ -5,7 +5,7 @@ it. Any other new one that is further from its centroid than nearly all old memb
 small cluster) fits none and says so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,16 +92,21 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
     store.clusterings.save(name, fingerprint, document, found.partition.centroids)
 
 
-def stored_clustering(store: Store, name: str, fingerprint: str) -> StoredClustering:
+def stored_clustering(store: Store, name: str, fingerprint: Callable[[str], str]) -> StoredClustering:
     """Return a saved clustering as it was saved.
+
+    Args:
+        store: the index's database.
+        name: of the clustering.
+        fingerprint: tells that of the encoder which reads under an instruction now.
 
     Raises:
         InputError: there is none of that name.
         IndexDamagedError: it is damaged.
-        EncoderMismatchError: another encoder than that of the fingerprint made it.
+        EncoderMismatchError: another encoder made it.
     """
     stored = store.clusterings.get(name)
-    if stored.fingerprint != fingerprint:
+    if stored.fingerprint != fingerprint(stored.document["instruction"]):
         raise EncoderMismatchError(
             f"The clustering {name!r} was made with another encoder.", hint="Cluster again and save it anew."
         )

@@ -194,7 +194,7 @@ class IndexStatus:
 
     Attributes:
         path: its folder.
-        encoder: what it was made with.
+        encoder: what follows instructions, and fills the base view where there is no plain reader.
         documents: how many.
         texts: different ones.
         size_bytes: of all files.
@@ -203,6 +203,7 @@ class IndexStatus:
         quarantined: rows that the last `index` skipped.
         lazy: always None; what a lazy search reaches depends on the corpus, and is not told.
         vector_index: what vector indexes are built with: backend, location, factory, min_recall.
+        plain: what fills the base view; None where ``encoder`` does.
     """
 
     path: str
@@ -215,6 +216,7 @@ class IndexStatus:
     quarantined: list[dict[str, Any]]
     lazy: None = None
     vector_index: Mapping[str, JSON] = field(default_factory=dict)
+    plain: Mapping[str, JSON] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""

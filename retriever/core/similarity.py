@@ -33,6 +33,15 @@ def percentile(cosine: float, quantiles: NDArray[np.float32]) -> float:
     return 100 * float(np.interp(cosine, [low, high], LEVELS[above - 1 : above + 1]))
 
 
+def spread(quantiles: NDArray[np.float32]) -> float:
+    """Return half the distance between the 16th and the 84th percentile of the cosines of `pair_quantiles`.
+
+    Of normally distributed cosines it is the standard deviation; the few pairs that are much alike do not move it.
+    """
+    low, high = np.interp([0.1587, 0.8413], LEVELS, quantiles)
+    return float(high - low) / 2
+
+
 def normalise(vectors: ArrayLike) -> Embeddings:
     """Return the (n, dim) rows as float32 of length 1; a zero row stays zero."""
     rows = np.asarray(vectors, dtype=np.float32)

@@ -121,6 +121,27 @@ def _shipped_folder(name: str) -> Path:
     return folder
 
 
+def require_sentence_model(name: str) -> None:
+    """Refuse a folder that holds a language model, which would be pooled without ever having been taught to be.
+
+    Raises:
+        EncoderError: it is one.
+    """
+    folder = Path(name).expanduser()
+    config = folder / "config.json"
+    if not config.is_file() or (folder / "modules.json").is_file():
+        return
+    try:
+        kinds = json.loads(config.read_text(encoding="utf-8")).get("architectures") or []
+    except (OSError, ValueError, AttributeError) as error:
+        raise EncoderError(f"{config} cannot be read: {error}.", hint="Name a sentence-transformers model.") from error
+    if any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
+        raise EncoderError(
+            f"{folder} holds a {kinds[0]}, a language model, and no sentence-transformers model.",
+            hint=f"As the question reader it is --encoder METHOD:{name}.",
+        )
+
+
 def load_encoder(
     name: str = DEFAULT, *, device: str = "auto", dtype: str = "auto", **options: str | int | None
 ) -> "Encoder":

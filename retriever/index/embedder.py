@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from retriever.core.protocols import Encoder
 from retriever.core.types import Encoded
-from retriever.index.encoding import encode_views
+from retriever.index.readers import Readers
 from retriever.store.views import View
 
 OnTokens = Callable[[int], None]
@@ -72,20 +71,20 @@ class Embedder(Protocol):
         ...
 
 
-EmbedderFactory = Callable[[Encoder, OnTokens], Embedder]
+EmbedderFactory = Callable[[Readers, OnTokens], Embedder]
 """Makes the embedder of a run."""
 
 
 class LocalEmbedder:
-    """Embeds with the encoder at hand, one shard after the other.
+    """Embeds with the encoders at hand, one shard after the other.
 
     Args:
-        encoder: what to embed with.
+        readers: what to embed with.
         on_tokens: told of text tokens as they are read.
     """
 
-    def __init__(self, encoder: Encoder, on_tokens: OnTokens) -> None:
-        self._encoder = encoder
+    def __init__(self, readers: Readers, on_tokens: OnTokens) -> None:
+        self._readers = readers
         self._on_tokens = on_tokens
         self._tokens = 0
 
@@ -93,7 +92,7 @@ class LocalEmbedder:
         """Yield every shard embedded, in the order of ``jobs``."""
         for shard in jobs:
             self._tokens = 0
-            encoded = [encode_views(self._encoder, one.texts, one.instructions, self._count) for one in shard.groups]
+            encoded = [self._readers.encode_views(one.texts, one.instructions, self._count) for one in shard.groups]
             yield EmbeddedShard(shard, encoded, self._tokens)
 
     def _count(self, tokens: int) -> None:

@@ -21,12 +21,18 @@ Loader = Callable[[Mapping[str, JSON]], Encoder]
 """Gives the encoder of a description; errors as `load_described`."""
 
 
-def view_key(encoder: Encoder, instruction: str) -> ViewKey:
-    """Give the identity of the encoder's view under an instruction; empty or default is the base view."""
+def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKey:
+    """Give the identity of the encoder's view under an instruction.
+
+    Args:
+        encoder: what makes the vectors.
+        instruction: an empty one stands for the base view.
+        base: whether the encoder's default instruction, spelled out, stands for the base view too.
+    """
     spec, asked = encoder.spec, instruction.strip()
     return ViewKey(
         fingerprint=spec.fingerprint,
-        instruction="" if asked == spec.default_instruction else asked,
+        instruction="" if base and asked == spec.default_instruction else asked,
         pooling=spec.pooling,
         steps=spec.steps,
         look_ahead=spec.look_ahead,

@@ -6,7 +6,6 @@ import numpy as np
 
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
-from retriever.index import encoding
 from retriever.index.generations import IndexType, build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
 from retriever.index.open_index import OpenIndex
@@ -46,10 +45,10 @@ class FilledIndex(OpenIndex):
             EncoderMismatchError: the index was made with another encoder.
         """
         with self._writing("index") as run_id:
-            encoder = self.encoder
-            remember(self.store, index_type, self.path, [encoder.spec.dim])
+            readers = self.readers
+            remember(self.store, index_type, self.path, readers.dims())
             wanted = [view.key.instruction for view in own_views(self.store) if not view.lazy]
-            indexer = Indexer(self.store, encoder, [*instructions, *wanted], options=options, progress=progress)
+            indexer = Indexer(self.store, readers, [*instructions, *wanted], options=options, progress=progress)
             report = indexer.run(documents, run_id)
             build_outgrown(self.store, indexer.views, self.path, self._device)
             self.store.runs.progress(run_id, report.to_json())
@@ -97,11 +96,11 @@ class FilledIndex(OpenIndex):
         """Embed texts that views of some instructions lack, of a part of the documents or of all; return the views."""
         if len(lacking):
             with self._writing("complete") as run_id:
-                indexer = Indexer(self.store, self.encoder, instructions, options=options, progress=progress, lazy=part)
+                indexer = Indexer(self.store, self.readers, instructions, options=options, progress=progress, lazy=part)
                 indexer.fill(run_id, lacking)
                 build_outgrown(self.store, indexer.views, self.path, self._device)
                 self.store.runs.progress(run_id, indexer.report.to_json())
-        keys = [encoding.view_key(self.encoder, one) for one in instructions]
+        keys = [self.readers.view_key(one) for one in instructions]
         if any(self.store.views.find(key) is None for key in keys):
             raise nothing_matches(self.store)  # a view made now would be empty, its instruction unread
         views = [self.store.views.ensure(key, lazy=part) for key in keys]
@@ -119,6 +118,6 @@ class FilledIndex(OpenIndex):
             ids: look at these documents; None for all.
         """
         contents = selected_contents(self.store, optional_filter(where), ids)
-        views = [self.store.views.find(encoding.view_key(self.encoder, one)) for one in instructions]
+        views = [self.store.views.find(self.readers.view_key(one)) for one in instructions]
         found = [contents if one is None else self.store.vectors.missing(one.view_id, contents) for one in views]
         return np.unique(np.concatenate(found)).astype(np.int64)

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Literal
 
+from retriever.core.encoder import Encoder
 from retriever.core.errors import InputError, UsageError
-from retriever.core.protocols import Encoder
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
 from retriever.index.embedder import EmbeddedShard, EmbedderFactory, LocalEmbedder, Shard, TextGroup
-from retriever.index.encoding import count_tokens, token_limit, view_key
+from retriever.index.encoding import count_tokens, token_limit
+from retriever.index.readers import Readers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
 from retriever.store.views import View
@@ -88,7 +89,8 @@ class Indexer:
 
     Args:
         store: the index's database.
-        encoder: what to embed with.
+        readers: what to embed with. The base view is filled first where it has a reader of its own: it is searchable
+            long before the others are full.
         instructions: views to fill; the base view is always among them.
         options: how to treat the input.
         progress: called in the caller's thread with the growing report, a few times a second at most.
@@ -98,7 +100,7 @@ class Indexer:
     def __init__(
         self,
         store: Store,
-        encoder: Encoder,
+        readers: Readers,
         instructions: Sequence[str] = (),
         *,
         options: IndexingOptions | None = None,
@@ -106,16 +108,18 @@ class Indexer:
         lazy: bool = False,
     ) -> None:
         self._store = store
-        self._encoder = encoder
+        self._readers = readers
         self._options = options or IndexingOptions()
         self._progress = progress or (lambda report: None)
-        keys = dict.fromkeys(view_key(encoder, instruction) for instruction in ("", *instructions))
+        keys = dict.fromkeys(readers.view_key(instruction) for instruction in ("", *instructions))
         new = [key.instruction for key in keys if key.instruction and store.views.find(key) is None]
         if new:
             # An instruction that cannot be read fails before anything is stored.
-            encoder.encode_many(["."], new)
+            readers.question.encode_many(["."], new)
         with store.transaction():
             self.views: list[View] = [store.views.ensure(key, lazy=lazy and bool(key.instruction)) for key in keys]
+        # One reader reads a text once for all views; of two, the base view's goes ahead.
+        self._ahead = [view for view in self.views if not (readers.two and view.key.instruction)]
         self.report = IndexingReport(
             views=[view.view_id for view in self.views], instructions=[key.instruction for key in keys]
         )
@@ -138,24 +142,29 @@ class Indexer:
         self._embed(self._shards(rows), run_id)
         if self._options.sync:
             self._delete_absent()
-        self._embed(self._unfilled(self._pending()), run_id)
+        self._fill(self._pending(), run_id, counted=len(self._ahead) < len(self.views))
         if self.report.truncated:
             self.report.notes.append(self._truncated_note())
         return self._finished()
 
     def fill(self, run_id: int, among: Ids | None = None) -> None:
         """Embed every stored text that one of the views lacks, shard by shard; given content ids, only of those."""
-        pending = self._pending(among)
-        self.report.expected = len(pending)
-        self._embed(self._unfilled(pending, counted=True), run_id)
+        self._fill(self._pending(among), run_id, counted=True)
         self._finished()
+
+    def _fill(self, pending: Sequence[int], run_id: int, *, counted: bool) -> None:
+        """Embed stored texts; the progress counts them from nought, or goes on counting rows."""
+        if counted and pending:
+            self.report.expected = len(pending)
+            self.report.in_hand = self._reached = 0
+        self._embed(self._unfilled(pending, counted=counted), run_id)
 
     def _embed(self, jobs: Iterable[Shard], run_id: int) -> None:
         """Embed shards and store each in one transaction, on a thread that ends with this call, however that ends."""
         self._committed = self._snapshot()
         with ThreadPoolExecutor(1, "commit") as thread:
             commit: Future[Shard] | None = None
-            for done in self._options.embedder(self._encoder, self._count).embed(jobs):
+            for done in self._options.embedder(self._readers, self._count).embed(jobs):
                 parcel = self._parcels.pop(done.shard.number)
                 self._reached += parcel.size
                 self._tokens += done.tokens
@@ -205,7 +214,7 @@ class Indexer:
         while batch := list(islice(iterator, self._options.shard)):
             bad = [row for row in batch if isinstance(row, BadRow)]
             documents = [checked(row) for row in batch if isinstance(row, Document)]
-            counts = _TokenCounts(self._encoder)
+            counts = _TokenCounts(self._readers.base)
             documents, refused = self._fit(documents, counts)
             bad += refused
             if self._options.sync:
@@ -217,13 +226,16 @@ class Indexer:
             cut = self._truncated(documents, lengths)
             yield self._shard(groups, _Parcel(len(batch), sum(lengths.values()), documents, bad, cut))
 
-    def _unfilled(self, pending: Sequence[int], *, counted: bool = False) -> Iterator[Shard]:
+    def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Shard]:
         """Yield shards of stored texts; the progress counts them or has other things to count."""
+        reader = self._readers.reader(self.views[-1].key.instruction)
         for start in range(0, len(pending), self._options.shard):
             texts = self._store.documents.texts(pending[start : start + self._options.shard])
             known = {text: content_id for content_id, text in texts.items()}
-            tokens = sum(count_tokens(self._encoder, list(known)))
-            yield self._shard(self._grouped(known), _Parcel(len(known) if counted else 0, tokens, known=known))
+            tokens = sum(count_tokens(reader, list(known)))
+            yield self._shard(
+                self._grouped(known, self.views), _Parcel(len(known) if counted else 0, tokens, known=known)
+            )
 
     def _shard(self, groups: Sequence[TextGroup], parcel: _Parcel) -> Shard:
         shard = Shard(next(self._numbers), groups)
@@ -236,20 +248,21 @@ class Indexer:
         return sorted(lacking if among is None else lacking.intersection(among.tolist()))
 
     def _lacking(self, documents: Sequence[CheckedDocument]) -> list[TextGroup]:
-        """Return the documents' texts that a view lacks and that no shard before holds."""
+        """Return the documents' texts that a view filled now lacks and that no shard before holds."""
         texts = {one.hash: one.document.text for one in documents if one.document.text not in self._in_flight}
         stored = self._store.documents.by_hash(texts)
-        return self._grouped({text: stored.get(digest) for digest, text in texts.items()})
+        return self._grouped({text: stored.get(digest) for digest, text in texts.items()}, self._ahead)
 
-    def _grouped(self, texts: Mapping[str, int | None]) -> list[TextGroup]:
+    def _grouped(self, texts: Mapping[str, int | None], among: Sequence[View]) -> list[TextGroup]:
         """Return texts that a view lacks, with the others that lack the same views.
 
         Args:
             texts: their content ids, None for those that are not stored.
+            among: the views to look at.
         """
         ids = [content_id for content_id in texts.values() if content_id is not None]
         lacking: dict[str, list[View]] = {text: [] for text in texts}
-        for view in self.views:
+        for view in among:
             missing = {None, *self._store.vectors.missing(view.view_id, ids)}
             for text, content_id in texts.items():
                 if content_id in missing:
@@ -264,7 +277,7 @@ class Indexer:
         self, documents: list[CheckedDocument], counts: _TokenCounts
     ) -> tuple[list[CheckedDocument], list[BadRow]]:
         """Apply ``on_long``: return the documents to store and those to put aside."""
-        limit = token_limit(self._encoder)
+        limit = token_limit(self._readers.base)
         if limit is None or self._options.on_long == "truncate":
             return documents, []
         lengths = counts.of([one.document.text for one in documents])
@@ -285,7 +298,7 @@ class Indexer:
 
     def _truncated(self, documents: Sequence[CheckedDocument], lengths: Mapping[str, int]) -> list[str]:
         """Return the first document's id for each text that is embedded now and cut."""
-        limit = token_limit(self._encoder)
+        limit = token_limit(self._readers.base)
         long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
         first = {one.document.text: one.document.id for one in reversed(documents) if one.document.text in long}
         return list(reversed(first.values()))
@@ -294,7 +307,7 @@ class Indexer:
         cut, ids = self.report.truncated, ", ".join(self.report.truncated_ids[:_SHOWN])
         texts = "1 text was" if cut == 1 else f"{cut} texts were"
         more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
-        return f"{texts} cut to the encoder's {token_limit(self._encoder)} tokens: {ids}{more}."
+        return f"{texts} cut to the encoder's {token_limit(self._readers.base)} tokens: {ids}{more}."
 
     def _delete_absent(self) -> None:
         if self._anonymous:

@@ -5,17 +5,19 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from retriever.core.closing import Closing
-from retriever.core.errors import IndexNotFoundError, UsageError
-from retriever.core.protocols import Encoder
+from retriever.core.encoder import Encoder
+from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, UsageError
 from retriever.core.requests import SearchOptions
-from retriever.core.types import JSON, Document, Ids
+from retriever.core.types import Document, Ids
 from retriever.index import encoding
 from retriever.index.open_views import OpenViews
+from retriever.index.readers import PlainReader, Readers, load_plain
 from retriever.index.run_record import recorded
-from retriever.index.status import ENCODER, described
+from retriever.index.status import ENCODER, PLAIN, ReaderDescriptions, reader_descriptions
 from retriever.store.database import DATABASE, Store, identity_of
 from retriever.store.lock import LOCK_NAME, WriterLock
 
@@ -60,13 +62,15 @@ class OpenIndex(Closing):
 
     Args:
         path: the index folder.
-        encoder: what to embed with; None takes the one the index was made with, ``default`` for a new one.
-        device: where a loaded encoder runs.
-        load: gives the encoder that the index describes; None loads it on ``device``.
+        encoder: what follows instructions; None takes the one the index was made with, ``default`` for a new one.
+        plain: what fills the base view: an encoder, or ``none`` for ``encoder``. None takes what the index was made
+            with; for a new one `minilm` where no encoder is given, else none.
+        device: where loaded encoders run.
+        load: gives an encoder that the index describes; None loads it on ``device``.
         search_options: how far searches go; None for the defaults.
 
     Raises:
-        UsageError: what was given is no `Encoder`.
+        UsageError: what was given is no `Encoder`, or is the same twice.
     """
 
     def __init__(
@@ -74,21 +78,24 @@ class OpenIndex(Closing):
         path: Path,
         *,
         encoder: Encoder | None = None,
+        plain: PlainReader | None = None,
         device: str = "auto",
         load: encoding.Loader | None = None,
         search_options: SearchOptions | None = None,
     ) -> None:
-        if encoder is not None and not isinstance(encoder, Encoder):
-            raise UsageError(
-                f"{type(encoder).__name__} is no encoder: an index asks for `spec` and `encode_views`.",
-                hint="Subclass retriever.core.encoder.Encoder; docs/add-an-encoder.md shows it.",
-            )
+        for given in (encoder, None if plain == "none" else plain):
+            if given is not None and not isinstance(given, Encoder):
+                raise UsageError(
+                    f"{type(given).__name__} is no encoder: an index asks for `spec` and `encode_views`.",
+                    hint="Subclass retriever.core.encoder.Encoder; docs/add-an-encoder.md shows it.",
+                )
         self.path = path
         self._given = encoder
+        self._given_plain = plain
         self._search_options = search_options or SearchOptions()
         self._load = load or (lambda description: encoding.load_described(description, device=device))
-        self._encoder: Encoder | None = None
-        self._description: JSON = None  # of that encoder; `reembed` in another process changes the index's
+        self._readers: Readers | None = None
+        self._descriptions: ReaderDescriptions | None = None  # of those; `reembed` elsewhere changes the index's
         self._device = device
         self._opening = threading.RLock()  # threads that come first together open it once
         self._store: Store | None = None
@@ -118,18 +125,45 @@ class OpenIndex(Closing):
 
     @property
     def encoder(self) -> Encoder:
-        """The index's encoder, loaded on first use.
+        """The index's encoder that follows instructions, loaded on first use.
 
         Raises:
             EncoderMismatchError: it is not the one the index was made with.
         """
-        description = described(self.store)
-        if self._encoder is None or description != self._description:
-            if description is None:
-                raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-            self._encoder = encoding.described_encoder(description, self._given, self._load)
-            self._description = description
-        return self._encoder
+        return self.readers.question
+
+    @property
+    def readers(self) -> Readers:
+        """The index's encoders, each loaded on first use, with errors as for `encoder`.
+
+        Raises:
+            UsageError: nothing was indexed here yet.
+            EncoderMismatchError: a plain reader is given and the index has none, or the other way round.
+        """
+        found = reader_descriptions(self.store)
+        with self._opening:
+            if self._readers is None or found != self._descriptions:
+                if found is None:
+                    raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
+                self._require_plain(found)
+                given = self._given_plain if isinstance(self._given_plain, Encoder) else None
+                self._readers = Readers(
+                    partial(encoding.described_encoder, found.question, self._given, self._load),
+                    None
+                    if found.plain is None
+                    else partial(encoding.described_encoder, found.plain, given, self._load),
+                )
+                self._descriptions = found
+            return self._readers
+
+    def _require_plain(self, found: ReaderDescriptions) -> None:
+        """Refuse an index that has a plain reader where none is asked for, or the other way round."""
+        if self._given_plain is not None and (self._given_plain == "none") is not (found.plain is None):
+            has = "no plain reader" if found.plain is None else f"the plain reader {found.plain.get('name')}"
+            raise EncoderMismatchError(
+                f"{self.path} has {has}.",
+                hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",
+            )
 
     @property
     def identity(self) -> str:
@@ -146,7 +180,7 @@ class OpenIndex(Closing):
         return self.store.documents.get(list(ids))
 
     def count_tokens(self, contents: Ids) -> int:
-        """Count the tokens that the texts of some content ids have together, for the index's encoder."""
+        """Count the tokens that the texts of some content ids have together, for the question reader."""
         return sum(encoding.count_tokens(self.encoder, list(self.store.documents.texts(contents).values())))
 
     def close(self) -> None:
@@ -176,9 +210,19 @@ class OpenIndex(Closing):
                 yield run_id
 
     def _adopt(self) -> None:
-        """Make the encoder at hand the index's own."""
+        """Make the encoders at hand the index's own."""
         if self._given is None:
             from retriever.encoders import catalog
 
             self._given = catalog.load_encoder(device=self._device)
-        self.store.settings.set(ENCODER, encoding.describe(self._given))
+            if self._given_plain is None:
+                self._given_plain = load_plain(device=self._device)
+        plain = self._given_plain if isinstance(self._given_plain, Encoder) else None
+        if plain is not None and plain.fingerprint == self._given.fingerprint:
+            raise UsageError(
+                f"{plain.spec.label} cannot be both readers of an index.", hint="Use --plain none with it."
+            )
+        with self.store.transaction():
+            self.store.settings.set(ENCODER, encoding.describe(self._given))
+            if plain is not None:
+                self.store.settings.set(PLAIN, encoding.describe(plain))

@@ -5,25 +5,28 @@ own and remembers the one before; until it is forgotten, the way back is one tra
 changed nothing but the new views, and the same command goes on from there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from retriever.core.encoder import Encoder
 from retriever.core.errors import UsageError
-from retriever.core.protocols import Encoder
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON
-from retriever.index.encoding import VIEW_SETTINGS, belongs, describe, load_described
+from retriever.index.encoding import VIEW_SETTINGS, Loader, describe, load_described
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
+from retriever.index.readers import PlainReader, Readers, made
 from retriever.index.run_record import recorded
-from retriever.index.status import ENCODER, described
+from retriever.index.status import ENCODER, PLAIN, ReaderDescriptions, reader_descriptions
 from retriever.index.view_upkeep import clear_dropped
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
 
 PREVIOUS = "previous_encoder"
+PREVIOUS_PLAIN = "previous_plain_reader"
 
 
 @dataclass(slots=True)
@@ -31,7 +34,8 @@ class Reembedding:
     """The result of a change of encoder.
 
     Attributes:
-        encoder: name of the index's encoder now.
+        encoder: name of the encoder that follows instructions now.
+        plain: name of the one that fills the base view; None where ``encoder`` does.
         previous: name of the one before, as long as the way back is open.
         instructions: of the views that were carried over; the empty one is the base view.
         left: instructions of views that were not whole, and are filled by searches again.
@@ -40,6 +44,7 @@ class Reembedding:
     """
 
     encoder: str = ""
+    plain: str | None = None
     previous: str | None = None
     instructions: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -52,36 +57,55 @@ class Reembedding:
 
 
 def reembed(
-    path: Path, encoder: Encoder, *, options: IndexingOptions | None = None, progress: OnIndexing | None = None
+    path: Path,
+    encoder: Encoder | None = None,
+    *,
+    plain: PlainReader | None = None,
+    load: Loader = load_described,
+    options: IndexingOptions | None = None,
+    progress: OnIndexing | None = None,
 ) -> Reembedding:
-    """Make another encoder the index's own, with every whole view embedded anew.
+    """Make other encoders the index's own, with every whole view embedded anew that another one reads now.
 
     Args:
         path: the index folder.
-        encoder: the new one.
+        encoder: what follows instructions from now on; None keeps the index's.
+        plain: what fills the base view from now on, ``none`` for the one that follows instructions; None keeps what is.
+        load: gives the encoder of a description, for one that is kept.
         options: how to embed.
         progress: called with the growing report, which counts texts.
 
     Raises:
-        UsageError: it is the index's encoder already.
+        UsageError: they are the index's encoders already, or one encoder is to be both.
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
-        current = _encoder_of(store)
-        wanted = describe(encoder)
-        if _same(wanted, current):
-            raise UsageError(f"{path} is embedded with {wanted['name'] or 'this encoder'} already.")
-        views = [view for view in store.views.all() if belongs(view.key, current)]
+        current = _current(store)
+        wanted = ReaderDescriptions(
+            current.question if encoder is None else describe(encoder),
+            current.plain if plain is None else None if plain == "none" else describe(plain),
+        )
+        if _same(wanted.question, current.question) and _same(wanted.plain, current.plain):
+            raise UsageError(f"{path} is embedded with {_names(wanted)} already.")
+        if wanted.plain is not None and wanted.plain["fingerprint"] == wanted.question["fingerprint"]:
+            raise UsageError(f"{_names(wanted)} would be one and the same.", hint="Use --plain none with it.")
+        views = [view for view in store.views.all() if current.make(view)]
         whole = [view.key.instruction for view in views if not len(store.vectors.pending(view.view_id))]
-        change = _Change(path, store, lambda: encoder, progress, options)
+        readers = Readers(
+            (lambda: encoder) if encoder else partial(load, wanted.question),
+            None
+            if wanted.plain is None
+            else (lambda: plain)
+            if isinstance(plain, Encoder)
+            else partial(load, wanted.plain),
+        )
+        change = _Change(path, store, readers, progress, options)
         change.report.left = [view.key.instruction for view in views if view.key.instruction not in whole]
         return change.to(wanted, whole)
 
 
-def roll_back(
-    path: Path, *, load: Callable[[Mapping[str, JSON]], Encoder] = load_described, progress: OnIndexing | None = None
-) -> Reembedding:
-    """Go back to the encoder before; texts indexed since are embedded with it first.
+def roll_back(path: Path, *, load: Loader = load_described, progress: OnIndexing | None = None) -> Reembedding:
+    """Go back to the encoders before; texts indexed since are embedded with them first.
 
     Args:
         path: the index folder.
@@ -89,18 +113,18 @@ def roll_back(
         progress: called with the growing report.
 
     Raises:
-        UsageError: there is none, or it was forgotten.
+        UsageError: there are none, or they were forgotten.
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
-        previous = store.settings.get(PREVIOUS)
-        if not isinstance(previous, dict):
+        previous = reader_descriptions(store, PREVIOUS, PREVIOUS_PLAIN)
+        if previous is None:
             raise UsageError(
                 f"{path} has no encoder to go back to.", hint="`retriever reembed --encoder NAME` makes one."
             )
-        views = [view for view in store.views.all() if belongs(view.key, previous)]
+        views = [view for view in store.views.all() if previous.make(view)]
         kept = [view.key.instruction for view in views if store.generations.active(view.view_id)]
-        return _Change(path, store, lambda: load(described(store, PREVIOUS) or previous), progress).to(previous, kept)
+        return _Change(path, store, made(previous, load), progress).to(previous, kept)
 
 
 def forget(path: Path) -> Reembedding:
@@ -112,14 +136,15 @@ def forget(path: Path) -> Reembedding:
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
-        current = _encoder_of(store)
-        dropped = [view.view_id for view in store.views.all() if not belongs(view.key, current)]
+        current = _current(store)
+        dropped = [view.view_id for view in store.views.all() if not current.make(view)]
         with store.transaction():
             for view_id in dropped:
                 store.views.drop(view_id)
             store.settings.remove(PREVIOUS)
+            store.settings.remove(PREVIOUS_PLAIN)
         clear_dropped(store, path)
-        return Reembedding(_name_of(store, ENCODER), dropped=dropped)
+        return Reembedding(str(current.question.get("name")), plain=_plain_name(current), dropped=dropped)
 
 
 class _Change:
@@ -129,19 +154,19 @@ class _Change:
         self,
         path: Path,
         store: Store,
-        source: Callable[[], Encoder],
+        readers: Readers,
         progress: OnIndexing | None,
         options: IndexingOptions | None = None,
     ) -> None:
         self._path = path
         self._options = options
         self._store = store
-        self._source = source
+        self._readers = readers
         self._progress = progress
         self.report = Reembedding()
 
-    def to(self, wanted: Mapping[str, JSON], instructions: Sequence[str]) -> Reembedding:
-        """Fill the views of an encoder, then make it the index's own."""
+    def to(self, wanted: ReaderDescriptions, instructions: Sequence[str]) -> Reembedding:
+        """Fill the views of some encoders, then make them the index's own."""
         with recorded(self._store, "reembed") as run_id:
             self._fill(wanted, instructions, run_id)
             self._switch(wanted)
@@ -150,43 +175,55 @@ class _Change:
         clear_dropped(self._store, self._path)
         return self.report
 
-    def _fill(self, wanted: Mapping[str, JSON], instructions: Sequence[str], run_id: int) -> None:
+    def _fill(self, wanted: ReaderDescriptions, instructions: Sequence[str], run_id: int) -> None:
         """Embed what the views lack; where they lack nothing, no model is loaded."""
-        views = [view for view in self._store.views.all() if belongs(view.key, wanted)]
+        views = [view for view in self._store.views.all() if wanted.make(view)]
         there = {view.key.instruction: view for view in views}
         asked = [there.get(instruction) for instruction in instructions]
         if all(view is not None and not len(self._store.vectors.pending(view.view_id)) for view in asked) and asked:
             filled = [view for view in asked if view is not None]
         else:
-            indexer = Indexer(self._store, self._source(), instructions, options=self._options, progress=self._progress)
+            indexer = Indexer(self._store, self._readers, instructions, options=self._options, progress=self._progress)
             indexer.fill(run_id)
             self.report.embedded = sum(indexer.report.embedded.values())
             filled = indexer.views
         build_outgrown(self._store, filled, self._path)
 
-    def _switch(self, wanted: Mapping[str, JSON]) -> None:
-        current = _encoder_of(self._store)
+    def _switch(self, wanted: ReaderDescriptions) -> None:
+        current = _current(self._store)
         views = self._store.views.all()
-        dropped = [view.view_id for view in views if not (belongs(view.key, wanted) or belongs(view.key, current))]
+        dropped = [view.view_id for view in views if not (wanted.make(view) or current.make(view))]
         with self._store.transaction():
-            self._store.settings.set(ENCODER, dict(wanted))
-            self._store.settings.set(PREVIOUS, dict(current))
+            for names, one in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):
+                for name, description in zip(names, (one.question, one.plain), strict=True):
+                    if description is None:
+                        self._store.settings.remove(name)
+                    else:
+                        self._store.settings.set(name, dict(description))
             for view_id in dropped:
                 self._store.views.drop(view_id)
-        self.report.encoder, self.report.previous = _name_of(self._store, ENCODER), _name_of(self._store, PREVIOUS)
+        self.report.encoder, self.report.previous = (str(one.question.get("name")) for one in (wanted, current))
+        self.report.plain = _plain_name(wanted)
         self.report.dropped = dropped
 
 
-def _encoder_of(store: Store) -> Mapping[str, JSON]:
-    description = store.settings.get(ENCODER)
-    if not isinstance(description, dict):
+def _current(store: Store) -> ReaderDescriptions:
+    found = reader_descriptions(store)
+    if found is None:
         raise UsageError(f"{store.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-    return description
+    return found
 
 
-def _name_of(store: Store, key: str) -> str:
-    return str((described(store, key) or {}).get("name"))
+def _names(readers: ReaderDescriptions) -> str:
+    names = [str(one["name"] or "an encoder without a name") for one in (readers.question, readers.plain) if one]
+    return " and ".join(names)
 
 
-def _same(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> bool:
+def _plain_name(readers: ReaderDescriptions) -> str | None:
+    return None if readers.plain is None else str(readers.plain.get("name"))
+
+
+def _same(one: Mapping[str, JSON] | None, other: Mapping[str, JSON] | None) -> bool:
+    if one is None or other is None:
+        return one is other
     return all(one.get(key) == other.get(key) for key in VIEW_SETTINGS)

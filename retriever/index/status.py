@@ -1,6 +1,7 @@
 """Report what an index holds from its database alone: no model is loaded and no vector index opened."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from retriever.core.results import IndexStatus, ViewStatus
@@ -12,7 +13,10 @@ from retriever.store.database import Store
 from retriever.store.views import View
 
 ENCODER = "encoder"
-"""The setting that describes the encoder an index was made with."""
+"""The setting that describes the encoder that follows instructions, and fills the base view where none else does."""
+
+PLAIN = "plain_reader"
+"""The setting that describes the encoder of the base view, where that has one of its own."""
 
 MODEL = "model"
 """Folder of an imported index's own checkpoint."""
@@ -30,6 +34,7 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
     return IndexStatus(
         path=str(folder),
         encoder=described(store) or {},
+        plain=described(store, PLAIN),
         documents=len(store.documents),
         texts=store.documents.count_contents(),
         size_bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
@@ -48,18 +53,48 @@ def described(store: Store, key: str = ENCODER) -> dict[str, JSON] | None:
     return {**found, "name": str(store.path.parent.resolve() / MODEL)} if found.get("name") == OWN_MODEL else found
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderDescriptions:
+    """The encoders of an index as it describes them.
+
+    Attributes:
+        question: the one that follows instructions.
+        plain: the one that fills the base view; None where ``question`` does.
+    """
+
+    question: Mapping[str, JSON]
+    plain: Mapping[str, JSON] | None = None
+
+    def of(self, view: View) -> Mapping[str, JSON]:
+        """Return the description of the encoder that reads under a view's instruction."""
+        return self.question if view.key.instruction or self.plain is None else self.plain
+
+    def make(self, view: View) -> bool:
+        """Whether they make the vectors of a view."""
+        return belongs(view.key, self.of(view))
+
+
+def reader_descriptions(store: Store, question: str = ENCODER, plain: str = PLAIN) -> ReaderDescriptions | None:
+    """Read an index's descriptions of its encoders, kept in settings of these names; None before there are any."""
+    found = described(store, question)
+    return None if found is None else ReaderDescriptions(found, described(store, plain))
+
+
 def own_views(store: Store) -> list[View]:
-    """Return the views of the index's encoder, oldest first; those that `reembed` left of another are none of them."""
-    encoder = store.settings.get(ENCODER)
+    """Return the views of the index's encoders, oldest first; those that `reembed` left of another are none of them."""
     views = store.views.all()
-    return [view for view in views if belongs(view.key, encoder)] if isinstance(encoder, dict) else views
+    readers = reader_descriptions(store)
+    return views if readers is None else [view for view in views if readers.make(view)]
 
 
 def view_states(store: Store) -> list[ViewStatus]:
-    """Return the state of every view of the index's encoder, oldest first."""
+    """Return the state of every view of the index's encoders, oldest first."""
     texts = len(store.documents.live_contents())
-    name = str((described(store) or {}).get("name") or "")
-    return [_state(store, view, texts, name) for view in own_views(store)]
+    readers = reader_descriptions(store)
+    return [
+        _state(store, view, texts, "" if readers is None else str(readers.of(view).get("name") or ""))
+        for view in own_views(store)
+    ]
 
 
 def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:

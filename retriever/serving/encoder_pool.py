@@ -10,6 +10,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.index import encoding
 from retriever.index.model_names import default_identity
+from retriever.index.readers import load_plain
 
 
 class EncoderPool:
@@ -42,6 +43,18 @@ class EncoderPool:
             EncoderError: it cannot be loaded.
         """
         return self._once(f"default: {default_identity()}", self._default)
+
+    def plain(self) -> Encoder:
+        """Return the plain reader of new indexes.
+
+        Raises:
+            EncoderError: it cannot be loaded.
+        """
+        return self._once("plain", self._plain)
+
+    def _plain(self) -> Encoder:
+        encoder = load_plain()
+        return self._once(_name(encoding.describe(encoder)), lambda: encoder)
 
     def _default(self) -> Encoder:
         encoder: Encoder = load_encoder()

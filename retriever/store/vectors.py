@@ -165,6 +165,14 @@ class Vectors:
             found.update(zip((row[0] for row in rows), stored_json_list(row[2] or "[]" for row in rows), strict=True))
         return found
 
+    def newest(self, view_id: int, count: int) -> Ids:
+        """Return the contents of the view's last vectors, at most ``count``, the last first."""
+        return as_ids(
+            self._db.rows(
+                "SELECT content_id FROM vectors WHERE view_id = ? ORDER BY vector_id DESC LIMIT ?", (view_id, count)
+            )
+        )
+
     def scan(self, view_id: int, *, after: int = 0, batch: int = 4096) -> Iterator[VectorBatch]:
         """Yield the view's vectors with an id above ``after``, in the order they were stored.
 

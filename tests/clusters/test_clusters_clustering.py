@@ -395,7 +395,7 @@ def test_a_clustering_that_an_older_version_saved_is_shown(saved):
 
 def test_a_saved_clustering_of_another_encoder_is_refused(saved):
     with pytest.raises(EncoderMismatchError, match="another encoder"):
-        stored_clustering(saved.store, "products", FakeEncoder("other").fingerprint)
+        stored_clustering(saved.store, "products", lambda instruction: FakeEncoder("other").fingerprint)
 
 
 def test_chosen_documents_are_clustered_alone_and_only_they_are_read(full, encoder):

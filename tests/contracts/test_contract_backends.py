@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from index_fakes import ALL_WORDS, MOOD, FakeEncoder, found
+from index_fakes import ALL_WORDS, MOOD, FakeEncoder, found, gives
 from vector_corpora import clustered, ids_for, signs
 
 from retriever.core.errors import IndexDamagedError, UsageError
@@ -280,7 +280,7 @@ def test_an_index_gives_the_oracles_hits_through_all_its_life(chosen, tmp_path):
         }  # fmt: skip
     with Index(path, encoder=FakeEncoder()) as index:
         agrees(index, left)
-    assert verify(path, deep=True, encoder=FakeEncoder).findings == []
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
 
 
 def test_an_index_is_damaged_repaired_dropped_and_carried_elsewhere(chosen, tmp_path, request):
@@ -297,7 +297,7 @@ def test_an_index_is_damaged_repaired_dropped_and_carried_elsewhere(chosen, tmp_
     assert [one.artefact for one in verify(path).findings] == [handle["path"]]
     with Index(path, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError):
         index.search("toy", mode="dense")
-    assert len(repair(path, encoder=FakeEncoder).mended) == 1
+    assert len(repair(path, load=gives(FakeEncoder)).mended) == 1
     assert verify(path).findings == []
     export_index(path, tmp_path / "one.tar")
     import_index(tmp_path / "one.tar", tmp_path / "there")

@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from index_fakes import MOOD, FakeEncoder
+from index_fakes import MOOD, FakeEncoder, gives
 from operations import CORPUS, state_of
 from replay import read_tree, write_tree
 
@@ -195,7 +195,7 @@ def look(path: Path) -> dict[str, Any]:
     seen: dict[str, Any] = _looked_at(path)
     if seen["findings"]:
         try:
-            done = repair(path, encoder=FakeEncoder)
+            done = repair(path, load=gives(FakeEncoder))
             seen |= {"repaired": True, "mended": done.mended, "lost": [*done.lost, *done.left]}
             seen["after"] = _looked_at(path)
         except RetrieverError as error:
@@ -225,7 +225,7 @@ def _looked_at(path: Path) -> dict[str, Any]:
     except RetrieverError as error:
         seen["error"] = str(error)
     try:
-        found = verify(path, deep=True, encoder=FakeEncoder).findings
+        found = verify(path, deep=True, load=gives(FakeEncoder)).findings
         seen["findings"] = [f"{one.artefact}: {one.problem}" for one in found]
     except RetrieverError as error:
         seen["findings"] = [str(error)]

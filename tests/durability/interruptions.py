@@ -192,7 +192,7 @@ def _named(recording: Any, at: int) -> str:
 def _require_whole(root: Path, operation: Operation) -> None:
     for place in (INDEX, OTHER):
         try:
-            found = verify(root / place, deep=True, encoder=operation.encoder)
+            found = verify(root / place, deep=True, load=lambda description: operation.encoder())
         except IndexNotFoundError:
             continue
         if not found.whole:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from disk import Disk
-from index_fakes import FakeEncoder
+from index_fakes import FakeEncoder, gives
 from interruptions import LostError, Recording, Tree, fail
 from operations import INDEX, OPERATIONS, Operation, state_of
 from replay import read_tree, write_tree
@@ -28,7 +28,7 @@ def damaged(root: Path) -> None:
 
 def mend(root: Path, encoder: FakeEncoder) -> None:
     """Repair the index."""
-    repair(root / INDEX, encoder=lambda: encoder)
+    repair(root / INDEX, load=gives(lambda: encoder))
 
 
 def record_repair(folder: Path) -> Recording:
@@ -57,7 +57,7 @@ def judge_repair(recording: Recording, tree: Tree, root: Path, *, only_final: bo
     mend(root, FakeEncoder())
     if state_of(root / INDEX) != recording.final:
         raise LostError("the same repair again does not end as an undisturbed one")
-    found = verify(root / INDEX, deep=True, encoder=FakeEncoder)
+    found = verify(root / INDEX, deep=True, load=gives(FakeEncoder))
     if not found.whole:
         raise LostError(f"damage: {found.findings[0]}")
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from index_fakes import FAULT, MOOD, FakeEncoder, documents, found
+from index_fakes import FAULT, MOOD, FakeEncoder, documents, found, gives
 from make_golden import FIRST, SAVED, build, step_names
 from operations import CORPUS, state_of
 
@@ -70,7 +70,7 @@ def test_an_index_of_any_schema_is_taken_over_whole(golden, tmp_path):
     assert answers(path) == answers(tmp_path / "today")
     assert steps(path) == step_names()
     assert state_of(path) == {**state_of(tmp_path / "today"), "clusterings": kept}
-    assert verify(path, deep=True, encoder=FakeEncoder).findings == []
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
 
 
 def test_an_index_of_any_schema_is_written_to_without_embedding_anything_twice(golden):
@@ -83,4 +83,4 @@ def test_an_index_of_any_schema_is_written_to_without_embedding_anything_twice(g
         index.compact()
         if version >= CLUSTERINGS:
             assert index.saved_clustering(SAVED).new == ["a"]
-    assert verify(path, deep=True, encoder=FakeEncoder).findings == []
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []

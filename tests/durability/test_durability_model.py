@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder
+from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, gives
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
@@ -188,7 +188,7 @@ class IndexMachine(RuleBasedStateMachine):
     def teardown(self):
         IndexMachine.runs += 1
         self.close()
-        found = verify(self.path, deep=True, encoder=FakeEncoder)
+        found = verify(self.path, deep=True, load=gives(FakeEncoder))
         assert found.whole, found.findings
         self.root.cleanup()
 

@@ -1,5 +1,5 @@
 import pytest
-from index_fakes import FakeEncoder
+from index_fakes import FakeEncoder, gives
 from interruptions import crash_everywhere, fail_everywhere
 from operations import INDEX
 from repair_faults import damaged, fail_repair, judge_repair, record_repair
@@ -17,7 +17,7 @@ def recording(tmp_path):
 
 def test_what_is_repaired_here_is_damaged(tmp_path):
     damaged(tmp_path)
-    assert len(verify(tmp_path / INDEX, deep=True, encoder=FakeEncoder).findings) == 3
+    assert len(verify(tmp_path / INDEX, deep=True, load=gives(FakeEncoder)).findings) == 3
 
 
 def test_a_repair_that_was_interrupted_is_finished_by_the_next(recording, tmp_path):

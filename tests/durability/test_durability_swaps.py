@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import tiny_checkpoints
 from damage import answers, make_index, make_killed_index
-from index_fakes import ALL_WORDS, MOOD, FakeEncoder, documents
+from index_fakes import ALL_WORDS, MOOD, FakeEncoder, documents, gives
 from operations import CORPUS
 from replay import read_tree, write_tree
 
@@ -34,7 +34,7 @@ def pair(tmp_path):
 
 
 def artefacts(path):
-    return [one.artefact for one in verify(path, encoder=FakeEncoder).findings]
+    return [one.artefact for one in verify(path, load=gives(FakeEncoder)).findings]
 
 
 def file_of(path, view):
@@ -49,7 +49,7 @@ def test_a_faiss_file_of_another_index_is_named_and_built_anew(pair):
     assert artefacts(one) == [f"views/1/{file.name}"]
     with Index(one, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=file.name):
         index.search("hot", mode="dense")
-    assert repair(one, encoder=FakeEncoder).lost == []
+    assert repair(one, load=gives(FakeEncoder)).lost == []
     assert answers(one) == expected
 
 
@@ -60,8 +60,8 @@ def test_a_database_of_another_index_brings_its_own_truth_and_repair_follows_it(
     assert artefacts(one) == [f"views/{view}/{file_of(other, view).name}" for view in (1, 2)]
     with Index(one, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=file_of(other, 1).name):
         index.search("hot", mode="dense")
-    repair(one, encoder=FakeEncoder)
-    assert verify(one, deep=True, encoder=FakeEncoder).findings == []
+    repair(one, load=gives(FakeEncoder))
+    assert verify(one, deep=True, load=gives(FakeEncoder)).findings == []
     assert answers(one) == expected
 
 
@@ -70,7 +70,7 @@ def test_a_log_of_another_index_is_found(pair, tmp_path):
     make_killed_index(tmp_path / "killed", tmp_path / "draft")
     log = read_tree(tmp_path / "killed")[f"{DATABASE}-wal"]
     write_tree(tmp_path / "mixed", {**read_tree(other), f"{DATABASE}-wal": log})
-    assert verify(tmp_path / "mixed", deep=True, encoder=FakeEncoder).findings
+    assert verify(tmp_path / "mixed", deep=True, load=gives(FakeEncoder)).findings
 
 
 def test_a_model_of_another_index_is_refused_by_name(tiny, tmp_path):

@@ -175,9 +175,14 @@ def documents(*texts: str, **metadata) -> list[Document]:
 
 def add_to_base(index, rows: Sequence[Document]) -> None:
     """Store documents in the base view alone, as versions before this one left the other views behind."""
-    Indexer(index.store, index.encoder).run(rows, index.store.runs.start("index"))
+    Indexer(index.store, index.readers).run(rows, index.store.runs.start("index"))
 
 
 def found(result) -> list[tuple[str, float | None]]:
     """Ids and scores of a search's hits."""
     return [(hit.document.id, hit.score) for hit in result.hits]
+
+
+def gives(make):
+    """Return a loader that gives what ``make()`` returns, whatever the description."""
+    return lambda description: make()

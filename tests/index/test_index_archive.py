@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from index_fakes import MOOD, FakeEncoder, RichEncoder, documents, found
+from index_fakes import MOOD, FakeEncoder, RichEncoder, documents, found, gives
 
 from retriever.core.archive import write_archive
 from retriever.core.errors import IndexDamagedError, IndexLockedError, InputError, SchemaError, UsageError
@@ -60,7 +60,7 @@ def repacked(archive, target, change):
 def test_an_import_answers_as_the_index_did(exported, tmp_path):
     done = import_index(exported, tmp_path / "there")
     assert answers(tmp_path / "there") == answers(tmp_path / "index")
-    assert verify(tmp_path / "there", deep=True, encoder=FakeEncoder).whole
+    assert verify(tmp_path / "there", deep=True, load=gives(FakeEncoder)).whole
     assert (done.manifest["documents"], len(done.manifest["views"])) == (3, 2)
     with Index(tmp_path / "there", encoder=FakeEncoder()) as index:
         assert [view.tail for view in index.views()] == [0, 0]

@@ -2,7 +2,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from index_fakes import MOOD, FakeEncoder, documents, found
+from index_fakes import MOOD, FakeEncoder, documents, found, gives
 
 from retriever.core.errors import IndexDamagedError
 from retriever.index.durability.verify import verify
@@ -58,7 +58,7 @@ def test_an_index_that_hides_rows_is_refused_and_not_answered_from(whole, name, 
         with pytest.raises(IndexDamagedError, match="an index of SQLite's hides"):
             for instruction in ("", MOOD):
                 asked(whole, mode, instruction)
-    assert not verify(whole, deep=True, encoder=FakeEncoder).whole
+    assert not verify(whole, deep=True, load=gives(FakeEncoder)).whole
 
 
 @pytest.mark.parametrize("name", ["views_by_key", "generations_active"])
@@ -66,7 +66,7 @@ def test_views_and_files_are_found_without_their_indexes(whole, name):
     before = [asked(whole, "dense", instruction) for instruction in ("", MOOD)]
     damage(whole, name, fewer)
     assert [asked(whole, "dense", instruction) for instruction in ("", MOOD)] == before
-    assert not verify(whole, deep=True, encoder=FakeEncoder).whole
+    assert not verify(whole, deep=True, load=gives(FakeEncoder)).whole
 
 
 def test_what_a_compaction_removed_is_not_taken_for_damage(whole):

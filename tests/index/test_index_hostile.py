@@ -4,7 +4,7 @@ import os
 import stat
 
 import pytest
-from index_fakes import MOOD, FakeEncoder, documents, found
+from index_fakes import MOOD, FakeEncoder, documents, found, gives
 
 from retriever.core.errors import IndexDamagedError
 from retriever.index.durability.archive import export_index, import_index
@@ -88,7 +88,7 @@ OPERATIONS = {
     "compact": lambda path: Index(path, encoder=FakeEncoder()).compact(),
     "drop": lambda path: Index(path, encoder=FakeEncoder()).drop_views([MOOD]),
     "evict": lambda path: setattr(Index(path, encoder=FakeEncoder()), "lazy_limit", 0),
-    "repair": lambda path: repair(path, encoder=FakeEncoder),
+    "repair": lambda path: repair(path, load=gives(FakeEncoder)),
 }
 
 
@@ -120,8 +120,8 @@ def refused(path, tmp_path, linked, operation):
     assert sorted(elsewhere.rglob("*")) == before
     (path / linked).unlink()
     if operation == "repair":
-        repair(path, encoder=FakeEncoder)
-        assert verify(path, deep=True, encoder=FakeEncoder).whole
+        repair(path, load=gives(FakeEncoder))
+        assert verify(path, deep=True, load=gives(FakeEncoder)).whole
     elif operation == "compact":
         OPERATIONS[operation](path)
     assert sorted(elsewhere.rglob("*")) == before

@@ -8,6 +8,8 @@ from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, RichEncoder, add_to
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
+from retriever.index.search.calibration import USUAL_SPREAD
+from retriever.index.search.rankings import WORD_WEIGHT
 from retriever.workspace import Index
 
 PLAIN = FakeEncoder()
@@ -54,11 +56,11 @@ def test_first_the_base_answer_then_the_one_under_the_instruction(index, encoder
 def test_the_words_have_their_say_in_a_lazy_hybrid_search(index):
     index.add(documents("toy sad", "toy love", "lamp love", "mug query hate"))
     *_, last = answers(index, "query toy love", mode="hybrid")
-    lexical = ids(index.search("query toy love", mode="lexical"))
-    assert lexical == ["d", "b", "a", "c"]
-    rankings = [["b", "c", "a", "d"], lexical]
-    fused = {id: sum(1 / (61 + ranking.index(id)) for ranking in rankings) for id in "abcd"}
-    assert {hit.document.id: hit.fused for hit in last.hits} == pytest.approx(fused, abs=1e-12)
+    lexical = {hit.document.id: hit.fused for hit in index.search("query toy love", mode="lexical").hits}
+    assert list(lexical) == ["d", "b", "a", "c"]
+    rankings = [["b", "c", "a", "d"], list(lexical)]
+    fused = {hit.document.id: hit.score + WORD_WEIGHT * USUAL_SPREAD * lexical[hit.document.id] for hit in last.hits}
+    assert {hit.document.id: hit.fused for hit in last.hits} == pytest.approx(fused, abs=1e-6)
     assert ids(last) == sorted(fused, key=lambda id: -fused[id])
     places = {hit.document.id: (hit.dense_rank, hit.lexical_rank) for hit in last.hits}
     assert places == {id: tuple(ranking.index(id) + 1 for ranking in rankings) for id in "abcd"}
@@ -295,7 +297,8 @@ def test_a_lazy_search_is_the_plain_recipe(path, rows, seed, mode):
     with Index(path, encoder=encoder, search_options=options) as index:
         index.add(corpus)
         deep = max(depth, k + 1)
-        words = [] if mode == "dense" else [int(id[1:]) for id in ids(index.search(query, k=deep, mode="lexical"))]
+        by_words = [] if mode == "dense" else index.search(query, k=deep, mode="lexical").hits
+        words = {int(hit.document.id[1:]): hit.fused for hit in by_words}
         encoder.forget()
         result = index.search(query, instruction=MOOD, k=k, mode=mode)
 
@@ -304,7 +307,7 @@ def test_a_lazy_search_is_the_plain_recipe(path, rows, seed, mode):
     plain, asked = PLAIN.vectors([query])[0], PLAIN.vectors([query], MOOD)[0]
     by_plain = plain_rank((base @ plain).tolist(), depth)
     by_asked = plain_rank((base @ asked).tolist(), depth)
-    candidates = plain_fusion(by_plain, by_asked, words)
+    candidates = plain_fusion(by_plain, by_asked, list(words))
     scattered = sorted(range(rows), key=lambda row: (row + 1) * 0x9E3779B97F4A7C15 % 2**64)  # contents count from 1
     typical = affordable(scattered[:16] if rows >= 30 else [], texts, most // 4)
     read = affordable(list(dict.fromkeys(typical + candidates)), texts, most)
@@ -320,7 +323,11 @@ def test_a_lazy_search_is_the_plain_recipe(path, rows, seed, mode):
     held = sorted(read)
     instructed = [held[one] for one in plain_rank([apart[one] for one in held], deep)]
     unread = [one for one in plain_fusion(by_plain, by_asked) if one not in cosines]
-    order = plain_fusion(instructed + unread, words)[:k]
+    last = min(apart[one] for one in instructed)
+    fused = {one: apart[one] for one in instructed} | {one: last - 1e-4 * (n + 1) for n, one in enumerate(unread)}
+    fused = {one: apart.get(one, last) for one in words} | fused
+    fused = {one: value + WORD_WEIGHT * USUAL_SPREAD * words.get(one, 0.0) for one, value in fused.items()}
+    order = sorted(fused, key=lambda one: (-fused[one], one))[:k]
     hits = [int(hit.document.id[1:]) for hit in result.hits]
     assert [hit.score for hit in result.hits] == [cosines.get(one) for one in hits]
     if mode == "hybrid" and rows >= 30:  # rounding decides between equals, and so their ranks

@@ -80,7 +80,7 @@ def test_an_index_of_an_older_shipped_model_says_to_index_again(made, tmp_path, 
     ship(made / "second", tmp_path)
     with open_index(path) as index:
         with pytest.raises(EncoderMismatchError, match="The index was made by pretrained:default") as caught:
-            index.search("toy", mode="dense")
+            index.search("toy", instruction="What is it?", mode="dense")
         assert (
             "ships a newer model: `retriever reembed --encoder NAME` embeds the index with another, or install"
             in caught.value.hint
@@ -88,7 +88,7 @@ def test_an_index_of_an_older_shipped_model_says_to_index_again(made, tmp_path, 
         assert len(index.search("toy", mode="lexical").hits) == 1
     shutil.rmtree(tmp_path / "shipped")
     with open_index(path) as index, pytest.raises(EncoderError, match="ships no model 'default'") as caught:
-        index.search("toy", mode="dense")
+        index.search("toy", instruction="What is it?", mode="dense")
     assert "indexed again under another --index" in caught.value.hint
 
 

@@ -1,5 +1,5 @@
 import pytest
-from index_fakes import ALL_WORDS, DIM, FAULT, MOOD, FakeEncoder, documents, found
+from index_fakes import ALL_WORDS, DIM, FAULT, MOOD, FakeEncoder, documents, found, gives
 
 from retriever.core.encoder import EncoderSpec
 from retriever.core.errors import EncoderMismatchError, IndexLockedError, UsageError
@@ -53,7 +53,7 @@ def test_the_new_encoder_answers_alone(old):
     assert answers(old, Mirrored()) == before  # the same cosines
     with Index(old, encoder=FakeEncoder()) as index, pytest.raises(EncoderMismatchError, match="reembed"):
         index.search("kettle", mode="dense")
-    assert verify(old, deep=True, encoder=Mirrored).whole
+    assert verify(old, deep=True, load=gives(Mirrored)).whole
     assert stored(old) == {ENCODER: "mirrored", PREVIOUS: "fake0000"}
 
 
@@ -86,10 +86,10 @@ def test_the_way_back_needs_no_model_unless_something_is_new(old):
     with Index(old, encoder=Mirrored()) as index:
         index.add([Document("new", "kettle sad hot")], instructions=[MOOD])
     encoder = FakeEncoder()
-    assert roll_back(old, load=lambda description: encoder).embedded == 2
+    assert roll_back(old, load=gives(lambda: encoder)).embedded == 2
     assert [text for text, _ in encoder.read] == ["kettle sad hot"] * 2
     assert answers(old, FakeEncoder())[0][0] == ("new", 1)
-    assert verify(old, deep=True, encoder=FakeEncoder).whole
+    assert verify(old, deep=True, load=gives(FakeEncoder)).whole
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -103,7 +103,7 @@ def test_an_interrupted_run_changes_nothing_and_goes_on(old, shards):
     reembed(old, healed, options=IndexingOptions(shard=4))
     assert len(healed.read) == 24 - 8 * shards
     assert answers(old, Mirrored()) == before
-    assert verify(old, deep=True, encoder=Mirrored).whole
+    assert verify(old, deep=True, load=gives(Mirrored)).whole
 
 
 def test_what_is_forgotten_is_gone(old):
@@ -116,7 +116,7 @@ def test_what_is_forgotten_is_gone(old):
     with Index(old, encoder=Mirrored()) as index:
         assert [view.view for view in index.views()] == [4, 5]
         index.compact()
-    assert verify(old, deep=True, encoder=Mirrored).whole
+    assert verify(old, deep=True, load=gives(Mirrored)).whole
 
 
 def test_a_third_encoder_drops_the_first(old):

@@ -1,7 +1,7 @@
 """What vector index is built is chosen once and holds for every later build."""
 
 import pytest
-from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, found
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, found, gives
 
 from retriever.core.errors import RetrieverError, UsageError
 from retriever.core.types import Document
@@ -46,7 +46,7 @@ def test_another_encoder_a_repair_and_an_import_keep_it(index, path, tmp_path):
     index.close()
     for file in path.glob("views/*/*.faiss"):
         file.unlink()
-    assert len(repair(path, encoder=FakeEncoder).mended) == 2
+    assert len(repair(path, load=gives(FakeEncoder)).mended) == 2
     assert factories(path) == {GRAPH}
     export_index(path, tmp_path / "one.tar")
     import_index(tmp_path / "one.tar", tmp_path / "there")

@@ -10,6 +10,8 @@ from retriever.core.errors import EncoderError, InputError
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
 from retriever.index.generations import IndexType
+from retriever.index.search.calibration import USUAL_SPREAD
+from retriever.index.search.rankings import WORD_WEIGHT
 from retriever.index.search.searcher import Searcher
 from retriever.store.database import Store
 from retriever.workspace import Index
@@ -304,20 +306,39 @@ def test_a_lexical_search_has_no_scores_and_needs_no_encoder(index, encoder):
     assert [hit["score"] for hit in result.to_json()["hits"]] == [None, None]
 
 
-def test_hybrid_order_is_the_fusion_of_both_rankings(index):
+def test_hybrid_order_is_the_combination_of_both_scores(index):
     index.add(
         documents("kettle", "kettle lamp", "kettle lamp knife query", "kettle lamp knife drone query query query")
     )
     by_meaning = found(index.search("query", mode="dense"))
     assert by_meaning == [("a", 1 - 1 / 8), ("b", 1 - 2 / 8), ("c", 1 - 3 / 8), ("d", 1 - 4 / 8)]
-    assert [hit.document.id for hit in index.search("query", mode="lexical").hits] == ["d", "c"]
+    by_words = {hit.document.id: hit.fused for hit in index.search("query", mode="lexical").hits}
+    assert list(by_words) == ["d", "c"]
     result = index.search("query", mode="hybrid")
-    assert [(hit.document.id, hit.score) for hit in result.hits] == [by_meaning[row] for row in (3, 2, 0, 1)]
+    assert found(result) == by_meaning
     places = [(hit.dense_rank, hit.lexical_rank) for hit in result.hits]
-    assert places == [(4, 1), (3, 2), (1, None), (2, None)]
-    fused = [1 / 61 + 1 / 64, 1 / 62 + 1 / 63, 1 / 61, 1 / 62]
-    assert [hit.fused for hit in result.hits] == pytest.approx(fused, abs=1e-12)
+    assert places == [(1, None), (2, None), (3, 2), (4, 1)]
+    fused = [cosine + WORD_WEIGHT * USUAL_SPREAD * by_words.get(id, 0.0) for id, cosine in by_meaning]
+    assert [hit.fused for hit in result.hits] == pytest.approx(fused, abs=1e-6)
     assert (result.view, result.path, result.mode) == (1, "base", "hybrid")
+
+
+def test_a_rare_word_moves_a_text_further_than_a_common_one(index):
+    texts = [f"toy common {'rare' if row == 7 else 'other'} {row}" for row in range(40)]
+    index.add(Document(f"d{row:02}", text) for row, text in enumerate(texts))
+    assert index.search("toy rare", mode="hybrid").hits[0].document.text == texts[7]
+    by_words = {hit.document.id: hit.fused for hit in index.search("toy common rare", k=40, mode="lexical").hits}
+    result = index.search("toy common rare", k=40, mode="hybrid")
+    spread = result.hits[0].fused - result.hits[0].score
+    assert spread > 5 * max(hit.fused - hit.score for hit in result.hits[1:])
+    assert len(by_words) == 40
+
+
+def test_one_common_word_does_not_outweigh_the_vectors(index):
+    kinds = ["kettle"] * 20 + ["toy lamp knife"] * 20
+    index.add(Document(f"d{row:02}", f"shared {one} {row}") for row, one in enumerate(kinds))
+    hits = index.search("toy lamp knife shared", k=20, mode="hybrid").hits
+    assert all("toy" in hit.document.text for hit in hits)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

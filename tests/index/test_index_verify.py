@@ -4,7 +4,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from index_fakes import MOOD, FakeEncoder, RichEncoder, documents, found
+from index_fakes import MOOD, FakeEncoder, RichEncoder, documents, found, gives
 
 from retriever.core.errors import IndexDamagedError, IndexLockedError, IndexNotFoundError
 from retriever.index.durability.repair import repair
@@ -32,7 +32,7 @@ def damage(path, sql, parameters=()):
 
 
 def names(path, **options):
-    return [one.artefact for one in verify(path, encoder=FakeEncoder, **options).findings]
+    return [one.artefact for one in verify(path, load=gives(FakeEncoder), **options).findings]
 
 
 def answers(path):
@@ -42,11 +42,12 @@ def answers(path):
 
 def test_an_index_that_is_whole_is_called_so(whole):
     before = {file: file.read_bytes() for file in whole.rglob("*.faiss")}
-    quick, deep = verify(whole), verify(whole, deep=True, encoder=FakeEncoder)
+    quick, deep = verify(whole), verify(whole, deep=True, load=gives(FakeEncoder))
     assert (quick.whole, quick.files, quick.embedded) == (True, 2, 0)
     assert (deep.whole, deep.files, deep.embedded) == (True, 2, 8)
     assert {file: file.read_bytes() for file in whole.rglob("*.faiss")} == before
-    assert repair(whole, encoder=FakeEncoder).to_json() == {"schema_version": 1, "mended": [], "lost": [], "left": []}
+    nothing = {"schema_version": 1, "mended": [], "lost": [], "left": []}
+    assert repair(whole, load=gives(FakeEncoder)).to_json() == nothing
 
 
 def test_there_has_to_be_an_index(tmp_path):
@@ -74,7 +75,7 @@ def test_a_faiss_file_is_found_damaged_and_built_anew(whole, how):
     assert names(whole) == [f"views/1/{file.name}"]
     with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=file.name):
         index.search("kettle", mode="dense")
-    done = repair(whole, encoder=FakeEncoder)
+    done = repair(whole, load=gives(FakeEncoder))
     assert (len(done.mended), done.lost, done.left) == (1, [], [])
     assert names(whole, deep=True) == []
     assert answers(whole) == expected
@@ -91,7 +92,7 @@ def test_a_flipped_vector_is_refused_and_made_anew(whole):
     with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match="text 3 in view 2"):
         index.compact()
     encoder = FakeEncoder()
-    done = repair(whole, encoder=lambda: encoder)
+    done = repair(whole, load=gives(lambda: encoder))
     assert encoder.read == [("lamp sad", MOOD)]
     assert done.mended[0] == "1 vectors of view 2"
     assert names(whole, deep=True) == []
@@ -117,7 +118,7 @@ def test_a_damaged_document_is_refused_named_and_taken_out(whole, sql, artefact)
     assert names(whole, deep=True)[0] == artefact
     with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError):
         index.search("kettle", mode="dense")
-    done = repair(whole, encoder=FakeEncoder)
+    done = repair(whole, load=gives(FakeEncoder))
     assert done.lost == ["document 'a'"]
     assert names(whole, deep=True) == []
     with Index(whole, encoder=FakeEncoder()) as index:
@@ -147,10 +148,10 @@ def test_a_changed_catalogue_is_refused_at_once(whole, sql, artefact):
     if artefact.startswith("setting"):
         before = (whole / DATABASE).read_bytes()
         with pytest.raises(IndexDamagedError, match="no longer says which encoder"):
-            repair(whole, encoder=lambda: FakeEncoder("other"))
+            repair(whole, load=lambda description: FakeEncoder("other"))
         assert (whole / DATABASE).read_bytes() == before
         return
-    done = repair(whole, encoder=FakeEncoder)
+    done = repair(whole, load=gives(FakeEncoder))
     assert [one[:6] for one in done.left] == (["view 2"] if artefact == "view 2" else [])
     assert names(whole, deep=True) == []
     with Index(whole, encoder=FakeEncoder()) as index:
@@ -165,7 +166,7 @@ def test_a_damaged_clustering_is_named_and_taken_out(whole):
             index.save_clustering(name, index.cluster(k=2))
     damage(whole, "UPDATE clusterings SET document = document || ' ' WHERE name = 'first'")
     assert names(whole, deep=True) == ["clustering 'first'"]
-    left = repair(whole, encoder=FakeEncoder).left
+    left = repair(whole, load=gives(FakeEncoder)).left
     assert left == ["clustering 'first' was removed: cluster again and save it anew."]
     assert names(whole, deep=True) == []
     with Index(whole, encoder=FakeEncoder()) as index:
@@ -213,7 +214,7 @@ def test_a_model_that_answers_otherwise_is_named(whole):
         def vectors(self, texts, instruction=""):
             return -super().vectors(texts, instruction)
 
-    findings = verify(whole, deep=True, encoder=Drifted).findings
+    findings = verify(whole, deep=True, load=gives(Drifted)).findings
     assert {one.remedy for one in findings} == {Remedy.MODEL}
     assert len(findings) == 8
     unnamed = verify(whole, deep=True).findings
@@ -223,7 +224,7 @@ def test_a_model_that_answers_otherwise_is_named(whole):
 def test_the_sample_is_bounded(tmp_path):
     with Index(tmp_path, encoder=RichEncoder()) as index:
         index.add(documents(*(f"kettle {number}" for number in range(20))))
-    assert verify(tmp_path, deep=True, encoder=RichEncoder).embedded == SAMPLE
+    assert verify(tmp_path, deep=True, load=gives(RichEncoder)).embedded == SAMPLE
 
 
 def test_vectors_that_cannot_be_made_again_are_left_and_named(whole):

@@ -20,7 +20,7 @@ from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON
 from retriever.index.generations import build_generation, build_here
 from retriever.index.run_record import versions
-from retriever.index.status import ENCODER, MODEL, OWN_MODEL, described
+from retriever.index.status import ENCODER, MODEL, OWN_MODEL, PLAIN, described
 from retriever.store.connection import utc_now
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -152,6 +152,7 @@ def _facts(store: Store) -> dict[str, Any]:
         "versions": versions(),
         "schema": store.steps(),
         "encoder": store.settings.get(ENCODER),
+        "plain": store.settings.get(PLAIN),
         "documents": len(store.documents),
         "texts": store.documents.count_contents(),
         "views": views,

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError
-from retriever.core.protocols import Encoder
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import BadRow
-from retriever.index.durability.verify import EncoderSource, index_problem
-from retriever.index.encoding import encode_views, load_described, view_key
+from retriever.index.durability.verify import index_problem
+from retriever.index.encoding import Loader, load_described
 from retriever.index.generations import build_generation, build_outgrown
+from retriever.index.readers import Readers, described_readers
 from retriever.index.run_record import versions
-from retriever.index.status import ENCODER, described, own_views
+from retriever.index.status import ENCODER, PLAIN, own_views
 from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.inspection import DamagedVector, RowDamage
@@ -47,12 +47,12 @@ class Repair:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
 
-def repair(path: Path, *, encoder: EncoderSource | None = None) -> Repair:
+def repair(path: Path, *, load: Loader = load_described) -> Repair:
     """Mend an index as far as what is whole in it allows; calling it twice is harmless.
 
     Args:
         path: its folder.
-        encoder: what to embed lost vectors with; None loads the index's own.
+        load: gives the encoder of a description, to embed lost vectors with.
 
     Raises:
         IndexNotFoundError: there is no index.
@@ -60,17 +60,17 @@ def repair(path: Path, *, encoder: EncoderSource | None = None) -> Repair:
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE, check=False) as store, WriterLock(path / LOCK_NAME):
-        return _Repairing(path, store, encoder).run()
+        return _Repairing(path, store, load).run()
 
 
 class _Repairing:
     """One repair under way."""
 
-    def __init__(self, path: Path, store: Store, encoder: EncoderSource | None) -> None:
+    def __init__(self, path: Path, store: Store, load: Loader) -> None:
         self._path = path
         self._store = store
-        self._source = encoder
-        self._encoder: Encoder | None = None
+        self._load = load
+        self._loaded: Readers | None = None
         self._documents: list[BadRow] = []  # that were taken out
         self._vectors: list[DamagedVector] = []  # likewise
         self._strays = 0  # of those vectors, how many no longer said whose they were
@@ -168,26 +168,28 @@ class _Repairing:
         self.report.mended.append("word index")
 
     def _require_encoder(self, seals: Sequence[BrokenSeal]) -> None:
-        """Where the encoder's description changed, keep it only if it still leads to the encoder of a view."""
-        if not any((seal.kind, seal.key) == ("setting", ENCODER) for seal in seals):
-            return
-        try:
-            fingerprint = self._load().fingerprint
-            if all(view.key.fingerprint != fingerprint for view in self._store.views.all()):
-                raise EncoderMismatchError("it is not the encoder of any view")
-        except (RetrieverError, ValueError, KeyError, TypeError) as error:
-            raise IndexDamagedError(
-                f"{self._store.path} no longer says which encoder made it: {error}.", hint=_NO_WAY
-            ) from error
-        self.report.mended.append(f"setting {ENCODER}")
+        """Where an encoder's description changed, keep it only if it still leads to the encoder of a view."""
+        for setting in (ENCODER, PLAIN):
+            broken = [seal for seal in seals if (seal.kind, seal.key) == ("setting", setting)]
+            if not broken or (setting == PLAIN and broken[0].gone):
+                continue
+            try:
+                readers = self._readers()
+                fingerprint = (readers.question if setting == ENCODER else readers.base).fingerprint
+                if all(view.key.fingerprint != fingerprint for view in self._store.views.all()):
+                    raise EncoderMismatchError("it is not the encoder of any view")
+            except (RetrieverError, ValueError, KeyError, TypeError) as error:
+                raise IndexDamagedError(
+                    f"{self._store.path} no longer says which encoder made it: {error}.", hint=_NO_WAY
+                ) from error
+            self.report.mended.append(f"setting {setting}")
 
-    def _load(self) -> Encoder:
-        if self._encoder is None:
-            description = described(self._store)
-            if description is None:
+    def _readers(self) -> Readers:
+        if self._loaded is None:
+            self._loaded = described_readers(self._store, self._load)
+            if self._loaded is None:
                 raise EncoderMismatchError("The index names no encoder.")
-            self._encoder = load_described(description) if self._source is None else self._source()
-        return self._encoder
+        return self._loaded
 
     def _views_to_rebuild(self, damage: RowDamage) -> set[int]:
         """Return the views whose vector index is damaged or holds what was taken out."""
@@ -238,7 +240,7 @@ class _Repairing:
                 mending.remove_generation(int(seal.key))
             elif seal.kind == "similarity":
                 mending.remove_similarity(int(seal.key))
-            elif seal.kind == "setting" and seal.key != ENCODER:
+            elif seal.kind == "setting" and seal.key not in (ENCODER, PLAIN):
                 self._store.settings.remove(seal.key)
                 self.report.left.append(f"setting {seal.key} was forgotten.")
 
@@ -267,15 +269,16 @@ class _Repairing:
     def _embed_view(self, view: View, content_ids: Sequence[int]) -> None:
         name = f"{len(content_ids)} vectors of view {view.view_id}"
         try:
-            encoder = self._load()
+            readers = self._readers()
+            own = readers.view_key(view.key.instruction) == view.key
         except RetrieverError as error:
             self.report.left.append(f"{name} are missing, and the encoder does not load: {error.message}")
             return
-        if view_key(encoder, view.key.instruction) != view.key:
+        if not own:
             self.report.left.append(f"{name} are missing: they are another encoder's.")
             return
         texts = self._store.documents.texts(content_ids)
-        (encoded,) = encode_views(encoder, list(texts.values()), [view.key.instruction])
+        (encoded,) = readers.encode_views(list(texts.values()), [view.key.instruction])
         self._store.vectors.put(view.view_id, list(texts), encoded.embeddings, encoded.words)
         self.report.mended.append(name)
 

@@ -8,7 +8,7 @@ opening brings an older schema up to date.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
-from retriever.core.protocols import Encoder
 from retriever.core.schema import SCHEMA_VERSION
-from retriever.index.encoding import load_described, view_key
-from retriever.index.status import described, own_views
+from retriever.index.encoding import Loader, load_described
+from retriever.index.readers import Readers, described_readers
+from retriever.index.status import own_views, reader_descriptions
 from retriever.store.database import DATABASE, Store
 from retriever.store.generations import Generation
 from retriever.store.views import View
@@ -30,8 +30,6 @@ SAMPLE = 16
 """Texts embedded again for each view."""
 LEAST_COSINE = 0.98
 """Below this, a vector made again is another one: number formats and batches move a cosine by less."""
-
-EncoderSource = Callable[[], Encoder]
 
 
 class Remedy(StrEnum):
@@ -89,13 +87,13 @@ class Verification:
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "whole": self.whole}
 
 
-def verify(path: Path, *, deep: bool = False, encoder: EncoderSource | None = None, seed: int = 0) -> Verification:
+def verify(path: Path, *, deep: bool = False, load: Loader = load_described, seed: int = 0) -> Verification:
     """Check an index.
 
     Args:
         path: its folder.
         deep: read every row, and embed a sample again.
-        encoder: what to embed with; None loads the index's own.
+        load: gives the encoder of a description.
         seed: of the sample.
 
     Raises:
@@ -103,7 +101,7 @@ def verify(path: Path, *, deep: bool = False, encoder: EncoderSource | None = No
         SchemaError: a newer version wrote it.
     """
     started = time.perf_counter()
-    checking = _Checking(path, deep, encoder, seed)
+    checking = _Checking(path, deep, load, seed)
     findings = list(checking.findings())
     seconds = round(time.perf_counter() - started, 3)
     return Verification(str(path), deep, findings, checking.files, checking.embedded, seconds)
@@ -112,10 +110,10 @@ def verify(path: Path, *, deep: bool = False, encoder: EncoderSource | None = No
 class _Checking:
     """One check under way."""
 
-    def __init__(self, path: Path, deep: bool, encoder: EncoderSource | None, seed: int) -> None:
+    def __init__(self, path: Path, deep: bool, load: Loader, seed: int) -> None:
         self._path = path
         self._deep = deep
-        self._encoder = encoder
+        self._load = load
         self._random = np.random.default_rng(seed)
         self.files = 0
         self.embedded = 0
@@ -182,19 +180,23 @@ class _Checking:
 
     def _sample(self, store: Store) -> Iterator[Finding]:
         """Embed some texts of every view again and compare."""
-        description = described(store)
-        if description is None:
+        readers, descriptions = described_readers(store, self._load), reader_descriptions(store)
+        if readers is None or descriptions is None:
             return
-        try:
-            encoder = load_described(description) if self._encoder is None else self._encoder()
-        except RetrieverError as error:
-            yield Finding(f"encoder {description.get('name')}", error.message, Remedy.MODEL)
-            return
-        for view in store.views.all():
-            if view_key(encoder, view.key.instruction) == view.key:
-                yield from self._embed_again(store, view, encoder)
+        gone: set[str] = set()  # encoders that do not load; each is told once
+        for view in own_views(store):
+            name = str(descriptions.of(view).get("name"))
+            if name in gone:
+                continue
+            try:
+                readers.reader(view.key.instruction)
+            except RetrieverError as error:
+                gone.add(name)
+                yield Finding(f"encoder {name}", error.message, Remedy.MODEL)
+                continue
+            yield from self._embed_again(store, view, readers)
 
-    def _embed_again(self, store: Store, view: View, encoder: Encoder) -> Iterator[Finding]:
+    def _embed_again(self, store: Store, view: View, readers: Readers) -> Iterator[Finding]:
         held = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
         chosen = self._random.choice(held, min(SAMPLE, len(held)), replace=False)
         try:
@@ -202,7 +204,7 @@ class _Checking:
             texts = store.documents.texts(stored.content_ids)
         except IndexDamagedError:
             return  # named already
-        again = encoder.encode(list(texts.values()), instruction=view.key.instruction)
+        again = readers.reader(view.key.instruction).encode(list(texts.values()), instruction=view.key.instruction)
         self.embedded += len(again)
         cosines = (again * stored.embeddings).sum(axis=1)
         for content_id, cosine in zip(stored.content_ids.tolist(), cosines.tolist(), strict=True):

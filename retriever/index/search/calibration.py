@@ -1,15 +1,19 @@
-"""Turn scores into percentiles: how many random pairs of a view's documents are less alike than query and hit.
+"""Tell what a cosine is worth in a view, by the cosines of random pairs of its documents.
+
+A percentile says how many of these pairs are less alike than query and hit; their spread is the unit in which vectors
+are weighed against words.
 
 Cosines of one view crowd near 1, those of another near 0; the share of random pairs below one can be compared. The
 distribution comes from all pairs of a sample, read once, and is stored with the view.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from retriever.core.results import Hit, SearchResult
-from retriever.core.similarity import pair_quantiles, percentile
+from retriever.core.similarity import pair_quantiles, percentile, spread
 from retriever.store.database import Store
 from retriever.store.similarities import Similarities
 from retriever.store.vectors import VectorRevision
@@ -19,6 +23,9 @@ SAMPLE = 1000
 
 LEAST = 30
 """Fewest vectors of a view that say something about it."""
+
+USUAL_SPREAD = 0.1
+"""Of the cosines of sentence encoders, about."""
 
 GROWTH = 1.5  # of the vectors, at which the distribution is made anew
 _SEED = 0
@@ -34,10 +41,12 @@ class Calibration:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[int, tuple[VectorRevision, Similarities | None]] = {}  # by view: of which vectors
+        self._unsaved: dict[int, Similarities] = {}  # what was drawn where nothing may be written
 
     def rated(self, result: SearchResult) -> SearchResult:
         """Return a result whose hits have percentiles; none in a view of few vectors, or without a cosine."""
         found = None if result.view is None else self.of(result.view)
+        self._save()
         if found is None:
             return result
         return replace(result, hits=[_rated(hit, found) for hit in result.hits])
@@ -49,6 +58,15 @@ class Calibration:
             self._known[view_id] = (revision, self._current(view_id))
         return self._known[view_id][1]
 
+    def spread(self, view_id: int) -> float:
+        """Return the spread of a view's random cosines; `USUAL_SPREAD` where it has few vectors or all are alike."""
+        found = self.of(view_id)
+        return (0.0 if found is None else spread(found.quantiles)) or USUAL_SPREAD
+
+    def _save(self) -> None:
+        while self._unsaved:
+            self._store.best_effort_write(partial(self._store.similarities.put, *self._unsaved.popitem()))
+
     def _current(self, view_id: int) -> Similarities | None:
         vectors = self._store.vectors.count(view_id)
         stored = self._store.similarities.get(view_id)
@@ -57,7 +75,7 @@ class Calibration:
         if vectors < LEAST:
             return None
         made = drawn(self._store, view_id)
-        self._store.best_effort_write(lambda: self._store.similarities.put(view_id, made))
+        self._unsaved[view_id] = made
         return made
 
 

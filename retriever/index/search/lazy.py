@@ -14,8 +14,9 @@ from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Embeddings, Ids
 from retriever.index.encoding import count_tokens, token_limit
-from retriever.index.search import centering
-from retriever.index.search.rankings import Ranking, fuse
+from retriever.index.readers import Readers
+from retriever.index.search import centering, feedback
+from retriever.index.search.rankings import Ranking, fuse, nearest
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.database import Store
 from retriever.store.vectors import VectorRevision
@@ -23,6 +24,9 @@ from retriever.store.views import View
 
 HALF = 0.5
 """Share of the texts; a view that holds more is searched before what it lacks is read."""
+
+LEARNED_FROM = 400
+"""Most texts that a search learns from, the last that were read."""
 
 _AT_ONCE = 64  # texts whose tokens are counted together
 
@@ -48,8 +52,9 @@ class Found:
         allowed: the contents that the filter allows, ascending; None without a filter.
         words: by the queries' words; empty rankings where they have no say.
         plain: in the base view, by the queries under the default instruction; none where it was not searched.
-        asked: in the base view, by the queries under the given one.
+        asked: in the base view, by the queries under the given one; empty rankings where another encoder made that.
         state: in which all this was found; None where the base view was not searched.
+        learned: in the base view, by what was learned from the texts read so far; none before a first round.
     """
 
     allowed: Ids | None
@@ -57,31 +62,38 @@ class Found:
     plain: Sequence[Ranking] = ()
     asked: Sequence[Ranking] = ()
     state: State | None = None
+    learned: Sequence[Ranking] = ()
 
     def by_vectors(self) -> list[Ranking]:
-        """Return the candidates of every query by vectors alone."""
+        """Return the candidates of every query by vectors alone; what was learned comes first."""
+        if self.learned:
+            return [
+                Ranking(list(dict.fromkeys([*learned.ids, *plain.ids])), [])
+                for learned, plain in zip(self.learned, self.plain, strict=True)
+            ]
         return [fuse(plain, asked) for plain, asked in zip(self.plain, self.asked, strict=True)]
 
     def candidates(self) -> list[int]:
         """List the texts worth reading, best first; the queries take turns, so that each gets its best read."""
-        every = [fuse(*one).ids for one in zip(self.plain, self.asked, self.words, strict=True)]
+        rankings = self.by_vectors() if self.learned else map(fuse, self.plain, self.asked, self.words)
+        every = [one.ids for one in rankings]
         width = max(map(len, every), default=0)
         return list(dict.fromkeys(ids[place] for place in range(width) for ids in every if place < len(ids)))
 
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """The queries of a request as vectors of one encoder, whatever the index's is by then.
+    """The queries of a request as vectors of some encoders, whatever the index's are by then.
 
     Attributes:
-        encoder: reads texts.
+        readers: the encoders.
         base: the view that candidates come from.
         plain: under the default instruction (n, dim).
         asked: under the given one (n, dim).
         steps: K that was spent on each; None where the encoder generates nothing.
     """
 
-    encoder: Encoder
+    readers: Readers
     base: View
     plain: Embeddings
     asked: Embeddings
@@ -98,14 +110,30 @@ def mostly_filled(view: LoadedView, allowed: Ids | None) -> bool:
     return view.coverage(allowed) > HALF
 
 
+@dataclass(frozen=True, slots=True)
+class TextsToRead:
+    """Texts by content id, and the tokens that reading them takes, prompts included."""
+
+    texts: dict[int, str]
+    tokens: int
+
+
 def texts_to_read(
-    store: Store, encoder: Encoder, view: LoadedView, found: Found, options: SearchOptions
-) -> dict[int, str]:
-    """Return the texts, by content id, that a search reads for its view, in the order of their worth.
+    store: Store, encoder: Encoder, view: LoadedView, found: Found, options: SearchOptions, budget: int
+) -> TextsToRead:
+    """Return the texts that a search reads for its view, in the order of their worth.
 
     First come texts that show what is typical, in a share of the token budget, then the candidates. A view that holds
     most texts shows what is typical already; there the candidates are followed by whatever else it lacks, so that a few
     searches complete it.
+
+    Args:
+        store: the index's database.
+        encoder: what reads them.
+        view: of the instruction.
+        found: by the search so far.
+        options: how far it goes.
+        budget: tokens that may be read now.
     """
     chosen: dict[int, _Priced] = {}
     order = view.lacking(np.array(found.candidates(), dtype=np.int64)).tolist()
@@ -116,9 +144,30 @@ def texts_to_read(
         share = int(options.token_budget * options.typical_share)
         chosen = _affordable(_priced(store, encoder, typical, options), share)
     rest = [one for one in dict.fromkeys(order) if one not in chosen]
-    left = options.token_budget - sum(one.tokens for one in chosen.values())
+    left = budget - sum(one.tokens for one in chosen.values())
     chosen |= _affordable(_priced(store, encoder, rest, options), left)
-    return {content_id: one.text for content_id, one in chosen.items()}
+    texts = {content_id: one.text for content_id, one in chosen.items()}
+    return TextsToRead(texts, sum(one.tokens for one in chosen.values()))
+
+
+def learned_rankings(
+    store: Store, base: LoadedView, view: LoadedView, asked: Embeddings, depth: int, allowed: Ids | None
+) -> list[Ranking]:
+    """Return rankings of the base view by what the texts that a view holds teach about some queries.
+
+    Args:
+        store: the index's database.
+        base: the base view.
+        view: of the instruction.
+        asked: (q, dim) the queries under it.
+        depth: of the rankings.
+        allowed: the contents that the filter allows; None without one.
+    """
+    newest = store.vectors.newest(view.view.view_id, LEARNED_FROM)
+    ids = newest[base.holds(newest)]
+    read, plain = store.vectors.get(view.view.view_id, ids), store.vectors.get(base.view.view_id, ids)
+    towards = feedback.directions(plain.embeddings, read.embeddings @ (asked - view.shift).T)
+    return nearest(base, towards, depth, allowed) if towards.any() else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,27 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
-from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import Mode, SearchPath, SearchResult
 from retriever.core.types import Embeddings
 from retriever.index.encoding import encode_views, view_key, with_steps
 from retriever.index.open_views import OpenViews
+from retriever.index.readers import Readers
 from retriever.index.search.auto import auto_mode
-from retriever.index.search.lazy import Found, Queries, mostly_filled, state_of, texts_to_read
-from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, fuse, lexical, nearest
+from retriever.index.search.lazy import Found, Queries, learned_rankings, mostly_filled, state_of, texts_to_read
+from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, combined, cut, lexical, nearest
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.database import Store
 from retriever.store.filters import Filter, optional_filter
 from retriever.store.views import View
 
 T = TypeVar("T")
+
+STEP = 1e-4
+"""Of the score between two texts that a view lacks, in the order of the candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,14 @@ class Searcher:
     Args:
         store: its database.
         views: its views.
-        encoder: gives the encoder, loaded when first needed.
+        readers: gives the index's encoders, each loaded when first needed.
         options: how far a search goes.
     """
 
-    def __init__(self, store: Store, views: OpenViews, encoder: Callable[[], Encoder], options: SearchOptions) -> None:
+    def __init__(self, store: Store, views: OpenViews, readers: Callable[[], Readers], options: SearchOptions) -> None:
         self._store = store
         self._views = views
-        self._encoder = encoder
+        self._readers = readers
         self._options = options
 
     def search(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
@@ -118,30 +122,35 @@ class Searcher:
         found = self._by_words(now)
         if now.request.mode == "lexical":
             return self._answered(now, Answers(None, "base", [Answer(one, None, [], one.ids) for one in found.words]))
-        encoder = self._encoder()
-        base = self._store.views.find(view_key(encoder, ""))
+        readers = self._readers()
+        base = self._store.views.find(readers.view_key(""))
         if base is None:
             nothing = Answer(Ranking([], []), None, [], [])
             return self._answered(now, Answers(None, "base", [nothing] * len(now.request.queries)))
-        return self._by_vectors(asked, now, encoder, base, found)
+        return self._by_vectors(asked, now, readers, base, found)
 
-    def _by_vectors(self, asked: _Asked, now: _Asked, encoder: Encoder, base: View, found: Found) -> _First:
+    def _by_vectors(self, asked: _Asked, now: _Asked, readers: Readers, base: View, found: Found) -> _First:
         """Answer from the instruction's view; where that lacks most texts, from the base view."""
-        own = self._store.views.find(view_key(encoder, now.request.instruction))
+        instruction = now.request.instruction
+        own = self._store.views.find(readers.view_key(instruction))
         view = None if own is None else self._views.loaded(own)
-        reader = with_steps(encoder, now.request.steps)
+        reader = with_steps(readers.reader(instruction), now.request.steps)
         steps = view_key(reader, "").steps
         if view is not None and (view.view.view_id == base.view_id or view.coverage(found.allowed) == 1):
             vectors = reader.encode(now.request.queries, instruction=view.view.key.instruction)
             return self._answered(now, self._in_view(now.request, view, vectors, found, steps))
-        plain, given = reader.encode_many(now.request.queries, [base.key.instruction, now.request.instruction])
-        queries = Queries(encoder, base, plain, given, steps)
+        if readers.two:
+            plain = readers.base.encode(now.request.queries)
+            given = reader.encode(now.request.queries, instruction=instruction)
+        else:
+            plain, given = reader.encode_many(now.request.queries, [base.key.instruction, instruction])
+        queries = Queries(readers, base, plain, given, steps)
         found = self._in_base(now.request, queries, found)
         if view is not None and mostly_filled(view, found.allowed):
             answers = self._in_view(now.request, view, given, found, steps)
         else:
             dense = [cut(one, self._depth(now.request)) for one in found.plain]
-            answers = _fused(now.request, self._views.loaded(base), dense, plain, found)
+            answers = self._fused(now.request, self._views.loaded(base), dense, plain, found)
         return self._answered(now, replace(answers, steps=steps), _Unfinished(asked, queries, found))
 
     def _finished(self, begun: _Unfinished) -> list[SearchResult] | None:
@@ -158,19 +167,33 @@ class Searcher:
 
     def _serves(self, base: View) -> bool:
         """Return whether a base view is the index's."""
-        view = self._store.views.find(view_key(self._encoder(), ""))
+        view = self._store.views.find(self._readers().view_key(""))
         return view is not None and view.view_id == base.view_id
 
     def _read(self, begun: _Unfinished) -> View:
         """Embed what the view of the instruction lacks, as far as the token budget reaches; return the view."""
-        encoder, instruction = begun.queries.encoder, begun.asked.request.instruction
-        view = self._store.views.ensure(view_key(encoder, instruction), lazy=True)
-        with self._store.snapshot():
-            texts = texts_to_read(self._store, encoder, self._views.loaded(view), begun.found, self._options)
-        if texts:
-            encoded = encode_views(encoder, list(texts.values()), [view.key.instruction])[0]
-            self._views.keep(view, list(texts), encoded)
+        readers, instruction = begun.queries.readers, begun.asked.request.instruction
+        view = self._store.views.ensure(readers.view_key(instruction), lazy=True)
+        budget, found = self._options.token_budget, begun.found
+        learns = readers.two and not mostly_filled(self._views.loaded(view), found.allowed)
+        rounds = [budget // 2, budget - budget // 2] if learns else [budget]
+        for number, share in enumerate(rounds):
+            if number:
+                found = replace(found, learned=self._learned(begun, view))
+            with self._store.snapshot():
+                loaded = self._views.loaded(view)
+                chosen = texts_to_read(self._store, readers.question, loaded, found, self._options, share)
+            if chosen.texts:
+                encoded = encode_views(readers.question, list(chosen.texts.values()), [view.key.instruction])[0]
+                self._views.keep(view, list(chosen.texts), encoded)
         return view
+
+    def _learned(self, begun: _Unfinished, view: View) -> list[Ranking]:
+        """Draw candidates from the base view by what the texts read so far teach."""
+        with self._store.snapshot():
+            base, loaded = self._views.loaded(begun.queries.base), self._views.loaded(view)
+            depth = max(self._options.candidates, self._depth(begun.asked.request))
+            return learned_rankings(self._store, base, loaded, begun.queries.asked, depth, begun.found.allowed)
 
     def _final(self, begun: _Unfinished, view: View) -> list[SearchResult]:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
@@ -189,13 +212,13 @@ class Searcher:
         return Found(None if asked.where is None else self._store.documents.matching(asked.where), words)
 
     def _in_base(self, request: SearchRequest, queries: Queries, found: Found) -> Found:
-        """Find what is nearest in the base view to the queries under either instruction, in one search."""
-        both = np.concatenate([queries.plain, queries.asked])
+        """Find what is nearest in the base view to the queries, under either instruction where one reader made both."""
+        comparable = [queries.plain] if queries.readers.two else [queries.plain, queries.asked]
         depth = max(self._options.candidates, self._depth(request))
-        rankings = nearest(self._views.loaded(queries.base), both, depth, found.allowed)
+        rankings = nearest(self._views.loaded(queries.base), np.concatenate(comparable), depth, found.allowed)
         half = len(queries.plain)
-        state = state_of(self._store, queries.base)
-        return replace(found, plain=rankings[:half], asked=rankings[half:], state=state)
+        asked = rankings[half:] or [Ranking([], []) for _ in rankings]
+        return replace(found, plain=rankings[:half], asked=asked, state=state_of(self._store, queries.base))
 
     def _in_view(
         self, request: SearchRequest, view: LoadedView, vectors: Embeddings, found: Found, steps: int | None
@@ -203,12 +226,41 @@ class Searcher:
         """Find what is nearest in a view; behind it stand candidates that the view lacks, in the base view's order."""
         dense = nearest(view, vectors - view.shift, self._depth(request), found.allowed)
         if view.coverage(found.allowed) == 1 or not view.view.key.instruction:
-            return replace(_fused(request, view, dense, vectors, found), steps=steps)
+            return replace(self._fused(request, view, dense, vectors, found), steps=steps)
         answers = []
         for vector, one, candidates, words in zip(vectors, dense, found.by_vectors(), found.words, strict=True):
-            ids = one.ids + view.lacking(np.array(candidates.ids, dtype=np.int64)).tolist()
-            answers.append(Answer(fuse(Ranking(ids, []), words), vector, ids, words.ids))
+            lacking = view.lacking(np.array(candidates.ids, dtype=np.int64)).tolist()
+            last = min(one.scores, default=0.0)
+            behind = Ranking(
+                one.ids + lacking, one.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
+            )
+            ranking = self._with_words(view, vector, behind, words)
+            answers.append(Answer(ranking, vector, behind.ids, words.ids))
         return Answers(view.view, "lazy", answers, steps)
+
+    def _fused(
+        self, request: SearchRequest, view: LoadedView, dense: Sequence[Ranking], vectors: Embeddings, found: Found
+    ) -> Answers:
+        """Return rankings by vectors of a whole view, together with those by words in mode hybrid."""
+        path: SearchPath = "complete" if view.view.key.instruction else "base"
+        rankings = list(dense)
+        if request.mode == "hybrid":
+            rankings = [self._with_words(view, *one) for one in zip(vectors, dense, found.words, strict=True)]
+        scored = request.mode == "dense" and not view.shift.any()  # the rankings' numbers are the cosines
+        answers = [
+            Answer(ranking, None if scored else vector, one.ids, words.ids)
+            for ranking, vector, one, words in zip(rankings, vectors, dense, found.words, strict=True)
+        ]
+        return Answers(view.view, path, answers)
+
+    def _with_words(self, view: LoadedView, vector: NDArray[np.float32], dense: Ranking, words: Ranking) -> Ranking:
+        """Return a ranking by vectors together with one by words, of which every text gets its cosine too."""
+        if not words.ids:
+            return dense
+        others = self._store.vectors.get(view.view.view_id, sorted(set(words.ids).difference(dense.ids)))
+        cosines = others.embeddings @ (vector - view.shift)
+        spread = self._views.calibration.spread(view.view.view_id)
+        return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines.tolist(), strict=True)), spread)
 
     def _depth(self, request: SearchRequest) -> int:
         """Compute the depth to which the rankings of a request have to go."""
@@ -228,20 +280,3 @@ class Searcher:
 
 def _in_mode(asked: _Asked, mode: Mode) -> _Asked:
     return replace(asked, request=replace(asked.request, mode=mode))
-
-
-def _fused(
-    request: SearchRequest, view: LoadedView, dense: Sequence[Ranking], vectors: Embeddings, found: Found
-) -> Answers:
-    """Return rankings by vectors of a whole view, fused with those by words in mode hybrid."""
-    path: SearchPath = "complete" if view.view.key.instruction else "base"
-    if request.mode == "hybrid":
-        rankings = [fuse(one, words) for one, words in zip(dense, found.words, strict=True)]
-    else:
-        rankings = list(dense)
-    scored = request.mode == "dense" and not view.shift.any()  # the rankings' numbers are the cosines
-    answers = [
-        Answer(ranking, None if scored else vector, one.ids, words.ids)
-        for ranking, vector, one, words in zip(rankings, vectors, dense, found.words, strict=True)
-    ]
-    return Answers(view.view, path, answers)
