@@ -70,7 +70,7 @@ class OpenIndex(Closing):
         search_options: how far searches go; None for the defaults.
 
     Raises:
-        UsageError: what was given is no `Encoder`, or is the same twice.
+        UsageError: what was given is no `Encoder`.
     """
 
     def __init__(
@@ -146,6 +146,8 @@ class OpenIndex(Closing):
                 if found is None:
                     raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
                 self._require_plain(found)
+                if self._given is not None:  # also where only the other reader is asked
+                    encoding.check_fingerprint(self._given, found.question)
                 given = self._given_plain if isinstance(self._given_plain, Encoder) else None
                 self._readers = Readers(
                     partial(encoding.described_encoder, found.question, self._given, self._load),
@@ -158,7 +160,10 @@ class OpenIndex(Closing):
 
     def _require_plain(self, found: ReaderDescriptions) -> None:
         """Refuse an index that has a plain reader where none is asked for, or the other way round."""
-        if self._given_plain is not None and (self._given_plain == "none") is not (found.plain is None):
+        given = self._given_plain
+        if isinstance(given, Encoder) and given.fingerprint == found.question["fingerprint"]:
+            given = "none"
+        if given is not None and (given == "none") is not (found.plain is None):
             has = "no plain reader" if found.plain is None else f"the plain reader {found.plain.get('name')}"
             raise EncoderMismatchError(
                 f"{self.path} has {has}.",
@@ -219,9 +224,7 @@ class OpenIndex(Closing):
                 self._given_plain = load_plain(device=self._device)
         plain = self._given_plain if isinstance(self._given_plain, Encoder) else None
         if plain is not None and plain.fingerprint == self._given.fingerprint:
-            raise UsageError(
-                f"{plain.spec.label} cannot be both readers of an index.", hint="Use --plain none with it."
-            )
+            plain = None  # one encoder, named twice, is one reader
         with self.store.transaction():
             self.store.settings.set(ENCODER, encoding.describe(self._given))
             if plain is not None:

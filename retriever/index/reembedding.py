@@ -76,7 +76,7 @@ def reembed(
         progress: called with the growing report, which counts texts.
 
     Raises:
-        UsageError: they are the index's encoders already, or one encoder is to be both.
+        UsageError: they are the index's encoders already.
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
@@ -85,10 +85,10 @@ def reembed(
             current.question if encoder is None else describe(encoder),
             current.plain if plain is None else None if plain == "none" else describe(plain),
         )
+        if wanted.plain is not None and wanted.plain["fingerprint"] == wanted.question["fingerprint"]:
+            wanted = ReaderDescriptions(wanted.question)  # one encoder, named twice, is one reader
         if _same(wanted.question, current.question) and _same(wanted.plain, current.plain):
             raise UsageError(f"{path} is embedded with {_names(wanted)} already.")
-        if wanted.plain is not None and wanted.plain["fingerprint"] == wanted.question["fingerprint"]:
-            raise UsageError(f"{_names(wanted)} would be one and the same.", hint="Use --plain none with it.")
         views = [view for view in store.views.all() if current.make(view)]
         whole = [view.key.instruction for view in views if not len(store.vectors.pending(view.view_id))]
         readers = Readers(

@@ -32,7 +32,10 @@ def counts(ran):
         (["search", "--like", "r1"], " ".join(SEARCH)),
         (["embed", "corpus.jsonl", "-o", "v.npy"], "schema_version texts dim output fingerprint"),
         (["models", "list"], "schema_version encoders backbones"),
-        (["status"], "schema_version path encoder documents texts size_bytes views runs quarantined lazy vector_index"),
+        (
+            ["status"],
+            "schema_version path encoder documents texts size_bytes views runs quarantined lazy vector_index plain",
+        ),
         (["delete", "r1", "r9"], "schema_version deleted missing"),
         (["compact"], "schema_version generations"),
         (["views"], "schema_version lazy_limit views"),

@@ -109,8 +109,14 @@ def test_another_encoder_is_refused_by_name_and_fingerprint(indexed):
 
 def test_an_encoder_that_changed_under_its_name_is_refused(indexed, monkeypatch):
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: KeywordEncoder("changed"))
-    for argv in (["search", "kettle"], ["index", "corpus.jsonl"]):
-        assert indexed(*argv, "--json").failed_with(1, "The index was made by keywords (fingerprint 67de0d1080d6), not")
+    asked = ["--instruction", "Which product?"]
+    for argv, name in (
+        (["search", "kettle"], "st:all-minilm-l6-v2"),
+        (["search", "kettle", *asked], "st:all-minilm-l6-v2"),
+        (["index", "corpus.jsonl"], "st:all-minilm-l6-v2"),
+        (["views", "--complete", "Which product?"], "keywords (fingerprint 67de0d1080d6)"),
+    ):
+        assert indexed(*argv, "--json").failed_with(1, f"The index was made by {name}", ", not by changed")
     assert indexed("search", "kettle", "--mode", "lexical").code == 0
 
 

@@ -102,7 +102,7 @@ def test_a_checkpoint_with_one_byte_changed_is_refused(run, checkpoint, write):
         ["models", "show", "checkpoint"],
         ["embed", "corpus.jsonl", "-o", "v.npy", "--encoder", "checkpoint"],
         ["index", "corpus.jsonl", "--encoder", "checkpoint"],
-        ["search", "toy"],
+        ["search", "toy", "--instruction", "Which product?"],
     ]
     run("index", write(CORPUS), "--encoder", "checkpoint")
     for name in ("look_ahead.safetensors", "retriever.json", "README.md"):
@@ -124,7 +124,9 @@ def test_a_checkpoint_without_a_file_or_manifest_is_refused(run, checkpoint):
 def test_an_index_whose_encoder_is_gone_says_so(run, checkpoint, write):
     run("index", write(CORPUS), "--encoder", "checkpoint")
     shutil.move(checkpoint, checkpoint.with_name("elsewhere"))
-    assert run("search", "toy").failed_with(1, f"Unknown encoder '{checkpoint.resolve()}'.")
+    asked = ["--instruction", "Which product?"]
+    assert run("search", "toy", *asked).failed_with(1, f"Unknown encoder '{checkpoint.resolve()}'.")
+    assert run("search", "toy").code == 0  # the plain reader is there
     assert run("search", "toy", "--mode", "lexical").code == 0
 
 
@@ -133,7 +135,7 @@ def test_a_backbone_that_changed_is_another_encoder(run, tiny, tmp_path, write):
     run("index", write(CORPUS), "--encoder", "plain:model")
     edit_json(model / "config.json", rms_norm_eps=1e-4)
     assert json.loads((model / "config.json").read_text())["rms_norm_eps"] == 1e-4
-    assert run("search", "toy").failed_with(
+    assert run("search", "toy", "--instruction", "Which product?").failed_with(
         1,
         "The index was made by plain:model (fingerprint ",
         "), not by plain:model",

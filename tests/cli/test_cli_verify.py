@@ -60,9 +60,26 @@ def test_an_index_travels_as_one_file(indexed, tmp_path):
 def test_an_index_changes_its_encoder_and_back(indexed):
     assert indexed("reembed").failed_with(2, "There is nothing to do")
     assert indexed("reembed", "--rollback").failed_with(2, "no encoder to go back to")
+    indexed("views", "--complete", "Which product?")
     made = indexed("reembed", "--encoder", "other", "--json").document
     assert (made["encoder"], made["previous"], made["embedded"]) == ("other", "keywords", 5)
     assert indexed("search", "kettle", "--json").document["hits"][0]["id"] == "r1"
-    assert "encoder keywords, 0 vectors computed" in indexed("reembed", "--rollback").out
-    assert indexed("reembed", "--forget", "--json").document["dropped"] == [2]
+    assert (
+        "encoder keywords, plain reader st:all-minilm-l6-v2, 0 vectors computed" in indexed("reembed", "--rollback").out
+    )
+    assert indexed("reembed", "--forget", "--json").document["dropped"] == [3]
     assert indexed("verify", "--deep").code == 0
+
+
+def test_an_index_gives_its_plain_reader_away_and_takes_it_back(indexed):
+    made = indexed("reembed", "--plain", "none", "--json").document
+    assert (made["encoder"], made["plain"], made["embedded"]) == ("keywords", None, 5)
+    assert "plain reader" not in indexed("status").out
+    back = indexed("reembed", "--plain", "minilm", "--json").document
+    assert (back["plain"], back["embedded"]) == ("st:all-minilm-l6-v2", 0)
+    assert "plain reader st:all-minilm-l6-v2, fingerprint " in indexed("status").out
+    assert indexed("reembed", "--plain", "minilm").failed_with(2, "keywords and st:all-minilm-l6-v2 already")
+    assert indexed("reembed", "--plain", "gircse").failed_with(1, "it reads texts under an instruction")
+    assert indexed("index", "corpus.jsonl", "--plain", "none").failed_with(
+        1, "has the plain reader st:all-minilm-l6-v2"
+    )

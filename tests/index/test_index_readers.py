@@ -157,10 +157,16 @@ def test_another_plain_reader_or_none_is_refused(two, readers, tmp_path):
             other.search("toy")
 
 
-def test_one_encoder_cannot_be_both(tmp_path):
-    with Index(tmp_path / "index", encoder=FakeEncoder("one"), plain=FakeEncoder("one")) as index:
-        with pytest.raises(UsageError, match="both readers"):
+def test_one_encoder_named_twice_is_one_reader(tmp_path, readers):
+    for _ in range(2):
+        with Index(tmp_path / "index", encoder=FakeEncoder("one"), plain=FakeEncoder("one")) as index:
             index.add(CORPUS)
+            assert index.status().plain is None
+            assert index.search("toy").path == "base"
+    with Index(tmp_path / "named", encoder=Named("question"), plain=readers[1]) as index:
+        index.add(CORPUS)
+    done = reembedding.reembed(tmp_path / "named", plain=Named("question"), load=lambda description: Named("question"))
+    assert (done.encoder, done.plain, done.embedded) == ("question", None, 6)
 
 
 def test_an_index_made_before_moves_over_and_back(tmp_path, load, readers):
