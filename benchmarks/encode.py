@@ -17,9 +17,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
 from retriever.encoders.backbone import Backbone, load_backbone
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.batching import token_budget
 from retriever.encoders.methods import build
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.packing import PackedLinear
 
 INSTRUCTIONS = (

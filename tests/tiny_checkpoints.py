@@ -6,9 +6,10 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import save_checkpoint
 from retriever.encoders.methods import build, encoder_class
+from retriever.encoders.options import EncoderOptions
 
 
 def save_trained(folder: Path, base: Path, *, method="instemb", seed=0, look_ahead=3, **options) -> PromptEncoder:

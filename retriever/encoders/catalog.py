@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from retriever.core.errors import EncoderError
 from retriever.core.registry import nearest, resolve
 from retriever.encoders.methods import METHODS, build
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.promoted import promoted_folder, read_promotion
 from retriever.encoders.sources import CONFIG
 
 if TYPE_CHECKING:
     from retriever.core.encoder import Encoder
-    from retriever.encoders.base import EncoderOptions
 
 SENTENCE_METHOD = "st"
 WHOLE_MODELS = {SENTENCE_METHOD: "retriever.encoders.sentence_encoder:SentenceEncoder"}
@@ -157,13 +157,11 @@ def load_encoder(
         EncoderError: it is unknown, or its packages or files are missing.
         CheckpointError: a file differs from its recorded hash.
     """
-    from retriever.encoders.base import EncoderOptions
-
     chosen = {field: value for field, value in options.items() if value is not None}
     return load(name, EncoderOptions(**chosen), device=device, dtype=dtype)  # type: ignore[arg-type]
 
 
-def load(name: str, options: "EncoderOptions", *, device: str = "auto", dtype: str = "auto") -> "Encoder":
+def load(name: str, options: EncoderOptions, *, device: str = "auto", dtype: str = "auto") -> "Encoder":
     """Load an encoder by any of its names.
 
     Args:

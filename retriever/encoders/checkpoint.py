@@ -29,8 +29,9 @@ from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.paths import new_folder
 from retriever.core.registry import nearest
 from retriever.encoders.backbone import Backbone, load_backbone
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.methods import METHODS, build, encoder_class
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.sources import CONFIG, MANIFEST, check_manifest, write_manifest
 
 FORMAT = 1

@@ -1,14 +1,33 @@
-"""Which device and number format a model runs on."""
+"""Which device and number format a model runs on. torch is imported by what gives its values, not by this module."""
 
-import torch
+from typing import TYPE_CHECKING
 
 from retriever.core.errors import UsageError
 
-DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = ("bfloat16", "float32", "float16")
 
 
-def pick_device(name: str = "auto") -> torch.device:
-    """Return the torch device: ``auto`` takes CUDA where there is one, else the CPU."""
+def check_device(name: str) -> None:
+    """Refuse a device that this machine has not, without torch where that is always there: ``auto`` and ``cpu``.
+
+    Raises:
+        UsageError: as `pick_device`.
+    """
+    if name not in ("auto", "cpu"):
+        pick_device(name)
+
+
+def pick_device(name: str = "auto") -> "torch.device":
+    """Return the torch device: ``auto`` takes CUDA where there is one, else the CPU.
+
+    Raises:
+        UsageError: it is not there, or no device is called so.
+    """
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
@@ -19,17 +38,32 @@ def pick_device(name: str = "auto") -> torch.device:
         raise UsageError(f"Unknown device {name!r}.", hint="Known: auto, cpu, cuda.") from None
 
 
-def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Return the number format: ``auto`` takes bfloat16 where the hardware multiplies it natively, else float32."""
-    if name == "auto":
-        return torch.bfloat16 if _has_bfloat16(device) else torch.float32
-    try:
-        return DTYPES[name]
-    except KeyError:
-        raise UsageError(f"Unknown dtype {name!r}.", hint=f"Known: auto, {', '.join(DTYPES)}.") from None
+def check_dtype(name: str) -> None:
+    """Refuse a number format that is not known.
+
+    Raises:
+        UsageError: it is neither ``auto`` nor of `DTYPES`.
+    """
+    if name not in ("auto", *DTYPES):
+        raise UsageError(f"Unknown dtype {name!r}.", hint=f"Known: auto, {', '.join(DTYPES)}.")
 
 
-def _has_bfloat16(device: torch.device) -> bool:
+def pick_dtype(name: str, device: "torch.device") -> "torch.dtype":
+    """Return the number format: ``auto`` takes bfloat16 where the hardware multiplies it natively, else float32.
+
+    Raises:
+        UsageError: it is not known.
+    """
+    import torch
+
+    check_dtype(name)
+    known = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
+    return known["bfloat16" if _has_bfloat16(device) else "float32"] if name == "auto" else known[name]
+
+
+def _has_bfloat16(device: "torch.device") -> bool:
+    import torch
+
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     capabilities = torch.cpu.get_capabilities()

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.reading import BatchOutput, EncodedBatch
 
 STEPS = 5

@@ -11,8 +11,9 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.core.stopwords import STOPWORDS
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.masked import MaskedInBedderEncoder
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.pooling import Shares, masked_mean
 from retriever.encoders.reading import BatchOutput, EncodedBatch
 

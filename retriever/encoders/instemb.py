@@ -6,7 +6,8 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.pooling import LOOK_AHEAD_POOLINGS, Shares, look_ahead_shares
 from retriever.encoders.reading import BatchOutput, EncodedBatch
 

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, cast
 
 from retriever.core.errors import EncoderError
 from retriever.core.registry import resolve
+from retriever.encoders.options import EncoderOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from retriever.encoders.backbone import Backbone
-    from retriever.encoders.base import EncoderOptions, PromptEncoder
+    from retriever.encoders.base import PromptEncoder
 
 METHODS = {
     "plain": "retriever.encoders.plain:PlainEncoder",
@@ -37,7 +38,7 @@ def encoder_class(method: str, backbone: "Backbone") -> "type[PromptEncoder]":
 
 
 def build(
-    method: str, backbone: "Backbone", options: "EncoderOptions", learned: "Mapping[str, Tensor] | None" = None
+    method: str, backbone: "Backbone", options: EncoderOptions, learned: "Mapping[str, Tensor] | None" = None
 ) -> "PromptEncoder":
     """Make an encoder of a method on a loaded backbone.
 

@@ -55,8 +55,8 @@ class IceQuestion:
 
 def load_miner() -> Encoder:
     """Load the encoder that picks the negatives."""
-    from retriever.encoders.base import EncoderOptions
     from retriever.encoders.catalog import load
+    from retriever.encoders.options import EncoderOptions
 
     return load(MINER, EncoderOptions())
 

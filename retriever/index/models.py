@@ -9,9 +9,10 @@ from retriever.core.paths import new_folder, writing
 from retriever.core.registry import resolve
 from retriever.encoders import catalog
 from retriever.encoders import promoted as pointer
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import CONFIG, load_checkpoint
 from retriever.encoders.export.written import Written
+from retriever.encoders.options import EncoderOptions
 
 Format = Literal["sentence-transformers"]
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
-from sqlite_utils import Database
-
 from retriever.core.closing import Closing
 from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
 from retriever.core.paths import make_folder, sync_directory
@@ -18,7 +16,7 @@ from retriever.store.documents import Documents
 from retriever.store.generations import Generations
 from retriever.store.inspection import Inspection
 from retriever.store.mending import Mending
-from retriever.store.migrations import MIGRATIONS, newer_steps
+from retriever.store.migrations import MIGRATIONS
 from retriever.store.runs import Runs
 from retriever.store.settings import Settings
 from retriever.store.similarities import SimilarityTable
@@ -100,11 +98,10 @@ class Store(Closing):
     def _migrate(self, path: Path) -> None:
         """Apply the steps that are lacking; where there are seals already, these steps renew those they have to."""
         try:
-            library = _library(self._db.raw)
-            if "seals" in library.table_names():
+            if self._db.row("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'seals'"):
                 self._db.before_commit = lambda: None
             with self.transaction():
-                MIGRATIONS.apply(library)
+                MIGRATIONS.apply(self._db.raw)
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:
                 raise explain(error, path) from error
@@ -173,7 +170,7 @@ class Store(Closing):
 
     def steps(self) -> list[str]:
         """Return the names of the schema's steps, in order."""
-        return [step.name for step in MIGRATIONS.applied(_library(self._db.raw))]
+        return MIGRATIONS.applied(self._db.raw)
 
     @property
     def size_bytes(self) -> int:
@@ -216,8 +213,7 @@ def _pending(path: Path, *, empty_is_new: bool) -> bool:
     try:
         with closing(connect(path, "rw" if interrupted else "ro")) as connection:
             tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-            library = _library(connection)
-            applied, pending, newer = MIGRATIONS.applied(library), MIGRATIONS.pending(library), newer_steps(library)
+            applied, newer = MIGRATIONS.applied(connection), MIGRATIONS.newer(connection)
     except sqlite3.Error as error:
         raise explain(error, path) from error
     if newer:
@@ -229,8 +225,4 @@ def _pending(path: Path, *, empty_is_new: bool) -> bool:
         raise IndexNotFoundError(
             f"{path} is not a retriever index.", hint="Name another folder, or make one with `retriever index`."
         )
-    return bool(pending)
-
-
-def _library(connection: sqlite3.Connection) -> Database:
-    return Database(connection, recursive_triggers=False, execute_plugins=False)
+    return not set(MIGRATIONS.names) <= set(applied)

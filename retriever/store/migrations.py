@@ -1,17 +1,72 @@
 """The tables, as an append-only list of steps. A released step is never edited: a change is a new function below it.
 
 From the eighth on, a step itself seals the rows it changes (`checksums`); what it leaves keeps its seal, right or not.
+sqlite-utils applies and records the steps. It is imported only where some are pending: it imports pandas where that is
+installed, which takes longer than a search.
 """
 
-from sqlite_utils import Database, Migrations
+import sqlite3
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from retriever.store.checksums import document_checksum, row_checksum, vector_checksum
 
-MIGRATIONS = Migrations("retriever")
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+    Step: TypeAlias = Callable[[Database], None]
+
+_SET = "retriever"
+_RECORDED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '_sqlite_migrations'"
+_APPLIED = "SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY rowid"
+
+
+class StepList:
+    """The steps in order, and which of them a database has; ``@MIGRATIONS()`` adds one."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, Step] = {}
+
+    def __call__(self) -> "Callable[[Step], Step]":
+        """Return a decorator that makes a function the next step, by its name."""
+
+        def add(step: "Step") -> "Step":
+            self._steps[step.__name__] = step
+            return step
+
+        return add
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the steps, in order."""
+        return list(self._steps)
+
+    def applied(self, connection: sqlite3.Connection) -> list[str]:
+        """Return the names of the steps that a database records, in order, those of newer versions too."""
+        if not connection.execute(_RECORDED).fetchone():
+            return []
+        return [row[0] for row in connection.execute(_APPLIED, (_SET,)).fetchall()]
+
+    def newer(self, connection: sqlite3.Connection) -> set[str]:
+        """Return the steps recorded in a database that this version does not know."""
+        return set(self.applied(connection)) - self._steps.keys()
+
+    def apply(self, connection: sqlite3.Connection, *, stop_before: str | None = None) -> None:
+        """Apply the steps that are lacking, up to one if it is named, each with its record."""
+        from sqlite_utils import Database, Migrations
+
+        known = Migrations(_SET)
+        for name, step in self._steps.items():
+            known(name=name)(step)
+        database = Database(connection, recursive_triggers=False, execute_plugins=False)
+        known.apply(database, stop_before=stop_before)
+
+
+MIGRATIONS = StepList()
 
 
 @MIGRATIONS()
-def m001_corpus(db: Database) -> None:
+def m001_corpus(db: "Database") -> None:
     """Documents over distinct contents, and the words of the contents."""
     db.executescript(
         """
@@ -51,7 +106,7 @@ def m001_corpus(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m002_vectors(db: Database) -> None:
+def m002_vectors(db: "Database") -> None:
     """Views, their vectors and the FAISS files built from them."""
     db.executescript(
         """
@@ -102,7 +157,7 @@ def m002_vectors(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m003_runs(db: Database) -> None:
+def m003_runs(db: "Database") -> None:
     """Records of what commands did and which rows they left out, and the index's settings."""
     db.executescript(
         """
@@ -130,7 +185,7 @@ def m003_runs(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m004_clusterings(db: Database) -> None:
+def m004_clusterings(db: "Database") -> None:
     """Clusterings that were given a name."""
     db.executescript(
         """
@@ -147,7 +202,7 @@ def m004_clusterings(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m005_lazy_views(db: Database) -> None:
+def m005_lazy_views(db: "Database") -> None:
     """Whether only searches fill a view. Of the views there are, those are that have no FAISS file."""
     db.executescript(
         """
@@ -159,7 +214,7 @@ def m005_lazy_views(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m006_similarities(db: Database) -> None:
+def m006_similarities(db: "Database") -> None:
     """How alike the vectors of a view are at random."""
     db.executescript(
         """
@@ -173,7 +228,7 @@ def m006_similarities(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m007_checksums(db: Database) -> None:
+def m007_checksums(db: "Database") -> None:
     """A checksum for every document and vector, and seals over the rows that say what the others mean."""
     db.conn.create_function("document_checksum", 3, document_checksum, deterministic=True)
     db.conn.create_function("vector_checksum", 4, vector_checksum, deterministic=True)
@@ -191,7 +246,7 @@ def m007_checksums(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m008_vector_backends(db: Database) -> None:
+def m008_vector_backends(db: "Database") -> None:
     """Generations of any vector backend: those there are are FAISS's, and what opens a file becomes its handle.
 
     A record that differs from its seal is dropped, and what it named is built again. A type of index that is never
@@ -237,7 +292,7 @@ def m008_vector_backends(db: Database) -> None:
 
 
 @MIGRATIONS()
-def m009_revisions(db: Database) -> None:
+def m009_revisions(db: "Database") -> None:
     """A revision of the documents alone, and how often vectors were taken out of a view."""
     db.executescript(
         """
@@ -245,9 +300,3 @@ def m009_revisions(db: Database) -> None:
         ALTER TABLE views ADD COLUMN removals INTEGER NOT NULL DEFAULT 0;
         """
     )
-
-
-def newer_steps(db: Database) -> set[str]:
-    """Return the steps recorded in a database that this version does not know."""
-    ours = {step.name for step in MIGRATIONS.pending(Database(memory=True))}
-    return {step.name for step in MIGRATIONS.applied(db)} - ours

@@ -7,11 +7,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from sqlite_utils import Database
-
 from retriever.core.errors import InputError, SchemaError
 from retriever.store.connection import connect, explain
-from retriever.store.migrations import MIGRATIONS, newer_steps
+from retriever.store.migrations import MIGRATIONS
 
 _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type, name"
 
@@ -27,9 +25,7 @@ def require_own_schema(path: Path) -> None:
     try:
         with closing(connect(path, "ro")) as found:
             found.execute("PRAGMA trusted_schema = OFF")
-            library = Database(found, recursive_triggers=False, execute_plugins=False)
-            newer = newer_steps(library)
-            applied = {step.name for step in MIGRATIONS.applied(library)}
+            newer, applied = MIGRATIONS.newer(found), set(MIGRATIONS.applied(found))
             objects = found.execute(_OBJECTS).fetchall()
     except sqlite3.Error as error:
         raise explain(error, path) from error
@@ -43,9 +39,6 @@ def require_own_schema(path: Path) -> None:
 
 
 def _expected(applied: set[str]) -> list[tuple[str, str, str, str]]:
-    database = Database(memory=True)
-    with closing(database.conn) as connection:
-        pending = [step.name for step in MIGRATIONS.pending(database)]
-        rest = [name for name in pending if name not in applied]
-        MIGRATIONS.apply(database, stop_before=rest[:1] or None)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        MIGRATIONS.apply(connection, stop_before=next((name for name in MIGRATIONS.names if name not in applied), None))
         return connection.execute(_OBJECTS).fetchall()

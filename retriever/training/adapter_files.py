@@ -13,7 +13,7 @@ from torch import Tensor
 from retriever.core.errors import CheckpointError
 from retriever.core.types import Embeddings
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import (
     ADAPTER,
     LAYERS_FILE,
@@ -24,6 +24,7 @@ from retriever.encoders.checkpoint import (
     save_checkpoint,
 )
 from retriever.encoders.methods import build, encoder_class
+from retriever.encoders.options import EncoderOptions
 from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
 
 # Rows of length 1 differ by this much at most after merging and rounding the adapter.

@@ -12,9 +12,9 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from retriever.core.errors import UsageError
-from retriever.encoders.base import EncoderOptions
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.masked import position_count
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.prefix import PromptStates
 from retriever.encoders.reading import EncodedBatch
 from retriever.encoders.run import PromptRun

@@ -14,7 +14,7 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.core.prompts import PromptTemplate
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.base import DEFAULT_INSTRUCTION
+from retriever.encoders.options import DEFAULT_INSTRUCTION
 from retriever.encoders.prefix import prompt_pieces
 from retriever.encoders.run import PromptRun
 from retriever.encoders.tokenize import PieceTokenizer

@@ -2,9 +2,9 @@ import pytest
 from shared_passes import POOLINGS, SharedPasses
 
 from retriever.core.fingerprint import content_hash
-from retriever.encoders.base import EncoderOptions
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder
+from retriever.encoders.options import EncoderOptions
 from retriever.evaluation.run.embedding_cache import EmbeddingCache
 from retriever.index.encoding import describe, view_key
 

@@ -16,9 +16,9 @@ def llama(tiny):
 
 @pytest.fixture
 def checkpoint(backbone, tmp_path):
-    from retriever.encoders.base import EncoderOptions
     from retriever.encoders.checkpoint import save_checkpoint
     from retriever.encoders.instemb import InstEmbEncoder
+    from retriever.encoders.options import EncoderOptions
 
     folder = tmp_path / "checkpoint"
     save_checkpoint(InstEmbEncoder(backbone("llama"), EncoderOptions(look_ahead=2)), folder, card="A tiny one.\n")

@@ -12,10 +12,10 @@ from retriever.core.encoder import Encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.prompts import TEMPLATES
 from retriever.core.registry import resolve
-from retriever.encoders.base import DEFAULT_INSTRUCTION, EncoderOptions
 from retriever.encoders.catalog import CATALOG, WHOLE_MODELS
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
 from retriever.encoders.methods import METHODS, build, encoder_class
+from retriever.encoders.options import DEFAULT_INSTRUCTION, EncoderOptions
 from retriever.index.encoding import describe, view_key
 
 TEXTS = [

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from retriever import load_encoder, open_index
 from retriever.core import stopwords
+from retriever.core.types import Document
 
 HEAVY = "torch", "transformers", "faiss", "sentence_transformers", "peft", "pyarrow", "qdrant_client"
 
@@ -38,3 +40,26 @@ def test_core_loads_nothing_but_numpy_and_the_standard_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+NEVER = {*HEAVY, "sklearn", "scipy", "pandas"} - {"faiss"}
+
+
+def loaded_by(code):
+    """Names of those modules that a fresh process has after some lines."""
+    report = f"{code}\nimport sys\nprint(sorted({NEVER!r} & set(sys.modules)), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_a_sentence_encoder_reads_a_query_without_a_model_library(tiny):
+    name = f"st:{tiny('sentence')}"
+    code = f"from retriever import load_encoder; print(load_encoder({name!r}).encode(['the toy broke']).shape)"
+    assert loaded_by(code) == "[]"
+
+
+def test_a_search_of_what_a_sentence_encoder_filled_loads_no_model_library(tiny, tmp_path):
+    with open_index(tmp_path / "index", encoder=load_encoder(f"st:{tiny('sentence')}")) as index:
+        index.add(Document(str(n), f"{word} number {n}") for n, word in enumerate(["kettle", "lamp", "toy"] * 20))
+    argv = ["search", "the toy broke", "--index", str(tmp_path / "index")]
+    assert loaded_by(f"from retriever.cli.main import main; assert main({argv!r}) == 0") == "[]"

@@ -24,7 +24,6 @@ if __name__ == "__main__":
 from index_fakes import FAULT, MOOD, FakeEncoder
 from operations import CORPUS
 from replay import read_tree
-from sqlite_utils import Database
 
 from retriever.store.database import DATABASE
 from retriever.store.migrations import MIGRATIONS
@@ -37,7 +36,7 @@ _KEPT = ("_sqlite_migrations", "sqlite_sequence")
 
 def step_names() -> list[str]:
     """Return all steps of the schema, oldest first."""
-    return [step.name for step in MIGRATIONS.pending(Database(memory=True))]
+    return MIGRATIONS.names
 
 
 def build(path: Path) -> None:
@@ -52,11 +51,10 @@ def build(path: Path) -> None:
 def step_back(path: Path, names: Sequence[str]) -> None:
     """Replace an index's database by one that knows these steps of the schema alone."""
     old = path / "older"
-    database = Database(sqlite3.connect(old, isolation_level=None))
-    with closing(database.conn) as made:
+    with closing(sqlite3.connect(old, isolation_level=None)) as made:
         made.execute("PRAGMA journal_mode = WAL")
         rest = step_names()[len(names) :]
-        MIGRATIONS.apply(database, stop_before=rest[:1] or None)
+        MIGRATIONS.apply(made, stop_before=next(iter(rest), None))
         made.execute("ATTACH ? AS today", (str(path / DATABASE),))
         for (table,) in made.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
             if table in _KEPT or table.startswith("contents_words"):

@@ -14,8 +14,8 @@ def slow(tiny):
 @pytest.fixture(scope="session")
 def make(backbone):
     """Give an encoder over a tiny model: method, model name, number format, options."""
-    from retriever.encoders.base import EncoderOptions
     from retriever.encoders.methods import build
+    from retriever.encoders.options import EncoderOptions
 
     def make(method, name, dtype="float32", **options):
         return build(method, backbone(name, dtype), EncoderOptions(**options))

@@ -4,14 +4,14 @@ import torch
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.encoders import catalog, device
-from retriever.encoders.base import EncoderOptions
+from retriever.encoders import catalog
 from retriever.encoders.catalog import CATALOG, resolve_name
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder
 from retriever.encoders.masked import MaskedInBedderEncoder
 from retriever.encoders.methods import METHODS, build
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.sources import WHEELS
 
 
@@ -93,7 +93,7 @@ def test_number_formats_by_name(tiny, name):
 
 @pytest.mark.parametrize(("flags", "dtype"), [({"amx_bf16": True}, "bfloat16"), ({"avx2": True}, "float32")])
 def test_auto_takes_bfloat16_where_the_processor_multiplies_it(monkeypatch, flags, dtype):
-    monkeypatch.setattr(device.torch.cpu, "get_capabilities", lambda: flags)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags)
     assert pick_dtype("auto", torch.device("cpu")) is getattr(torch, dtype)
 
 

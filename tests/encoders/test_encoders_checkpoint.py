@@ -11,10 +11,10 @@ from tiny_models import edit_json, flip_byte
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.base import EncoderOptions
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
 from retriever.encoders.instemb import LEARNED, InstEmbEncoder
 from retriever.encoders.methods import build
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.sources import write_manifest
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]

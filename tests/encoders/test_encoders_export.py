@@ -13,12 +13,12 @@ from tiny_models import edit_json
 from retriever import load_encoder
 from retriever.core.errors import EncoderError
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.base import EncoderOptions
 from retriever.encoders.catalog import load
 from retriever.encoders.export import prompt_tokens, stock_modules
 from retriever.encoders.export.gircse_folder import export_gircse
 from retriever.encoders.export.stock_modules import export_sentence_transformer, pooling_shares
 from retriever.encoders.methods import build
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.pooling import Shares
 from retriever.encoders.prefix import prompt_pieces
 from retriever.encoders.sources import WHEELS

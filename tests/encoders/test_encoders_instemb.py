@@ -3,8 +3,9 @@ import torch
 from slow_reference import Recorder
 
 from retriever.core.errors import UsageError
-from retriever.encoders.base import EncoderOptions, tensor_digest
+from retriever.encoders.base import tensor_digest
 from retriever.encoders.instemb import LEARNED, InstEmbEncoder
+from retriever.encoders.options import EncoderOptions
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "a sharp knife that is dull " * 4]
 INSTRUCTION = "what kind of product"

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from retriever.core.errors import EncoderError
-from retriever.encoders.base import EncoderOptions, PromptEncoder
+from retriever.encoders.base import PromptEncoder
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.reading import BatchOutput
 from retriever.encoders.run import PromptRun
 

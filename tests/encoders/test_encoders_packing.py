@@ -40,8 +40,8 @@ def test_nothing_is_packed_where_the_cpu_cannot(monkeypatch):
 
 def test_a_packed_backbone_gives_the_same_embeddings(tiny):
     from retriever.encoders.backbone import load_backbone
-    from retriever.encoders.base import EncoderOptions
     from retriever.encoders.methods import build
+    from retriever.encoders.options import EncoderOptions
 
     texts = ["a short text", "and a somewhat longer one about kettles", ""]
     plain = build("plain", load_backbone(str(tiny("llama")), dtype="bfloat16"), EncoderOptions())

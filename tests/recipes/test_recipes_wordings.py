@@ -6,7 +6,7 @@ import pytest
 from derived import DERIVED
 from label_types import load_label_types
 
-from retriever.encoders.base import DEFAULT_INSTRUCTION
+from retriever.encoders.options import DEFAULT_INSTRUCTION
 from retriever.evaluation import generic, instructed_retrieval
 from retriever.evaluation.wordings import WORDING_KINDS, all_wordings
 from retriever.training.rows import normalise_text

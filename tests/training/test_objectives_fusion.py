@@ -7,10 +7,10 @@ from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learn
 from training_models import move
 
 from retriever.core.errors import UsageError
-from retriever.encoders.base import EncoderOptions
 from retriever.encoders.checkpoint import load_checkpoint
 from retriever.encoders.instemb import LEARNED, InstEmbEncoder, untrained_look_ahead
 from retriever.encoders.methods import build
+from retriever.encoders.options import EncoderOptions
 from retriever.training.adapter_files import load_trained, save_trained, trained_encoder
 from retriever.training.losses.afd import squared_error
 from retriever.training.objectives import reading

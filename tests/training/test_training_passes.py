@@ -5,10 +5,10 @@ from training_models import ANSWERS, INSTRUCTIONS, TEXTS, gradients, last_states
 
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
-from retriever.encoders.base import EncoderOptions
 from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder
 from retriever.encoders.masked import MaskedInBedderEncoder
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.pooling import daap
 from retriever.training.adapter_files import trained_encoder
 from retriever.training.passes import (

@@ -11,10 +11,10 @@ from retriever.core.errors import UsageError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.prompts import get_template
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.base import DEFAULT_TEMPLATE, EncoderOptions
 from retriever.encoders.catalog import SENTENCE_METHOD, checkpoint_folder, resolve_name
 from retriever.encoders.checkpoint import read_checkpoint_config
 from retriever.encoders.instemb import InstEmbEncoder, untrained_look_ahead
+from retriever.encoders.options import DEFAULT_TEMPLATE, EncoderOptions
 from retriever.encoders.sources import MANIFEST
 from retriever.encoders.tokenize import PieceTokenizer
 from retriever.training.adapter_files import load_trained

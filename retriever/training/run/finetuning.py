@@ -17,9 +17,9 @@ from retriever.core.encoder import Encoder
 from retriever.core.environment import versions
 from retriever.core.errors import TrainingError, TrainingInterrupted, UsageError
 from retriever.core.paths import new_folder
-from retriever.encoders.base import EncoderOptions
 from retriever.encoders.catalog import load
 from retriever.encoders.checkpoint import load_checkpoint
+from retriever.encoders.options import EncoderOptions
 from retriever.encoders.promoted import write_promotion
 from retriever.encoders.sources import write_manifest
 from retriever.evaluation.general import general_score

@@ -1,0 +1,371 @@
+import json
+import math
+import shutil
+import threading
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+from safetensors.torch import save_file as save_tensors
+from tiny_models import edit_json
+
+from retriever import load_encoder
+from retriever.core.errors import UsageError
+from retriever.core.similarity import normalise
+from retriever.encoders.bert import reader
+from retriever.encoders.bert.arrays import ArrayBert, gelu, read_weights
+from retriever.encoders.bert.layout import read_layout
+from retriever.encoders.bert.packs import plan_packs
+from retriever.encoders.bert.reader import BertReader
+from retriever.encoders.bert.tensors import TensorBert, quick_dtype
+from retriever.encoders.packing import can_pack
+from retriever.encoders.sentence_encoder import StockModel
+
+TEXTS = [
+    "The TOY broke!",
+    "",
+    " \n ",
+    "kettle boils water fast, and it is heavy",
+    "x",
+    "a sharp knife " * 50,
+    "love \N{SMILING FACE WITH SMILING EYES} the lamp\N{HEAVY BLACK HEART}",
+    "Caf\u00e9 na\u00efve \u6c34 the [SEP] toy [MASK] \u200d\x00",
+    "x",
+    "the toy broke",
+]
+
+
+@pytest.fixture
+def folder(tiny, tmp_path):
+    """A copy of the tiny sentence-transformers BERT, to be changed."""
+    return shutil.copytree(tiny("sentence"), tmp_path / "model")
+
+
+def stock(folder, texts=TEXTS):
+    from sentence_transformers import SentenceTransformer
+
+    return normalise(SentenceTransformer(str(folder), device="cpu").encode(texts, batch_size=3))
+
+
+def close(vectors, expected):
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def native(folder):
+    encoder = load_encoder(f"st:{folder}", device="cpu")
+    assert isinstance(encoder.model, BertReader)
+    return encoder
+
+
+def in_torch(folder, dtype, texts=TEXTS):
+    """Vectors of the torch way, whatever the number of tokens."""
+    layout = read_layout(folder)
+    model = TensorBert(layout, read_weights(layout), torch.device("cpu"), dtype)
+    ids = BertReader(layout)._tokens.ids(texts)
+    vectors = np.zeros((len(texts), layout.dim), dtype=np.float32)
+    for pack in plan_packs(ids, 60):
+        vectors[pack.rows] = model.read(pack)
+    return normalise(vectors)
+
+
+def first_token(folder):
+    edit_json(folder / "1_Pooling" / "config.json", pooling_mode="cls")
+
+
+def no_normalise(folder):
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps(modules[:2]))
+
+
+def old_settings(folder):
+    """As sentence-transformers of 2021 wrote them; all-MiniLM-L6-v2 is one."""
+    modules = json.loads((folder / "modules.json").read_text())
+    for module, kind in zip(modules, ("Transformer", "Pooling", "Normalize"), strict=True):
+        module["type"] = f"sentence_transformers.models.{kind}"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    modes = {"cls_token": False, "mean_tokens": True, "max_tokens": False}
+    settings = {"word_embedding_dimension": 32, **{f"pooling_mode_{name}": on for name, on in modes.items()}}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 20, "do_lower_case": false}')
+
+
+def padding_and_truncation(folder):
+    padding = {"strategy": {"Fixed": 40}, "direction": "Right", "pad_to_multiple_of": None}
+    padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
+    cut = {"direction": "Right", "max_length": 9, "strategy": "LongestFirst", "stride": 0}
+    edit_json(folder / "tokenizer.json", padding=padding, truncation=cut)
+
+
+def under_a_head(folder):
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {f"bert.{name}": values for name, values in weights.items()}, folder / "model.safetensors", {"format": "pt"}
+    )
+
+
+def half_precision(folder):
+    weights = load_file(folder / "model.safetensors")
+    halves = {name: values.astype(np.float16) for name, values in weights.items()}
+    save_file(halves, folder / "model.safetensors", {"format": "pt"})
+
+
+def upper_case(folder):
+    settings = json.loads((folder / "tokenizer.json").read_text())
+    settings["normalizer"] |= {"lowercase": False, "strip_accents": False}
+    (folder / "tokenizer.json").write_text(json.dumps(settings))
+
+
+def a_prompt_nobody_asks_for(folder):
+    edit_json(folder / "config_sentence_transformers.json", prompts={"query": "find: ", "document": ""})
+
+
+def unchanged(folder):
+    pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        unchanged,
+        first_token,
+        no_normalise,
+        old_settings,
+        padding_and_truncation,
+        under_a_head,
+        half_precision,
+        upper_case,
+        a_prompt_nobody_asks_for,
+    ],
+)
+def test_vectors_are_those_of_sentence_transformers_with_numpy_and_with_torch(folder, change):
+    before = native(folder).encode(TEXTS)
+    change(folder)
+    encoder = native(folder)
+    if change is half_precision:  # in which stock would compute as well
+        read = {name: values.astype(np.float32) for name, values in load_file(folder / "model.safetensors").items()}
+        save_file(read, folder / "model.safetensors", {"format": "pt"})
+    expected = stock(folder)
+    close(encoder.encode(TEXTS), expected)
+    close(in_torch(folder, torch.float32), expected)
+    assert (in_torch(folder, torch.bfloat16) * expected).sum(axis=1).min() > 0.999
+    changes = {first_token, old_settings, half_precision, upper_case}
+    assert (abs(encoder.encode(TEXTS) - before).max() > 1e-4) == (change in changes)
+
+
+def test_texts_are_cut_where_the_model_cuts_them(folder):
+    edit_json(folder / "sentence_bert_config.json", max_seq_length=12)
+    encoder = native(folder)
+    assert encoder.spec.max_text_tokens == 10
+    words = "knife toy lamp dog child red blue kettle water sharp heavy toy".split()
+    assert encoder.count_tokens([" ".join(words), "", "knife"]) == [12, 0, 1]
+    whole, cut, other = encoder.encode([" ".join(words), " ".join(words[:10]), " ".join(words[:9])])
+    np.testing.assert_allclose(whole, cut, atol=1e-6)
+    assert abs(whole - other).max() > 1e-3
+    told = []
+    encoder.encode_views([" ".join(words), "knife"], [""], on_tokens=told.append)
+    assert sum(told) == 11
+    (folder / "sentence_bert_config.json").write_text("{}")
+    edit_json(folder / "tokenizer_config.json", model_max_length=10**30)
+    assert native(folder).spec.max_text_tokens == 126  # the model's positions
+
+
+def test_a_vector_is_the_same_alone_and_in_any_order(folder):
+    encoder = native(folder)
+    together = encoder.encode(TEXTS)
+    close(np.concatenate([encoder.encode([text]) for text in TEXTS]), together)
+    close(encoder.encode(TEXTS[::-1])[::-1], together)
+    close(in_torch(folder, torch.float32, TEXTS[::-1])[::-1], together)
+    assert (together[4] == together[8]).all()
+
+
+def changed(name, **changes):
+    return lambda folder: edit_json(folder / name, **changes)
+
+
+def without(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def dense(folder):
+    modules = json.loads((folder / "modules.json").read_text())
+    module = {"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"}
+    (folder / "modules.json").write_text(json.dumps([*modules, module]))
+    settings = {"in_features": 32, "out_features": 5, "bias": True}
+    (folder / "3_Dense").mkdir()
+    activation = "torch.nn.modules.activation.Tanh"
+    (folder / "3_Dense" / "config.json").write_text(json.dumps(settings | {"activation_function": activation}))
+    generator = torch.Generator().manual_seed(0)
+    weights = {"linear.weight": torch.randn(5, 32, generator=generator), "linear.bias": torch.zeros(5)}
+    save_tensors(weights, folder / "3_Dense" / "model.safetensors", {"format": "pt"})
+
+
+def brain_floats(folder):
+    weights = {name: torch.from_numpy(values) for name, values in load_file(folder / "model.safetensors").items()}
+    rounded = {name: values.bfloat16() for name, values in weights.items()}
+    save_tensors(rounded, folder / "model.safetensors", {"format": "pt"})
+
+
+def lacking_a_weight(folder):
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.bias"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def foreign_module(folder):
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = "elsewhere.Pooling"
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+def adapter(folder):
+    (folder / "adapter_config.json").write_text("{}")
+
+
+def other_pre_tokenizer(folder):
+    edit_json(folder / "tokenizer.json", pre_tokenizer={"type": "Whitespace"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        changed("config.json", hidden_act="relu"),
+        changed("config.json", model_type="roberta"),
+        changed("config.json", position_embedding_type="relative_key"),
+        changed("config.json", is_decoder=True),
+        changed("config.json", auto_map={"AutoModel": "own.Own"}),
+        changed("config.json", quantization_config={"bits": 4}),
+        changed("config.json", num_hidden_layers=3),
+        changed("1_Pooling/config.json", pooling_mode="max"),
+        changed("1_Pooling/config.json", pooling_mode=["cls", "mean"]),
+        changed("sentence_bert_config.json", do_lower_case=True),
+        changed("sentence_bert_config.json", module_output_name="all_layers"),
+        changed("sentence_bert_config.json", modality_config={"text": {"method": "get_text_features"}}),
+        changed("sentence_bert_config.json", model_kwargs={"attn_implementation": "eager"}),
+        changed("config_sentence_transformers.json", prompts={"query": "find: "}, default_prompt_name="query"),
+        changed("tokenizer_config.json", truncation_side="left"),
+        changed("tokenizer_config.json", do_lower_case=False),
+        changed("tokenizer_config.json", strip_accents=True),
+        adapter,
+        without("tokenizer.json"),
+        without("sentence_bert_config.json"),
+        without("modules.json"),
+        without("model.safetensors"),
+        brain_floats,
+        lacking_a_weight,
+        foreign_module,
+        other_pre_tokenizer,
+        dense,
+    ],
+)
+def test_what_is_not_computed_here_is_left_to_its_own_package(folder, change):
+    assert read_layout(folder) is not None
+    change(folder)
+    assert read_layout(folder) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "dim"),
+    [
+        (dense, 5),
+        (changed("1_Pooling/config.json", pooling_mode="max"), 32),
+        (changed("config_sentence_transformers.json", prompts={"query": "find: "}, default_prompt_name="query"), 32),
+    ],
+)
+def test_other_models_are_read_by_their_own_package(folder, change, dim):
+    change(folder)
+    encoder = load_encoder(f"st:{folder}", device="cpu")
+    assert isinstance(encoder.model, StockModel)
+    close(encoder.encode(TEXTS), stock(folder))
+    assert (encoder.dim, encoder.spec.dtype, encoder.spec.max_text_tokens) == (dim, "float32", 62)
+    assert encoder.count_tokens(["toy", "knife toy", ""]) == [1, 2, 0]
+    assert encoder.count_tokens([]) == []
+
+
+def test_the_number_of_tokens_decides_what_reads(folder, monkeypatch):
+    encoder = native(folder)
+    made = []
+    monkeypatch.setattr(reader, "ARRAY_TOKENS", 12)
+    monkeypatch.setattr(BertReader, "_in_torch", lambda self: made.append(self) or pytest.fail("torch reads"))
+    few, more = ["knife"] * 9 + ["toy", "lamp", "x"], ["knife", "toy", "lamp", "dog", "x"]
+    few_vectors = encoder.encode(few)  # equal texts are read once: 4 texts of 3 tokens
+    with pytest.raises(pytest.fail.Exception, match="torch reads"):
+        encoder.encode(more)
+    monkeypatch.undo()
+    monkeypatch.setattr(reader, "ARRAY_TOKENS", 12)
+    monkeypatch.setattr(ArrayBert, "read", lambda *_: pytest.fail("NumPy reads"))
+    assert (encoder.encode(more)[[0, 1, 2]] * few_vectors[[0, 9, 10]]).sum(axis=1).min() > 0.999
+    assert encoder.spec.dtype == "float32"
+
+
+def test_many_texts_are_read_in_what_the_processor_multiplies_fastest(folder, monkeypatch):
+    monkeypatch.setattr(reader, "ARRAY_TOKENS", 0)
+    vectors = native(folder).encode(TEXTS)
+    dtype = quick_dtype(torch.device("cpu"))
+    assert dtype is (torch.bfloat16 if can_pack() else torch.float32)
+    np.testing.assert_allclose(vectors, in_torch(folder, dtype), atol=1e-2)
+    monkeypatch.setattr("retriever.encoders.bert.tensors.can_pack", lambda: False)
+    assert quick_dtype(torch.device("cpu")) is torch.float32
+    close(native(folder).encode(TEXTS), stock(folder))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_another_number_format_is_read_by_torch_alone(folder, monkeypatch, dtype):
+    expected = native(folder).encode(TEXTS)
+    monkeypatch.setattr(ArrayBert, "read", lambda *_: pytest.fail("NumPy reads"))
+    encoder = load_encoder(f"st:{folder}", device="cpu", dtype=dtype)
+    assert encoder.spec.dtype == dtype
+    assert (encoder.encode(TEXTS) * expected).sum(axis=1).min() > 0.999
+
+
+def test_devices_and_number_formats_there_are_not(folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UsageError, match="No CUDA device is available"):
+        load_encoder(f"st:{folder}", device="cuda")
+    with pytest.raises(UsageError, match="Unknown device 'gpu'"):
+        load_encoder(f"st:{folder}", device="gpu")
+    with pytest.raises(UsageError, match="Unknown dtype 'int8'"):
+        load_encoder(f"st:{folder}", device="cpu", dtype="int8")
+
+
+def test_threads_share_one_model_in_torch(folder, monkeypatch):
+    monkeypatch.setattr(reader, "ARRAY_TOKENS", 0)
+    encoder, found = native(folder), [None] * 4
+    made = []
+    before = TensorBert.__init__
+    monkeypatch.setattr(TensorBert, "__init__", lambda self, *given: made.append(self) or before(self, *given))
+
+    def encode(at):
+        found[at] = encoder.encode(TEXTS)
+
+    threads = [threading.Thread(target=encode, args=(at,)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert all((one == found[0]).all() for one in found)
+
+
+@pytest.mark.parametrize("budget", [1, 7, 10, 1000])
+def test_packs_hold_every_text_once_longest_first_without_padding(budget):
+    texts = [[1], [2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [12, 13], [14], [15, 16, 17]]
+    packs = list(plan_packs(texts, budget))
+    assert sorted(row for pack in packs for row in pack.rows) == list(range(6))
+    assert [row for pack in packs for row in pack.rows] == [2, 5, 1, 3, 0, 4]
+    for pack in packs:
+        assert len(pack.ids) <= budget or len(pack.rows) == 1
+        assert pack.ids.tolist() == [token for row in pack.rows for token in texts[row]]
+        assert pack.places.tolist() == [place for row in pack.rows for place in range(len(texts[row]))]
+        lengths = [len(texts[row]) for row in pack.rows]
+        assert [run.length for run in pack.runs for _ in range(run.texts)] == lengths
+        assert [run.start for run in pack.runs] == [sum(lengths[: lengths.index(run.length)]) for run in pack.runs]
+    assert len(packs) == {1: 6, 7: 3, 10: 2, 1000: 1}[budget]
+    assert list(plan_packs([], budget)) == []
+
+
+def test_gelu_is_the_exact_one():
+    values = np.concatenate([np.linspace(-9, 9, 4001), [-1e4, 1e4, 0]]).astype(np.float32)
+    exact = [0.5 * x * (1 + math.erf(x / math.sqrt(2))) for x in values.tolist()]
+    assert (abs(gelu(values) - exact) / np.maximum(1, values)).max() < 3e-7

