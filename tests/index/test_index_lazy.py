@@ -9,8 +9,9 @@ from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, RichEncoder, add_to
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index.search.calibration import USUAL_SPREAD
-from retriever.index.search.rankings import WORD_WEIGHT
 from retriever.workspace import Index
+
+POINT = SearchOptions().word_weight * USUAL_SPREAD  # what one of BM25 is worth in a view of few vectors
 
 PLAIN = FakeEncoder()
 
@@ -59,7 +60,7 @@ def test_the_words_have_their_say_in_a_lazy_hybrid_search(index):
     lexical = {hit.document.id: hit.fused for hit in index.search("query toy love", mode="lexical").hits}
     assert list(lexical) == ["d", "b", "a", "c"]
     rankings = [["b", "c", "a", "d"], list(lexical)]
-    fused = {hit.document.id: hit.score + WORD_WEIGHT * USUAL_SPREAD * lexical[hit.document.id] for hit in last.hits}
+    fused = {hit.document.id: hit.score + POINT * lexical[hit.document.id] for hit in last.hits}
     assert {hit.document.id: hit.fused for hit in last.hits} == pytest.approx(fused, abs=1e-6)
     assert ids(last) == sorted(fused, key=lambda id: -fused[id])
     places = {hit.document.id: (hit.dense_rank, hit.lexical_rank) for hit in last.hits}
@@ -326,7 +327,7 @@ def test_a_lazy_search_is_the_plain_recipe(path, rows, seed, mode):
     last = min(apart[one] for one in instructed)
     fused = {one: apart[one] for one in instructed} | {one: last - 1e-4 * (n + 1) for n, one in enumerate(unread)}
     fused = {one: apart.get(one, last) for one in words} | fused
-    fused = {one: value + WORD_WEIGHT * USUAL_SPREAD * words.get(one, 0.0) for one, value in fused.items()}
+    fused = {one: value + POINT * words.get(one, 0.0) for one, value in fused.items()}
     order = sorted(fused, key=lambda one: (-fused[one], one))[:k]
     hits = [int(hit.document.id[1:]) for hit in result.hits]
     assert [hit.score for hit in result.hits] == [cosines.get(one) for one in hits]

@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents, found
 
 from retriever.core.errors import EncoderError, InputError
-from retriever.core.requests import SearchRequest
+from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index.generations import IndexType
 from retriever.index.search.calibration import USUAL_SPREAD
-from retriever.index.search.rankings import WORD_WEIGHT
 from retriever.index.search.searcher import Searcher
 from retriever.store.database import Store
 from retriever.workspace import Index
+
+POINT = SearchOptions().word_weight * USUAL_SPREAD  # what one of BM25 is worth in a view of few vectors
 
 PLAIN = FakeEncoder()
 PRODUCTS, MOODS = KEYWORDS[PRODUCT], KEYWORDS[MOOD]
@@ -318,7 +319,7 @@ def test_hybrid_order_is_the_combination_of_both_scores(index):
     assert found(result) == by_meaning
     places = [(hit.dense_rank, hit.lexical_rank) for hit in result.hits]
     assert places == [(1, None), (2, None), (3, 2), (4, 1)]
-    fused = [cosine + WORD_WEIGHT * USUAL_SPREAD * by_words.get(id, 0.0) for id, cosine in by_meaning]
+    fused = [cosine + POINT * by_words.get(id, 0.0) for id, cosine in by_meaning]
     assert [hit.fused for hit in result.hits] == pytest.approx(fused, abs=1e-6)
     assert (result.view, result.path, result.mode) == (1, "base", "hybrid")
 

@@ -20,9 +20,6 @@ from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
 
-WORD_WEIGHT = 0.2
-"""What a point of BM25 is worth, in spreads of a view's cosines; benchmarks/search_modes.py compares others."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -102,8 +99,8 @@ def fuse(*rankings: Ranking) -> Ranking:
     return Ranking(ids, [fused[content_id] for content_id in ids])
 
 
-def combined(dense: Ranking, words: Ranking, others: Mapping[int, float], spread: float) -> Ranking:
-    """Return a ranking by vectors and words together: cosine + `WORD_WEIGHT` * spread * BM25.
+def combined(dense: Ranking, words: Ranking, others: Mapping[int, float], weight: float) -> Ranking:
+    """Return a ranking by vectors and words together: cosine + weight * BM25.
 
     A convex combination of scores (Bruch et al., 2210.11934) in place of one of ranks: a word that is in few texts
     weighs much and a common one little, and vectors weigh as far as they stand out.
@@ -112,14 +109,13 @@ def combined(dense: Ranking, words: Ranking, others: Mapping[int, float], spread
         dense: by vectors.
         words: by words.
         others: the cosines of texts that the words alone found; one that has none is as far as the last by vectors.
-        spread: of the cosines of random pairs.
+        weight: what a point of BM25 is worth, as a cosine.
     """
     cosines = dict(zip(dense.ids, dense.scores, strict=True))
     last = min(dense.scores, default=0.0)
     lexical = dict(zip(words.ids, words.scores, strict=True))
     fused = {
-        one: cosines.get(one, others.get(one, last)) + WORD_WEIGHT * spread * lexical.get(one, 0.0)
-        for one in {**cosines, **lexical}
+        one: cosines.get(one, others.get(one, last)) + weight * lexical.get(one, 0.0) for one in {**cosines, **lexical}
     }
     ids = sorted(fused, key=lambda content_id: (-fused[content_id], content_id))
     return Ranking(ids, [fused[content_id] for content_id in ids])

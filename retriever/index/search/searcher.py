@@ -259,8 +259,8 @@ class Searcher:
             return dense
         others = self._store.vectors.get(view.view.view_id, sorted(set(words.ids).difference(dense.ids)))
         cosines = others.embeddings @ (vector - view.shift)
-        spread = self._views.calibration.spread(view.view.view_id)
-        return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines.tolist(), strict=True)), spread)
+        weight = self._options.word_weight * self._views.calibration.spread(view.view.view_id)
+        return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines.tolist(), strict=True)), weight)
 
     def _depth(self, request: SearchRequest) -> int:
         """Compute the depth to which the rankings of a request have to go."""
