@@ -42,23 +42,10 @@ class ExactIndex:
         check_embeddings(embeddings, embeddings.shape[-1])
         if len(ids) != len(embeddings):
             raise UsageError(f"{len(ids)} ids were given for {len(embeddings)} vectors.")
-        self._ids = ids.astype(np.int64)
+        self.ids = ids.astype(np.int64)
+        self.dim = int(embeddings.shape[1])
+        self.size = len(ids)
         self._embeddings = embeddings.astype(np.float64)
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return int(self._embeddings.shape[1])
-
-    @property
-    def size(self) -> int:
-        """Number of vectors."""
-        return len(self._ids)
-
-    @property
-    def ids(self) -> Ids:
-        """The (n,) ids, in the order they were given."""
-        return self._ids
 
     def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
         """Return the k nearest ids of each query; see `retriever.core.protocols.VectorIndex.search`.
@@ -67,17 +54,15 @@ class ExactIndex:
             UsageError: the queries are not finite (q, dim) float32, or k is below 1.
         """
         check_search(queries, k, self.dim)
-        keep = slice(None) if allowed is None else np.isin(self._ids, allowed)
+        keep = slice(None) if allowed is None else np.isin(self.ids, allowed)
         scores = queries.astype(np.float64) @ self._embeddings[keep].T  # (q, n)
-        return top_k(scores.astype(np.float32), self._ids[keep], k)
+        return top_k(scores.astype(np.float32), self.ids[keep], k)
 
 
 class ExactBackend:
     """Keeps the vectors of a view in single precision and compares with all of them; implements `VectorBackend`.
 
-    Args:
-        folder: the index's folder.
-        device: not used: NumPy computes on the CPU.
+    The device is not used: NumPy computes on the CPU.
     """
 
     def __init__(self, folder: Path, device: str = "auto") -> None:

@@ -29,9 +29,7 @@ SUFFIX = ".faiss"
 class FaissBackend:
     """Keeps FAISS indexes as files; implements `retriever.vectors.backend.VectorBackend`.
 
-    Args:
-        folder: the index's folder.
-        device: where to search; ``cpu`` keeps FAISS off the GPU.
+    With ``cpu`` as the device FAISS stays off the GPU.
     """
 
     def __init__(self, folder: Path, device: str = "auto") -> None:
@@ -54,10 +52,9 @@ class FaissBackend:
             min_recall=options.min_recall,
             device=self._device,
         )
-        written = write_faiss(built.index, target)
         handle: Handle = {
             "path": target.relative_to(self._folder).as_posix(),
-            "sha256": written.sha256,
+            "sha256": write_faiss(built.index, target),
             "size": built.index.size,
             "dim": vectors.dim,
             "probes": built.probes,
