@@ -1,16 +1,15 @@
 """The documents of an index in clusters that answer an instruction, with names, evidence and numbers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.choice import Choice, choose_k
+from retriever.clusters.arithmetic.choice import Choice, choose_k, grouped
 from retriever.clusters.arithmetic.evidence import Measures, central, measures, typical_sentence
 from retriever.clusters.arithmetic.kmeans import Partition, check_count, spherical_kmeans
-from retriever.clusters.arithmetic.levels import grouped
 from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, text_words
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
@@ -121,10 +120,6 @@ class ClusterGroup:
     keywords: Sequence[str]
     clusters: Sequence[int]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return {"label": self.label, "keywords": list(self.keywords), "clusters": list(self.clusters)}
-
 
 @dataclass(frozen=True, slots=True)
 class Material:
@@ -146,12 +141,10 @@ class Clustering:
     """All documents in clusters.
 
     Attributes:
-        request: what was asked for.
         view: id of the view.
         clusters: the largest first.
         choice: how k was chosen; None where it was given.
         months: by month, documents of every cluster; empty without a date field.
-        material: what was clustered.
         partition: the clusters as numbers.
         levels: groups of clusters, the finest level first; empty where one level was asked for or found.
     """
@@ -173,6 +166,10 @@ class Clustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
+        chosen = None
+        if self.choice is not None:
+            curve = [{"k": k, "silhouette": value} for k, value in self.choice.curve]
+            chosen = {"by": "mean silhouette", "curve": curve}
         return {
             "schema_version": SCHEMA_VERSION,
             "instruction": self.request.instruction,
@@ -181,14 +178,9 @@ class Clustering:
             "documents": len(self.material.documents),
             "k": len(self.clusters),
             "seed": self.request.seed,
-            "chosen": None
-            if self.choice is None
-            else {
-                "by": "mean silhouette",
-                "curve": [{"k": k, "silhouette": value} for k, value in self.choice.curve],
-            },
+            "chosen": chosen,
             "clusters": [cluster.to_json() for cluster in self.clusters],
-            "levels": [[group.to_json() for group in level] for level in self.levels],
+            "levels": [[asdict(group) for group in level] for level in self.levels],
             "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": self.assignments,
         }
@@ -218,9 +210,7 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     """Cluster the documents of a complete view.
 
     Raises:
-        InputError: no document matches the filter.
-        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
-        FilterError: the filter cannot be parsed or names an unknown field.
+        InputError, UsageError, FilterError: as `check` does.
     """
     condition = optional_filter(request.where)
     with store.snapshot():

@@ -12,7 +12,7 @@ from retriever.core.errors import UsageError
 from retriever.core.results import Hit, SearchResult
 from retriever.core.schema import SCHEMA_VERSION
 
-EXAMPLES = 3
+_FLOW_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,6 @@ class ClusterChange:
     """The same documents clustered under two instructions.
 
     Attributes:
-        clusterings: the two.
         flows: the largest first.
         rand: adjusted Rand index; 1 where the clusters are the same, 0 as by chance.
         information: adjusted mutual information, likewise.
@@ -113,7 +112,7 @@ class ClusterChange:
                     "to": one.second,
                     "size": len(one.ids),
                     "stays": one.stays,
-                    "examples": list(one.ids[:EXAMPLES]),
+                    "examples": list(one.ids[:_FLOW_EXAMPLES]),
                 }
                 for one in self.flows
             ],

@@ -35,7 +35,6 @@ class SavedClustering:
     """A saved clustering over what the index holds now.
 
     Attributes:
-        stored: as it was saved.
         assignments: the cluster of every document, by id; `NONE` for a new one that fits none.
         new: ids of documents that were not there, or had another text, when it was saved.
     """
@@ -48,14 +47,10 @@ class SavedClustering:
         """Return the documented JSON object: that of the clustering when it was saved, with what is new."""
         kept = {key: value for key, value in self.stored.document.items() if key not in ("texts", "floors")}
         counts = np.bincount([one for one in self.assignments.values() if one != NONE], minlength=len(kept["clusters"]))
-        clusters = [
-            {
-                **one,
-                "size": int(counts[one["cluster"]]),
-                "examples": [id for id in one["examples"] if id in self.assignments],
-            }
-            for one in kept["clusters"]
-        ]
+        clusters = []
+        for one in kept["clusters"]:
+            examples = [id for id in one["examples"] if id in self.assignments]
+            clusters.append({**one, "size": int(counts[one["cluster"]]), "examples": examples})
         outside = [id for id in self.new if self.assignments[id] == NONE]
         return {
             **kept,
@@ -69,13 +64,7 @@ class SavedClustering:
 
 
 def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
-    """Save a clustering under a new name.
-
-    Args:
-        store: the index's database; the caller holds the writer's lock.
-        name: must not be taken.
-        found: what to save.
-        fingerprint: of the encoder.
+    """Save a clustering under a new name, with the encoder's fingerprint; the caller holds the writer's lock.
 
     Raises:
         UsageError: the name is empty or taken, or the clustering is of chosen documents.

@@ -12,9 +12,7 @@ from retriever.index.open_index import is_index
 class IndexFolder:
     """A folder of indexes, known by the names of their own folders; no name leads out of it.
 
-    Attributes:
-        folder: where they lie, and where new ones are made.
-        only: the name of the one index to serve; None for all in the folder.
+    New ones are made there. With ``only`` the one index of that name is served.
     """
 
     folder: Path

@@ -16,13 +16,8 @@ MOST_OPEN = 16
 class IndexPool:
     """Open indexes by name; safe in all threads, and so are the indexes.
 
-    All who ask for a name at a time get the same object. Those asked for last stay open; one beyond their number is
+    All who ask for a name at a time get the same object. The ``most`` asked for last stay open; one beyond them is
     closed when the last who holds it lets go of it, so nobody loses an index while working with it.
-
-    Args:
-        folder: where the indexes lie.
-        encoders: whom the indexes have their encoders from.
-        most: how many stay open.
     """
 
     def __init__(self, folder: IndexFolder, encoders: EncoderPool, *, most: int = MOST_OPEN) -> None:

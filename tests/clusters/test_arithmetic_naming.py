@@ -73,8 +73,8 @@ def test_measures_are_means_over_the_cluster(partition):
 
 
 def test_central_documents_are_nearest_first_and_differ(partition):
-    assert central(partition, ["a", "b", "c", "d", "e"], 0) == [1, 0, 2]
-    assert central(partition, ["a", "a", "c", "d", "e"], 0) == [1, 2]
+    assert central(partition, ["a", "b", "c", "d", "e"], 0, count=3) == [1, 0, 2]
+    assert central(partition, ["a", "a", "c", "d", "e"], 0, count=3) == [1, 2]
     assert central(partition, ["a", "b", "c", "d", "e"], 1, count=1) == [4]
 
 

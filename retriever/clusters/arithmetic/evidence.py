@@ -9,7 +9,6 @@ import numpy as np
 from retriever.clusters.arithmetic.kmeans import Partition
 from retriever.clusters.arithmetic.naming import text_words
 
-EXAMPLES = 3
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
 _LOOKED_AT = 20  # documents nearest to a centroid that a typical sentence may come from
 _SHORTEST, _LONGEST = 3, 30  # words
@@ -17,7 +16,7 @@ _SHORTEST, _LONGEST = 3, 30  # words
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """How a cluster lies.
+    """The size of a cluster, and how closely its documents lie together.
 
     Attributes:
         size: documents.
@@ -40,7 +39,7 @@ def measures(found: Partition) -> list[Measures]:
     return result
 
 
-def central(found: Partition, texts: Sequence[str], number: int, *, count: int = EXAMPLES) -> list[int]:
+def central(found: Partition, texts: Sequence[str], number: int, *, count: int) -> list[int]:
     """Return the rows of a cluster nearest to its centroid, each another text; fewer where it has no more."""
     rows = np.flatnonzero(found.labels == number)
     first: dict[str, int] = {}
@@ -54,9 +53,7 @@ def central(found: Partition, texts: Sequence[str], number: int, *, count: int =
 def typical_sentence(texts: Sequence[str], keywords: Sequence[str]) -> str:
     """Return the sentence of some texts, the most central first, that says most of a cluster's words in few.
 
-    Args:
-        texts: of a cluster.
-        keywords: its words, best first; a word counts for 1 / rank.
+    A keyword counts for 1 / rank, the best being the first.
     """
     weights = {word: 1 / rank for rank, word in enumerate(keywords, start=1)}
     best, score = "", -1.0

@@ -42,7 +42,7 @@ class Partition:
 
     @property
     def k(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return len(self.centroids)
 
     @property

@@ -38,15 +38,10 @@ def keywords(
     """Return the words that set every cluster apart, best first, at most ``count`` each.
 
     The weight of word t in cluster c is tf(t, c) log(1 + A / tf(t)): tf(t, c) the share of the cluster's documents with
-    the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst,
-    "BERTopic", 2022, equation 2, with every document counted once a word and clusters of any size alike). A word that
-    begins a weightier one is left out.
-
-    Args:
-        words: the different words of every document.
-        labels: (n,) cluster of every document.
-        k: number of clusters.
-        count: most words of a cluster.
+    the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst, "BERTopic",
+    2022, equation 2, with every document counted once a word and clusters of any size alike). A word that begins a
+    weightier one is left out. ``words`` are the different ones of every document, ``labels`` (n,) the documents'
+    clusters.
     """
     counts: list[Counter[str]] = [Counter() for _ in range(k)]
     sizes: Counter[int] = Counter()
