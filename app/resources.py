@@ -17,7 +17,7 @@ from retriever.serving.index_pool import MOST_OPEN, IndexPool
 from retriever.serving.jobs import Jobs
 from retriever.workspace import Index
 from retriever_app.serving import VARIABLE
-from retriever_app.trainings import FOLDER, Trainings
+from retriever_app.trainings import MODELS_FOLDER, Trainings
 
 if TYPE_CHECKING:
     from retriever_app.clusterings import ClusteringCache
@@ -52,7 +52,7 @@ def folder() -> IndexFolder:
 
 def trainings() -> Trainings:
     """Return the trainings of this folder."""
-    return Trainings(folder().folder / FOLDER)
+    return Trainings(folder().folder / MODELS_FOLDER)
 
 
 def made_with(model: Path) -> list[str]:

@@ -27,7 +27,7 @@ from retriever.core.paths import plain_name, write_whole
 from retriever.core.types import JSON
 from retriever.training.run_record import RUN_FILE, RunRecord
 
-FOLDER = ".models"
+MODELS_FOLDER = ".models"
 COMMAND = (sys.executable, "-P", "-m", "retriever_app.training_process")
 """Trains in the folder that follows."""
 
@@ -49,8 +49,6 @@ class Told:
     Attributes:
         doing: what it does besides steps, in a few words.
         outcome: how it ended, other than with a model; empty while it goes on.
-        message: why it failed.
-        hint: what to do about it.
     """
 
     doing: str = ""
@@ -159,11 +157,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """All trainings of a place.
-
-    Attributes:
-        folder: where they lie; made with the first one.
-    """
+    """All trainings of a place; its folder is made with the first one."""
 
     folder: Path
 
@@ -225,9 +219,7 @@ class Trainings:
     def start(self, training: Training, base: str) -> None:
         """Train in a process of its own, which outlives this one; a training that was stopped goes on.
 
-        Args:
-            training: whose rows are learned.
-            base: the resolved name of what is trained on; it stays the same once there are states.
+        ``base`` is the resolved name of what is trained on; it stays the same once there are states.
 
         Raises:
             RetrieverError: another training has its turn.

@@ -18,7 +18,7 @@ STEP, CARD = 160, 148
 """Pixels from one card's top to the next one's, and a card's height: the lines are drawn to them."""
 
 _TIP, _PRODUCT = 140, 30  # characters
-_WORDS = 3
+_WORDS_A_HIT = 3
 Way = Literal["up", "down", "same"]
 
 
@@ -27,10 +27,8 @@ class HitPair:
     """A query and the two instructions that are compared on it.
 
     Attributes:
-        q: the query.
         first: the instruction on the left.
         second: the one on the right.
-        k: hits wanted of each.
     """
 
     q: str = ""
@@ -47,11 +45,8 @@ class RankLine:
     """A hit on one side.
 
     Attributes:
-        id: its document's.
-        rank: its place, from 1.
         stars: its rating, as stars.
         product: what it is about, or its category.
-        body: the review.
         words: what the model answered on this side.
         mark: where it is on the other side, as a badge.
         way: whether it is further up than on the other side; None where it is not there.
@@ -157,7 +152,7 @@ def _line(rank: int, moved: Moved, which: int, columns: Columns) -> RankLine:
     way = _way(other, rank)
     marks = {"up": "▲", "down": "▼", "same": "="}
     mark = ONLY if way is None else f"{marks[way]} {other} there"
-    return RankLine(shown.id, rank, shown.stars, product, shown.body, moved.words[which][:_WORDS], mark, way)
+    return RankLine(shown.id, rank, shown.stars, product, shown.body, moved.words[which][:_WORDS_A_HIT], mark, way)
 
 
 def _way(before: int | None, after: int | None) -> Way | None:

@@ -17,7 +17,7 @@ PICK = "ribbon"
 
 _STEPS = 24  # corners of a ribbon's edge
 _GAP = 0.02  # between two clusters, of the height
-_BAR = 0.035  # width of a cluster
+_BAR_WIDTH = 0.035  # of a cluster
 _AGREE = ((0.8, "nearly the same"), (0.5, "much alike"), (0.2, "somewhat alike"), (0.05, "hardly alike"))
 
 
@@ -54,10 +54,7 @@ def table(change: ClusterChange) -> list[dict[str, object]]:
 def flow_chart(change: ClusterChange, chosen: Sequence[int], colours: Colours) -> Spec:
     """Return the clusters of both sides as bars with names, and ribbons as thick as what flows between them.
 
-    Args:
-        change: the two clusterings.
-        chosen: the flow that stands out at first: its first and second cluster; empty for none.
-        colours: of the theme.
+    The flow that ``chosen`` names by its first and second cluster stands out at first; empty names none.
     """
     first, second = change.clusterings
     tops = (_stack(first, range(len(first.clusters))), _stack(second, _untangled(change)))
@@ -191,8 +188,8 @@ def _bars(found: Clustering, tops: dict[int, float], side: int, total: int) -> l
         result.append(
             {
                 "side": side,
-                "x": side - (0 if side else _BAR),
-                "right": side + (_BAR if side else 0),
+                "x": side - (0 if side else _BAR_WIDTH),
+                "right": side + (_BAR_WIDTH if side else 0),
                 "top": top,
                 "bottom": top + high,
                 "middle": top + high / 2,

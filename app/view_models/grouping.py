@@ -6,7 +6,7 @@ from typing import Literal
 
 MOST_GROUPS = 35
 DEEPEST = 5
-"""How often one may look closer at a part."""
+"""Times that one may look closer at a part."""
 UNIT = 10_000
 """The map's half width in the numbers an area is told in."""
 FARTHEST = 100 * UNIT
@@ -19,7 +19,6 @@ class Part:
     """Part of a clustering.
 
     Attributes:
-        instruction: of the clustering.
         groups: clusters asked for; 0 for the number that sets them most apart.
         clusters: the numbers of those chosen; empty for all.
         area: x and y of the corners of what is chosen on the map, in ten-thousandths; empty for all of it.
@@ -32,9 +31,8 @@ class Part:
 
     def spell(self) -> str:
         """Return the part as a text that `read_part` reads."""
-        return json.dumps(
-            [self.instruction, self.groups, self.clusters, self.area], ensure_ascii=False, separators=(",", ":")
-        )
+        parts = [self.instruction, self.groups, self.clusters, self.area]
+        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from retriever.evaluation.run.view_measures import Shape, Shift, mean_shift, sha
 from retriever.index.encoding import describe
 from retriever.workspace import Index
 
-SAMPLE = 200
+DIAGNOSED_TEXTS = 200
 LEAST_TEXTS = 8
 
 PARAPHRASES = (
