@@ -50,6 +50,11 @@ class TrainingRow:
     line: int = 0
 
     @property
+    def right(self) -> tuple[str, ...]:
+        """All that is right: the positives, else the answer."""
+        return self.positives or (self.answer,)
+
+    @property
     def answer_key(self) -> str:
         """The answer as it is compared: "A kettle." and "a kettle" are one."""
         return normalise_answer(self.answer)

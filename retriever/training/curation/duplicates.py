@@ -22,7 +22,7 @@ def duplicates(rows: Sequence[TrainingRow]) -> Iterator[Dropped]:
         text, instruction = row.text_key, normalise_text(row.instruction)
         if row.instruction and text == instruction:
             yield Dropped(row, TEXT_IS_INSTRUCTION)
-        elif normalise_answer(row.text) in map(normalise_answer, row.positives or (row.answer,)):
+        elif normalise_answer(row.text) in map(normalise_answer, row.right):
             yield Dropped(row, TEXT_IS_ANSWER)
         elif (instruction, text) in met:
             yield Dropped(row, SAME_PAIR)

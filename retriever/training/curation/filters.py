@@ -71,7 +71,7 @@ def length_problem(row: TrainingRow, limits: LengthLimits) -> str:
     """
     named = [("text", row.text, limits.least)]
     named += [("instruction", row.instruction, limits.least)] if row.instruction else []
-    named += [("answer", output, limits.least_output) for output in (row.positives or (row.answer,))]
+    named += [("answer", output, limits.least_output) for output in row.right]
     for name, field, least in named:
         length = len(field.strip())
         if length < least:
@@ -83,7 +83,7 @@ def length_problem(row: TrainingRow, limits: LengthLimits) -> str:
 
 def language_problem(row: TrainingRow) -> str:
     """Return why a row is not taken for English, or nothing; `ENGLISH_WORDS` states the rule."""
-    fields = [row.instruction, row.text, *(row.positives or (row.answer,))]
+    fields = [row.instruction, row.text, *row.right]
     if ascii_share(" ".join(fields)) < ASCII_LETTERS:
         return "letters that are not English"
     return "words that are not English" if any(map(_is_foreign, fields)) else ""

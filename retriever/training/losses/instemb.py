@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import kl_div
 
-from retriever.training.losses.tokens import mean_cross_entropy
-from retriever.training.losses.vectors import cosines, full_precision
+from retriever.training.losses.vectors import cosines, full_precision, mean_cross_entropy
 
 TEMPERATURE = 0.1
 

@@ -53,14 +53,7 @@ class DiclObjective:
     """Losses and gradients of a batch of rows.
 
     Equal prompts of a batch are read once, and a text's questions together. Rows that share an answer are no positives
-    of each other here, so ``paired`` has no meaning.
-
-    Args:
-        learner: a causal model.
-        rows: what it learns from.
-        settings: which terms.
-        batch: how rows become batches.
-        mined: hard negatives of every row.
+    of each other here, so ``paired`` has no meaning. ``mined`` are hard negatives of every row.
     """
 
     def __init__(

@@ -80,14 +80,7 @@ class InstEmbSettings(ObjectiveSettings):
 
 
 class InstEmbObjective:
-    """Losses and gradients of a batch of rows.
-
-    Args:
-        learner: the model, with look-ahead embeddings unless nothing is distilled.
-        rows: what it learns from.
-        settings: which terms.
-        batch: how rows become batches.
-    """
+    """Losses and gradients of a batch of rows. The model has look-ahead embeddings unless nothing is distilled."""
 
     def __init__(
         self, learner: Learner, rows: Sequence[TrainingRow], settings: InstEmbSettings, batch: BatchSettings

@@ -13,17 +13,12 @@ from numpy.typing import NDArray
 GROUP = 4
 """Texts of a group: one and some of those nearest to it."""
 NEAREST = 12
-"""How many of the nearest texts the others of a group are drawn from."""
+"""The nearest texts that the others of a group are drawn from."""
 _ROWS = 1024
 
 
 class RelatedTexts:
-    """A pool of texts, drawn in groups.
-
-    Args:
-        texts: n different ones.
-        vectors: (n, e), the teacher's, of length 1.
-    """
+    """A pool of n different texts with a teacher's vectors (n, e) of length 1, drawn in groups."""
 
     def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         self.texts = texts

@@ -22,7 +22,7 @@ from retriever.training.objectives.related import RelatedTexts
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.rows import TrainingRow
 
-BASE = "base"
+BASE_TEACHER = "base"
 """Stands for the model in training, as it was before."""
 MOST_TEXTS = 20_000
 """Texts of the pool at most: the teacher reads them all before the first step and each is compared with each, which
@@ -61,14 +61,9 @@ class Teacher(Protocol):
 class SimilarityObjective:
     """Another objective, and with every batch the teacher's similarities of some texts.
 
-    Args:
-        inner: the other objective; its batches are taken.
-        learner: the model.
-        rows: where texts are drawn from, as many as the batches of an epoch compare and 20,000 at most.
-        settings: weight and number of texts.
-        teacher: never trained; it reads the texts once, here.
-        held_tokens: as in `BatchSettings`.
-        steps: as for `VectorReader`.
+    Its batches are those of the other objective, ``inner``. The texts are drawn from the rows, as many as the batches
+    of an epoch compare and 20,000 at most; the teacher, never trained, reads them once, here. ``held_tokens`` as in
+    `BatchSettings`, ``steps`` as for `VectorReader`.
     """
 
     def __init__(

@@ -27,10 +27,6 @@ def wrong_parts(batch: Sequence[TrainingRow], *, seed: int) -> list[WrongParts]:
     for its answer is known to be another. Q- is a text with another answer; one that is asked the row's own question
     comes first. A question that the row's text answers with the row's answer, and a text that answers the row's
     question with it, are never drawn.
-
-    Args:
-        batch: the rows.
-        seed: of the draws, which depend on nothing else but the batch.
     """
     facts = [_Facts.of(row) for row in batch]
     known = set(facts)

@@ -117,7 +117,7 @@ def _truncated(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> dict[s
     found: dict[str, dict[str, None]] = {kind: {} for kind in ("texts", "queries", "answers", "positives", "negatives")}
     for row in rows:
         found["queries" if row.positives else "texts"][row.text] = None
-        found["positives" if row.positives else "answers"] |= dict.fromkeys(row.positives or (row.answer,))
+        found["positives" if row.positives else "answers"] |= dict.fromkeys(row.right)
         found["negatives"] |= dict.fromkeys(row.negatives)
     limit = tokenizer.max_text_tokens
     counts = {kind: sum(count > limit for count in tokenizer.count([*one])) for kind, one in found.items()}

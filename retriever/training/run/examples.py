@@ -106,9 +106,9 @@ def _texts(row: TrainingRow, group: Sequence[TrainingRow]) -> list[Candidate]:
 
 def _answers(row: TrainingRow, rows: Sequence[TrainingRow]) -> list[Candidate]:
     """Return all answers; those to the row's question about its text are right."""
-    answers = {normalise_answer(one): one for other in rows for one in other.positives or (other.answer,)}
+    answers = {normalise_answer(one): one for other in rows for one in other.right}
     asked = [other for other in rows if (other.group, other.text_key) == (row.group, row.text_key)]
-    own = {normalise_answer(one) for other in asked for one in other.positives or (other.answer,)}
+    own = {normalise_answer(one) for other in asked for one in other.right}
     return _some(Candidate(one, "", key in own) for key, one in answers.items())
 
 

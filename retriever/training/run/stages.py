@@ -17,7 +17,7 @@ from retriever.training.loop import Backward, LoopSettings, Trainer, TrainingRes
 from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
-from retriever.training.objectives.similarity import BASE, SimilarityObjective
+from retriever.training.objectives.similarity import BASE_TEACHER, SimilarityObjective
 from retriever.training.pacing import Pauses, StepProgress
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
@@ -174,7 +174,7 @@ def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
     if config.objective.taught_by:
         names[OBJECTIVE] = config.objective.taught_by
     if config.similarity is not None and config.similarity.weight:
-        names[SIMILARITY] = base.spec if config.similarity.teacher == BASE else config.similarity.teacher
+        names[SIMILARITY] = base.spec if config.similarity.teacher == BASE_TEACHER else config.similarity.teacher
     return {section: load_encoder(name, device=device) for section, name in names.items()}
 
 
