@@ -19,7 +19,7 @@ from retriever.encoders.tokenize import MAX_TEXT_TOKENS
 from retriever.training.adapters import AdapterSettings
 from retriever.training.loop import LoopSettings
 from retriever.training.methods import DEFAULT, METHODS, TrainingMethod, find_method
-from retriever.training.negatives import MARGIN
+from retriever.training.negatives import MINING_MARGIN
 from retriever.training.objectives.batching import BatchSettings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class DataSettings:
     held_out: float | None = None
     seed: int = 0
     max_text_tokens: int = MAX_TEXT_TOKENS
-    margin: float = MARGIN
+    margin: float = MINING_MARGIN
 
     def __post_init__(self) -> None:
         if self.held_out is not None and not 0 < self.held_out < 1:
@@ -81,8 +81,6 @@ class FinetuneConfig:
     """All that a fine-tuning is told.
 
     Attributes:
-        method: how it trains.
-        objective: the method's own settings.
         adapter: what of the model is trained; a base that is trained already keeps its own.
         loop: how it optimises.
         batch: how rows become batches.

@@ -102,11 +102,7 @@ class QAFields(FieldNames):
 
 
 def find_layout(values: Mapping[str, object], place: str) -> Layout:
-    """Return the first layout a row is of.
-
-    Args:
-        values: the row.
-        place: file and row, for the error.
+    """Return the first layout a row is of. ``place`` names file and row, for the error.
 
     Raises:
         InputError: there is none; the row's fields and the known layouts are named.

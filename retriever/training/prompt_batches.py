@@ -38,7 +38,7 @@ class PromptBatch(Protocol):
 
     @property
     def size(self) -> int:
-        """How many prompts, B."""
+        """The number of prompts, B."""
         ...
 
     def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
@@ -48,17 +48,13 @@ class PromptBatch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SeparatePrompts:
-    """Prompts read side by side.
-
-    Attributes:
-        rows: token ids of each whole prompt.
-    """
+    """Prompts read side by side: the token ids of each."""
 
     rows: list[list[int]]
 
     @property
     def size(self) -> int:
-        """How many prompts, B."""
+        """The number of prompts, B."""
         return len(self.rows)
 
     def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
@@ -85,17 +81,13 @@ class PromptGroup:
 
 @dataclass(frozen=True, slots=True)
 class SharedPrompts:
-    """Groups of prompts; what a group shares is read once. The prompts count group by group.
-
-    Attributes:
-        groups: one for each text.
-    """
+    """A group of prompts for each text; what a group shares is read once. The prompts count group by group."""
 
     groups: list[PromptGroup]
 
     @property
     def size(self) -> int:
-        """How many prompts, B, over all groups."""
+        """The number of prompts, B, over all groups."""
         return sum(len(group.branches) for group in self.groups)
 
     def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
@@ -151,11 +143,8 @@ class _Layout:
         before = columns[:, None] >= columns
         # Padding comes last and sees itself, for a row that sees nothing would be no number.
         hidden = ~(before & ((seen == 0) | (seen == reader)))
-        return (
-            torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
-            .masked_fill(hidden, torch.finfo(dtype).min)
-            .unsqueeze(1)
-        )
+        shown = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+        return shown.masked_fill(hidden, torch.finfo(dtype).min).unsqueeze(1)
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch.device) -> Tensor:
@@ -170,13 +159,7 @@ def can_share(backbone: Backbone) -> bool:
 
 
 class PromptTokeniser:
-    """Turns texts, instructions and answers into token ids, with the seams the encoders have.
-
-    Args:
-        tokenizer: the backbone's.
-        template: how text and instruction become one prompt.
-        default_instruction: what an empty instruction stands for.
-    """
+    """Turns texts, instructions and answers into token ids, with the seams the encoders have."""
 
     def __init__(
         self, tokenizer: PieceTokenizer, template: PromptTemplate, *, default_instruction: str = DEFAULT_INSTRUCTION
@@ -191,10 +174,7 @@ class PromptTokeniser:
     ) -> SeparatePrompts:
         """Return the prompt of every text under the instruction beside it.
 
-        Args:
-            texts: any strings.
-            instructions: one for each text.
-            room: the most tokens a prompt may have; a text is cut to it, an instruction never is.
+        ``room`` is the most tokens a prompt may have; a text is cut to it, an instruction never is.
 
         Raises:
             UsageError: an instruction is too long.
@@ -231,9 +211,7 @@ class PromptTokeniser:
     def answers(self, answers: Sequence[str], *, end: bool = False) -> list[list[int]]:
         """Return the token ids of every answer with its leading space, cut like a text.
 
-        Args:
-            answers: any strings.
-            end: add the token that ends an answer, where the tokenizer has one.
+        With ``end`` the token that ends an answer follows, where the tokenizer has one.
         """
         closing = self.tokenizer.tokenizer.eos_token_id
         suffix = [int(closing)] if end and closing is not None else []

@@ -1,11 +1,17 @@
-"""Rows that are too short, too long or not English, judged by their characters and words alone."""
+"""Rows that are too short, too long, not English, or say again what another says, judged by their words alone."""
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from retriever.core.errors import UsageError
 from retriever.core.stopwords import STOPWORDS
-from retriever.training.rows import TrainingRow
+from retriever.training.curation.report import Dropped
+from retriever.training.rows import TrainingRow, normalise_answer, normalise_text
+
+SAME_PAIR = "same question and text as an earlier row"
+TEXT_IS_INSTRUCTION = "the text is the instruction"
+TEXT_IS_ANSWER = "the text is the answer"
 
 ASCII_LETTERS = 0.9
 FOREIGN_WORDS = 2
@@ -87,6 +93,26 @@ def language_problem(row: TrainingRow) -> str:
     if ascii_share(" ".join(fields)) < ASCII_LETTERS:
         return "letters that are not English"
     return "words that are not English" if any(map(_is_foreign, fields)) else ""
+
+
+def duplicates(rows: Sequence[TrainingRow]) -> Iterator[Dropped]:
+    """Yield the rows to drop: the first row of a question and text stays, whatever the later ones answer.
+
+    Questions are compared in their own words, so that one question in several wordings is several rows; case, spaces
+    and punctuation do not count. That rows share a question, or a text, alone is no fault: the rule within a field
+    would keep one row a question.
+    """
+    met: set[tuple[str, str]] = set()
+    for row in rows:
+        text, instruction = row.text_key, normalise_text(row.instruction)
+        if row.instruction and text == instruction:
+            yield Dropped(row, TEXT_IS_INSTRUCTION)
+        elif normalise_answer(row.text) in map(normalise_answer, row.right):
+            yield Dropped(row, TEXT_IS_ANSWER)
+        elif (instruction, text) in met:
+            yield Dropped(row, SAME_PAIR)
+        else:
+            met.add((instruction, text))
 
 
 def ascii_share(text: str) -> float:

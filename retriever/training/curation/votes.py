@@ -24,9 +24,7 @@ class Vote:
     """The scores that one expert gave to rows.
 
     Attributes:
-        expert: its name.
         scores: (rows,) cosine of text under instruction and answer.
-        median: of the scores.
     """
 
     expert: str

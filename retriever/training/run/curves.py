@@ -14,13 +14,7 @@ _LIGHT = "#CCCCCC"
 
 
 def draw_curves(path: Path, stages: Mapping[str, Sequence[Mapping[str, float]]], changes: Sequence[Change]) -> None:
-    """Write an SVG; the same numbers give the same bytes.
-
-    Args:
-        path: where to.
-        stages: the record of every step, by the name of the stage.
-        changes: every score before and after.
-    """
+    """Write an SVG of every stage's record, by its name, and of every score; equal numbers give equal bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -19,9 +19,7 @@ class DataFile:
     """A file that was learned from.
 
     Attributes:
-        name: as the user named it.
         sha256: its hash; None for standard input.
-        rows: good rows in it.
         mapping: which field became what, in words.
     """
 
@@ -36,7 +34,6 @@ class FinetuneData:
     """Rows to learn from and to measure with.
 
     Attributes:
-        train: learned from.
         held_out: measured with; no text is on both sides.
         files: where they are from.
         digest: SHA-256 of all good rows.
@@ -64,19 +61,15 @@ class FinetuneData:
 
     @property
     def cut(self) -> str:
-        """How many strings of which kind are cut, in words."""
+        """The number of strings of each kind that are cut, in words."""
         return ", ".join(f"{count} {kind}" for kind, count in self.truncated.items()) or "none"
 
 
 def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettings) -> FinetuneData:
     """Return the rows that can be learned from, some of their texts kept out.
 
-    A row whose question is too long for an encoder is skipped, as those that could not be read were.
-
-    Args:
-        found: what was read.
-        tokenizer: of the model, cutting texts where training does.
-        settings: how much is held out, and the seed.
+    A row whose question is too long for an encoder is skipped, as those that could not be read were. The tokenizer is
+    the model's, which cuts texts where training does.
 
     Raises:
         InputError: there are too few rows, all answers are equal, be it only of those to learn from, or there is only
