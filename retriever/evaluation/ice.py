@@ -23,13 +23,12 @@ from retriever.evaluation import files
 from retriever.evaluation.asked import encode_each
 from retriever.evaluation.metrics import beats_negatives, margins, own_output_first
 from retriever.evaluation.rows import LabelledRow, read_rows, sample
-from retriever.evaluation.scores import Score, mean_score
+from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.splits import split_of
 from retriever.evaluation.suites import Bench
 
 ROWS = 3000  # most rows, as in the paper
 MINER = "minilm"
-PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,6 @@ class FactoryMeasure:
         recall: (q,) share of the exact k nearest that every query found.
         seconds: (q,) time of every query, searched alone on one thread.
         probes: inverted lists or graph candidates a search visits; 0 where the index has no such choice.
-        build_seconds: what training and filling took.
         bytes_per_vector: size in a file, ids and all.
     """
 
@@ -52,7 +51,6 @@ class FactoryMeasure:
     recall: Floats
     seconds: Floats
     probes: int
-    build_seconds: float
     bytes_per_vector: float
 
 
@@ -132,7 +130,6 @@ def measure_factories(
             recall=hits.sum(axis=1) / min(k, len(vectors)),
             seconds=seconds,
             probes=built.index.probes,
-            build_seconds=built.seconds,
             bytes_per_vector=built.bytes_per_vector,
         )
 

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from retriever.core.types import Embeddings
 from retriever.evaluation.scores import Floats, Rows
 
-_BLOCK = 256  # queries compared with the pool at a time: 256 x 9,000 float32 is 9 MB
+_QUERIES_AT_ONCE = 256  # compared with the pool at a time: 256 x 9,000 float32 is 9 MB
 
 
 def cosines(left: Embeddings, right: Embeddings) -> Floats:
@@ -71,8 +71,8 @@ def own_output_first(queries: Embeddings, pool: Embeddings, own: Rows) -> Floats
     Source: the ICE benchmark's Instruction Retrieval Score, equation 1; its argmax leaves ties open.
     """
     values = np.empty(len(queries))
-    for start in range(0, len(queries), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        block = slice(start, start + _QUERIES_AT_ONCE)
         found = queries[block] @ pool.T  # (b, p)
         rows = np.arange(len(found))
         reached = found[rows, own[block]].copy()

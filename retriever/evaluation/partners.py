@@ -45,13 +45,8 @@ class Partners:
 def build_triplets(labels: Sequence[tuple[str, str]], *, per_anchor: int, seed: int, what: str) -> Partners:
     """Draw two-criterion triplets: beside every text, one that shares its first label alone and one its second alone.
 
-    Both criteria judge the same triplets, each with the two partners in the opposite roles.
-
-    Args:
-        labels: (n,) both labels of every text.
-        per_anchor: triplets of a text, drawn with replacement.
-        seed: of the draw.
-        what: names the texts in an error.
+    Both criteria judge the same triplets, each with the two partners in the opposite roles. A text is the anchor of
+    ``per_anchor`` triplets, drawn with replacement; ``what`` names the texts in an error.
 
     Raises:
         InputError: no text has both partners.

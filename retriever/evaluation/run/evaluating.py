@@ -1,4 +1,4 @@
-"""Running a suite: task by task, each kept when it is done, so that an interrupted evaluation goes on where it was.
+"""Run a suite task by task, each kept when it is done, so that an interrupted evaluation goes on where it was.
 
 Nothing is caught: a task that cannot run ends the evaluation with its own error, and what was finished before it stays.
 """
@@ -21,13 +21,7 @@ from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON, Encoded
 from retriever.evaluation.run.embedding_cache import CachedEncoder, EmbeddingCache, EmbeddingProgress
 from retriever.evaluation.run.requests import EvaluationRequest
-from retriever.evaluation.run.results import (
-    Evaluation,
-    compare,
-    score_from_file,
-    score_to_file,
-    write_json,
-)
+from retriever.evaluation.run.results import Evaluation, compare, score_from_file, score_to_file, write_json
 from retriever.evaluation.run.search_path import IndexSearchPath
 from retriever.evaluation.scores import Score
 from retriever.evaluation.suites import Bench, Task, find_suite
@@ -43,11 +37,10 @@ _MEASURING = ("clusters", "core", "corpus", "encoders", "evaluation", "index", "
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """How far an evaluation is.
+    """The progress of an evaluation.
 
     Attributes:
-        suite: the suite's name.
-        task: the task that runs.
+        task: the one that runs.
         number: its place among the tasks, from 1.
         tasks: how many there are.
         embedding: how far its embedding is; None at its start.
@@ -73,13 +66,8 @@ def evaluate(
     """Run the tasks of a suite that have not been run before, and return the scores of all.
 
     A task is kept under what it depends on: suite, encoder with its settings, limit, seed, the contents of the data
-    files, and the code that measures. The file of the whole run is written beside them.
-
-    Args:
-        request: what to measure.
-        encoder: what is measured; None where no task needs a model.
-        progress: called at the start of every task and after every chunk of texts embedded.
-        folder: where embeddings and runs are kept; by default ``evaluation`` in the user's cache.
+    files, and the code that measures. The file of the whole run is written beside them, by default into ``evaluation``
+    in the user's cache. ``progress`` is called at the start of every task and after every chunk of texts embedded.
 
     Raises:
         UsageError: a task needs an encoder and there is none.
@@ -123,9 +111,7 @@ def evaluate(
 def document(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> dict[str, Any]:
     """Return the documented JSON object of an evaluation run.
 
-    Args:
-        ours: one evaluation a suite.
-        theirs: those of the encoder it is measured against, in the same order; or none.
+    There is an evaluation a suite; those of the encoder it is measured against are in the same order.
     """
     pairs = [pair for one, other in zip(ours, theirs, strict=True) for pair in compare(one, other)] if theirs else []
     return {
@@ -229,12 +215,8 @@ def _run_hash(request: EvaluationRequest, encoder: Mapping[str, JSON], data: Map
 def _code_hash() -> str:
     """Return a hash of all code that a score can depend on: everything but commands and training."""
     package = Path(__file__).parents[2]
-    files = sorted(
-        file
-        for wing in _MEASURING
-        for ending in ("*.py", "*.json", "*.jsonl")
-        for file in (package / wing).rglob(ending)
-    )
+    endings = (f"{wing}/**/*.{ending}" for wing in _MEASURING for ending in ("py", "json", "jsonl"))
+    files = sorted(file for ending in endings for file in package.glob(ending))
     digest = hashlib.sha256()
     for file in files:
         digest.update(str(file.relative_to(package)).encode() + file.read_bytes())

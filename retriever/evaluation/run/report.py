@@ -10,11 +10,11 @@ from retriever.core.text import shortened
 from retriever.evaluation.run.results import EncoderComparison, Evaluation, compare
 from retriever.evaluation.scores import LEVEL, RESAMPLES, Score
 
-COLOURS = ("#0072B2", "#E69F00")
+ENCODER_COLOURS = ("#0072B2", "#E69F00")
 """Blue and orange of Okabe and Ito's palette, told apart with any colour vision and in grey."""
 
-_BAR = 0.38  # inches a score takes in the picture
-_LABEL = 46  # characters of a label
+_SCORE_INCHES = 0.38  # in the picture
+_LABEL_CHARACTERS = 46
 
 
 def check_report(path: Path) -> None:
@@ -31,12 +31,9 @@ def check_report(path: Path) -> None:
 
 
 def write_report(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> None:
-    """Write the Markdown to ``path`` and the picture beside it as SVG.
+    """Write the Markdown to ``path``, which ends in ``.md``, and the picture beside it as SVG.
 
-    Args:
-        path: a file that ends in ``.md``.
-        ours: the evaluations of one encoder, one a suite.
-        theirs: those of another on the same suites, in the same order; or none.
+    Evaluations are one a suite, those of another encoder in the same order.
 
     Raises:
         UsageError: it is not a Markdown file.
@@ -52,10 +49,7 @@ def write_report(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evalua
 def markdown(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = (), *, picture: str = "") -> str:
     """Return the report: what was measured and how, then a table a suite, with paired differences where there are two.
 
-    Args:
-        ours: the evaluations of one encoder, one a suite.
-        theirs: those of another on the same suites, in the same order; or none.
-        picture: name of the picture to show; empty for none.
+    Arguments as for `write_report`; ``picture`` is the name of the one to show, empty for none.
     """
     first = ours[0]
     names = [first.name, *(one.name for one in theirs[:1])]
@@ -146,7 +140,7 @@ def draw(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = 
     panels = _panels(ours, theirs)
     heights = [max(1, len(rows)) * (2 if theirs else 1) + 1.6 for rows in panels.values()]
     with mpl.rc_context({"svg.hashsalt": "retriever", "font.size": 9, "axes.titlesize": 10, "svg.fonttype": "path"}):
-        figure = Figure(figsize=(8, _BAR * sum(heights) + 0.9), layout="constrained")
+        figure = Figure(figsize=(8, _SCORE_INCHES * sum(heights) + 0.9), layout="constrained")
         axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         for axis, (title, rows) in zip(axes, panels.items(), strict=True):
             _draw_panel(axis, title, rows)
@@ -189,7 +183,7 @@ def _draw_panel(axis: Any, title: str, rows: _Rows) -> None:  # noqa: ANN401 - m
             [max(0.0, score.value - score.low) for score in scores],
             [max(0.0, score.high - score.value) for score in scores],
         ]
-        axis.barh(places, values, height=height * 0.92, color=COLOURS[which], zorder=2)
+        axis.barh(places, values, height=height * 0.92, color=ENCODER_COLOURS[which], zorder=2)
         axis.errorbar(values, places, xerr=whiskers, fmt="none", ecolor="#333333", elinewidth=1, capsize=2.5, zorder=3)
         for score, place in zip(scores, places, strict=True):
             end = max(score.high, score.value, 0.0)
@@ -216,7 +210,7 @@ def _bars(axis: Any) -> list[Any]:  # noqa: ANN401 - matplotlib's Axes
 
 
 def _label(score: Score) -> str:
-    return shortened(f"{score.task}: {score.metric}", _LABEL)
+    return shortened(f"{score.task}: {score.metric}", _LABEL_CHARACTERS)
 
 
 def _facts(ours: Evaluation, theirs: Evaluation | None) -> list[str]:

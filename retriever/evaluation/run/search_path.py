@@ -64,12 +64,7 @@ class IndexSearchPath(Closing):
     ) -> list[ScoredIds]:
         """Return one ranking per query: k ids with the score they are ordered by, or all ids there are.
 
-        Args:
-            documents: the corpus; ids differ.
-            queries: what to look for.
-            instructions: one per query, empty for the default.
-            mode: dense, lexical, hybrid, or auto.
-            k: documents per query.
+        The ids of the documents differ; an empty instruction is the default one.
 
         Raises:
             UsageError: there are not as many instructions as queries.

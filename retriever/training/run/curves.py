@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.evaluation.run.report import COLOURS
+from retriever.evaluation.run.report import ENCODER_COLOURS
 from retriever.training.run.scores import Change
 
 _WINDOW = 0.1  # of a curve's steps that one point of its mean covers
@@ -42,7 +42,7 @@ def smoothed(values: Sequence[float]) -> list[float]:
 def _draw_loss(axis: Any, name: str, rows: Sequence[Mapping[str, float]]) -> None:  # noqa: ANN401 - matplotlib's Axes
     steps, losses = [row["step"] for row in rows], [row["loss"] for row in rows]
     axis.plot(steps, losses, color=_LIGHT, linewidth=0.8)
-    axis.plot(steps, smoothed(losses), color=COLOURS[0], linewidth=1.6)
+    axis.plot(steps, smoothed(losses), color=ENCODER_COLOURS[0], linewidth=1.6)
     axis.set_title(f"loss, {name}", loc="left", fontweight="bold")
     axis.set_xlabel("step")
 
@@ -56,7 +56,7 @@ def _draw_scores(axis: Any, changes: Sequence[Change]) -> None:  # noqa: ANN401 
             [max(0.0, one.value - one.low) for one in scores],
             [max(0.0, one.high - one.value) for one in scores],
         ]
-        axis.bar(places, values, width=0.36, color=COLOURS[1 - which], label=label, zorder=2)
+        axis.bar(places, values, width=0.36, color=ENCODER_COLOURS[1 - which], label=label, zorder=2)
         axis.errorbar(places, values, yerr=whiskers, fmt="none", ecolor="#333333", elinewidth=1, capsize=2.5, zorder=3)
         for place, one in zip(places, scores, strict=True):
             top = (place, max(one.high, one.value))
