@@ -36,9 +36,8 @@ class ClusteringProgress:
 class Drawn:
     """A clustering, and its map where one was wanted; without its vectors then, which only the map needs.
 
-    Attributes:
-        places: (n, 2) where every document stands, between -1 and 1; None without a map.
-        number: one that no other has, to key what is worked out from it.
+    The map's ``places`` (n, 2) between -1 and 1 are where the documents stand; ``number`` is one that no other has, to
+    key what is worked out from it.
     """
 
     found: Clustering

@@ -25,12 +25,7 @@ _READING = threading.Lock()  # one search at a time reads candidates, so that no
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswer:
-    """The hits of a search as far as they are known.
-
-    Attributes:
-        settled: whether this is the last word.
-        first: ids of the first answer's hits, in order.
-    """
+    """A search's hits as far as they are known, whether they are the last word, and the ids of the first answer's."""
 
     result: SearchResult
     settled: bool
@@ -39,11 +34,7 @@ class LiveAnswer:
 
 @dataclass(slots=True)
 class Running:
-    """A session's search.
-
-    Attributes:
-        revision: the index's, once the search is over: its own vectors have moved it.
-    """
+    """A session's search; its ``revision`` is the index's once the search is over, which its own vectors have moved."""
 
     name: str
     requests: tuple[SearchRequest, ...]

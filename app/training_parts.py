@@ -30,11 +30,9 @@ def say(lines: Sequence[ChartLine]) -> None:
 
 
 def table(training: Training, stored: Rows) -> None:
-    """Draw the rows to be written in; what is written is kept at once.
+    """Draw the rows to be written in, ``stored`` as they are now; what is written is kept at once.
 
-    Args:
-        training: whose rows they are.
-        stored: its rows as they are now; another session's are not written over, but shown.
+    Another session's rows are not written over, but shown.
     """
     begun, known, number = (f"{training.folder} {what}" for what in ("begun with", "known", "number"))
     changed = stored not in st.session_state.get(known, (stored,))

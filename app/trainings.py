@@ -44,12 +44,7 @@ _UNTIL_IT_RUNS = 60.0  # seconds that a new process has to come up, on a busy ma
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The last message of the process that trains.
-
-    Attributes:
-        doing: what it does besides steps, in a few words.
-        outcome: how it ended, other than with a model; empty while it goes on.
-    """
+    """The last message of the process that trains: what it does besides steps, how it ended, if not well, and why."""
 
     doing: str = ""
     outcome: Literal["", "stopped", "failed"] = ""

@@ -24,12 +24,7 @@ Way = Literal["up", "down", "same"]
 
 @dataclass(frozen=True, slots=True)
 class HitPair:
-    """A query and the two instructions that are compared on it.
-
-    Attributes:
-        first: the instruction on the left.
-        second: the one on the right.
-    """
+    """A query and the two instructions, left and right, that are compared on it."""
 
     q: str = ""
     first: str = ""

@@ -40,7 +40,6 @@ class Ask:
     """One clustering that is wanted.
 
     Attributes:
-        instruction: what the clusters answer.
         groups: how many; 0 for the number that sets them most apart.
         where: a filter over metadata that all reviews pass.
         within: the parts looked closer at, from all reviews down to what is clustered.
@@ -63,12 +62,10 @@ class Grouping:
     """The state of the page.
 
     Attributes:
-        instruction: what the clusters answer.
         groups: how many; 0 for the number that sets them most apart.
         show: one clustering on a map, or what flows between two.
         beside: what the second clustering answers.
         within: the parts looked closer at, spelled.
-        clusters: the numbers of the clusters chosen.
         area: x and y of the corners of what is chosen on the map, in ten-thousandths.
         flow: the flow that is chosen: its cluster under the first instruction and under the second.
     """

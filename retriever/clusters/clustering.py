@@ -36,7 +36,6 @@ class ClusterRequest:
         min_size: clusters with fewer documents are given up and theirs go to the next nearest.
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
-        seed: of k-means.
         levels: most levels of clusters of clusters, the clusters themselves counted.
         ids: the documents to cluster; None for all.
     """
@@ -113,7 +112,6 @@ class ClusterGroup:
     Attributes:
         label: its name, unlike those of the others of its level.
         keywords: the words that set it apart from them, best first.
-        clusters: their numbers.
     """
 
     label: str

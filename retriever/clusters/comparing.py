@@ -36,13 +36,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class RankChange:
-    """One query under two instructions.
-
-    Attributes:
-        results: the two answers.
-        moved: every document of either, by its better rank.
-        overlap: share of the hits that both have, 0 to 1.
-    """
+    """One query under two instructions: all documents of both answers, by their better rank, and the share in both."""
 
     results: tuple[SearchResult, SearchResult]
     moved: Sequence[Moved]

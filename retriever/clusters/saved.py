@@ -34,9 +34,8 @@ _TOLERANCE = 1e-4  # of cosines, which half precision and another order of summa
 class SavedClustering:
     """A saved clustering over what the index holds now.
 
-    Attributes:
-        assignments: the cluster of every document, by id; `NONE` for a new one that fits none.
-        new: ids of documents that were not there, or had another text, when it was saved.
+    The cluster of every document is known by id, `NONE` for a new one that fits none; new are documents that were not
+    there, or had another text, when it was saved.
     """
 
     stored: StoredClustering

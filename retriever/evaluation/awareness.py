@@ -33,11 +33,9 @@ PER_ANCHOR = 10  # triplets a text is the anchor of: about a point either way, a
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The texts of a source as embedded under the instruction of each of its two criteria.
+    """The texts of a source as embedded, (n, dim), under the instruction of each of its two criteria.
 
-    Attributes:
-        views: (n, dim) for each criterion.
-        seed: of what is drawn from the pool.
+    The seed is that of what is drawn from the pool.
     """
 
     source: LabelSource
@@ -53,12 +51,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class LabelTriplet:
-    """A row of the triplet file.
-
-    Attributes:
-        texts: the anchor, the text that shares the first criterion with it, the one that shares the second.
-        instructions: one for each criterion.
-    """
+    """A row of the triplet file: anchor, texts that share the first and the second criterion, and the instructions."""
 
     texts: tuple[str, str, str]
     instructions: tuple[str, str]

@@ -24,12 +24,7 @@ _STARTS = 1  # k-means++ starts a seed: the spread over seeds is that of single 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringTask:
-    """The same items clustered once for every seed.
-
-    Attributes:
-        labels: (n,) number of every item's true group, from 0.
-        assignments: (seeds, n) number of every item's cluster, from 0.
-    """
+    """The same items clustered once for every seed: their true groups (n,) and clusters (seeds, n), numbered from 0."""
 
     labels: NDArray[np.int64]
     assignments: NDArray[np.int64]

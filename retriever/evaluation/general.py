@@ -57,10 +57,8 @@ class GeneralSet:
 class GeneralScore:
     """The scores of an encoder on the set, in percent.
 
-    Attributes:
-        retrieval: nDCG@10 of the queries over all documents.
-        similarity: Spearman correlation of cosines with the grades.
-        mean: of the two; the headline.
+    They are nDCG@10 of the queries over all documents, the Spearman correlation of cosines with the grades, and, as the
+    headline, the mean of the two.
     """
 
     retrieval: Score

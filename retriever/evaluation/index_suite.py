@@ -97,18 +97,10 @@ def measure_factories(
 ) -> Iterator[FactoryMeasure]:
     """Build one index after the other and yield what each finds, against the exact cosines in single precision.
 
-    Probes double until `min_recall` of the ten nearest is reached on other queries than those measured, or until there
-    are no more. Indexes are filled from vectors in half precision, as `build_index` does, so that an exact one may miss
-    a near tie. A hit counts when its exact cosine is that of the k-th nearest or better, so that equal vectors may
-    stand for each other.
-
-    Args:
-        vectors: (n, dim) rows of length 1.
-        queries: (q, dim) rows of length 1.
-        factories: strings of the FAISS index factory.
-        k: how many nearest count.
-        min_recall: where raising the probes stops.
-        seed: of training, and of the queries that set the probes.
+    Vectors (n, dim) and queries (q, dim) have length 1. Probes double until `min_recall` of the ten nearest is reached
+    on other queries than those measured, or until there are no more. Indexes are filled from vectors in half precision,
+    as `build_index` does, so that an exact one may miss a near tie. A hit counts when its exact cosine is that of the
+    k-th nearest or better, so that equal vectors may stand for each other.
 
     Raises:
         UsageError: FAISS does not know a factory string, or cannot build the index from so few vectors.

@@ -80,12 +80,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class InstructedQuery:
-    """One query under one instruction.
-
-    Attributes:
-        need: what the instruction asks for.
-        changed: what the changed instruction asks for.
-    """
+    """One query, what its instruction asks for, and what the changed instruction asks for."""
 
     query: str
     need: Need
@@ -104,13 +99,7 @@ class InstructedQuery:
 
 @dataclass(frozen=True)
 class Reviews:
-    """Labelled reviews and the words their labels go by.
-
-    Attributes:
-        documents: the reviews.
-        labels: per document id, the (category, polarity) pairs it holds.
-        aspects: per aspect in plain words, the categories that mean it.
-    """
+    """Labelled reviews, by id the (category, polarity) pairs each holds, and the categories of every aspect."""
 
     documents: Sequence[Document]
     labels: Mapping[str, frozenset[tuple[str, str]]]

@@ -21,13 +21,7 @@ PAIR_KINDS: tuple[Kind, ...] = ((True, True), FIRST_ALONE, SECOND_ALONE, (False,
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """Row numbers of texts and of partners drawn for them.
-
-    Attributes:
-        kinds: what the partners share with their anchor.
-        anchors: (n,) rows of the texts that have partners of every kind.
-        rows: (kinds, n, per_anchor) rows of their partners.
-    """
+    """Row numbers of texts (n,), and of partners (kinds, n, per_anchor) of every kind drawn for them."""
 
     kinds: tuple[Kind, ...]
     anchors: Rows

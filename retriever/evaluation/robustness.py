@@ -38,12 +38,7 @@ DELTAS: Mapping[str, WordingKind] = {"Delta_ci": "correct", "Delta_ii": "implici
 
 @dataclass(frozen=True, slots=True)
 class InstructedQuery:
-    """A query that several users ask, each with an instruction of their own.
-
-    Attributes:
-        relevant: ids of the documents that answer it, whatever the instruction.
-        instructions: at least two.
-    """
+    """A query that several users ask, each with an instruction of their own; what is relevant is so under all."""
 
     id: str
     text: str

@@ -15,12 +15,7 @@ from retriever.evaluation.splits import split_of
 
 @dataclass(frozen=True, slots=True)
 class LabelledRow:
-    """One row of a data file.
-
-    Attributes:
-        file: the file as the user named it.
-        line: its line, from 1.
-    """
+    """One row of a data file, which is called as the user named it; lines count from 1."""
 
     file: str
     line: int

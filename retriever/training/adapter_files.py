@@ -32,12 +32,7 @@ SAVED_TOLERANCE = {torch.float32: 0.02, torch.bfloat16: 0.15}
 
 @dataclass(frozen=True, slots=True)
 class ActiveProof:
-    """The distances of a saved model's vectors from those of others: the largest of a row.
-
-    Attributes:
-        to_trained: from the model in memory.
-        to_base: from the model that training began from.
-    """
+    """The largest distance of a saved model's vectors from the model in memory, and from where training began."""
 
     to_trained: float
     to_base: float

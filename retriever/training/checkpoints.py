@@ -33,13 +33,7 @@ _BEFORE = "Remove this folder to go on from the state before it."
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a run stands.
-
-    Attributes:
-        epoch: the epoch under way, from 0.
-        batch: batches of that epoch done.
-        seconds: time spent in steps so far, over all pieces of the run.
-    """
+    """Where a run stands: steps done, the epoch under way, batches of it done, seconds over all pieces of the run."""
 
     step: int = 0
     epoch: int = 0

@@ -29,8 +29,6 @@ class CurationOptions:
     """Settings of how rows are curated.
 
     Attributes:
-        lengths: characters a field may have.
-        mining: how many hard negatives a row gets, and the margin.
         judge: asked about every row that came so far; None skips the step.
         announce: called with the name of each step as it begins.
     """

@@ -23,11 +23,9 @@ class Layout:
     """Field names that make a file readable; the first present of each role's names is taken.
 
     Attributes:
-        name: what the layout is called.
         text: names of what is embedded.
         answer: names of the one right answer; empty where a row has positives.
         positives: names of texts that a search should find; empty where a row has an answer.
-        instruction: names of the question.
         asks: whether a row must have a question.
         negatives: names of wrong answers, or of texts that a search should not find.
         alone: whether it holds only where no field is left over that could be the text.

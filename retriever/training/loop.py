@@ -40,6 +40,7 @@ class LoopSettings:
         warmup: share of the steps in which the rate rises from 0.
         decay: what the rate does afterwards: fall to 0 at the last step, or stay.
         max_grad_norm: gradients are scaled down to this norm.
+        weight_decay: AdamW's.
     """
 
     learning_rate: float = 1e-4

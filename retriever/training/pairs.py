@@ -70,9 +70,8 @@ class ContrastiveExample:
 class HardNegatives:
     """The hard negatives that mining found for one row, most similar first.
 
-    Attributes:
-        texts: texts that answer the row's question otherwise.
-        answers: wrong answers, or for a row with positives, wrong passages.
+    They are texts that answer the row's question otherwise, and wrong answers, or for a row with positives, wrong
+    passages.
     """
 
     texts: tuple[str, ...] = ()

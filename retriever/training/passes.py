@@ -43,12 +43,7 @@ class TeacherStates:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLogits:
-    """The model's predictions at the places of answer tokens, over all rows of a batch.
-
-    Attributes:
-        logits: (M, V) float32, M the answer tokens of all rows, row by row.
-        targets: (M,) the answer tokens.
-    """
+    """The model's predictions (M, V) in float32 at the places of a batch's answer tokens, row by row, and these."""
 
     logits: Tensor
     targets: Tensor
@@ -56,12 +51,7 @@ class AnswerLogits:
 
 @dataclass(frozen=True, slots=True)
 class PaddedAnswers:
-    """Answers padded on the right.
-
-    Attributes:
-        ids: (B, L), 0 where an answer is shorter.
-        counted: (B, L) true where an answer has a token.
-    """
+    """Answers padded on the right (B, L), 0 where an answer is shorter, and where they have a token."""
 
     ids: Tensor
     counted: Tensor
@@ -70,16 +60,10 @@ class PaddedAnswers:
 def student_states(
     adapted: Adapted, prompts: PromptBatch, *, look_ahead: int | None = None, dropout: float | None = None
 ) -> TailStates:
-    """Read [x; s_1..s_L] with the model in training (InstEmb, eq. 1).
+    """Read [x; s_1..s_L] with the model in training (InstEmb, eq. 1): h_|x| (B, d) and h_|x|+1.. (B, L, d).
 
-    Args:
-        adapted: the model, with look-ahead embeddings unless ``look_ahead`` is 0.
-        prompts: x of each row.
-        look_ahead: L; None for all the learned embeddings, 0 to read x alone.
-        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
-
-    Returns:
-        h_|x| (B, d) and h_|x|+1.. (B, L, d).
+    ``look_ahead`` is L; None for all the learned embeddings, 0 to read x alone. ``dropout`` is the share of attention
+    probabilities and LoRA inputs zeroed; None for the settings' own.
 
     Raises:
         UsageError: the model has fewer look-ahead embeddings.

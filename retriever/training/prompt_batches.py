@@ -22,12 +22,7 @@ from retriever.encoders.tokenize import PieceTokenizer
 
 @dataclass(frozen=True, slots=True)
 class TailStates:
-    """Last hidden states of a batch.
-
-    Attributes:
-        last: (B, d) h_|x|, the state of the last prompt token.
-        tail: (B, L, d) h_|x|+1.., the states of what stands behind it.
-    """
+    """Last hidden states of a batch: of the last prompt token (B, d), and of what stands behind it (B, L, d)."""
 
     last: Tensor
     tail: Tensor
@@ -68,12 +63,7 @@ class SeparatePrompts:
 
 @dataclass(frozen=True, slots=True)
 class PromptGroup:
-    """Several prompts that begin alike: one text under several instructions.
-
-    Attributes:
-        trunk: token ids they share, at least one.
-        branches: how each goes on, at least one token each.
-    """
+    """Several prompts that begin alike, at least one token each: one text, the trunk, under several instructions."""
 
     trunk: list[int]
     branches: list[list[int]]

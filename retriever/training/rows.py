@@ -82,10 +82,8 @@ class TrainingRows:
     """The result of reading files of training rows.
 
     Attributes:
-        rows: the good rows, in the order of the files.
         mappings: by file, which field became what, in words.
         bad: the first thousand bad rows.
-        skipped: how many bad rows there were.
     """
 
     rows: list[TrainingRow]

@@ -27,11 +27,8 @@ SUFFIX = ".npy"
 class ExactIndex:
     """Compares a query with every vector; implements `retriever.core.protocols.VectorIndex`.
 
-    Scores are summed in float64 and rounded once to float32, so equal vectors tie wherever they stand.
-
-    Args:
-        ids: (n,) distinct integers, in any order.
-        embeddings: (n, dim) float32 rows of length 1.
+    The ids (n,) are distinct, in any order. Scores are summed in float64 and rounded once to float32, so equal vectors
+    tie wherever they stand.
 
     Raises:
         UsageError: the arrays do not fit each other, an id occurs twice, or a vector is not finite.

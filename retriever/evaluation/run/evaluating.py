@@ -37,14 +37,7 @@ _MEASURING = ("clusters", "core", "corpus", "encoders", "evaluation", "index", "
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """The progress of an evaluation.
-
-    Attributes:
-        task: the one that runs.
-        number: its place among the tasks, from 1.
-        tasks: how many there are.
-        embedding: how far its embedding is; None at its start.
-    """
+    """The progress of an evaluation: the task that runs, its place among all from 1, and how far its embedding is."""
 
     suite: str
     task: str

@@ -23,10 +23,7 @@ class Evaluation:
     Attributes:
         encoder: its name, fingerprint, pooling, steps, look_ahead, template and dtype; empty where none was needed.
         seconds: wall-clock time of every task when it was run.
-        seed: of sampling, clustering and resampling.
-        limit: most items a task looked at; None for all.
         data: SHA-256 of every data file by its name.
-        command: what was asked for, as a command line.
         date: when it was finished, ISO 8601 in UTC.
         machine: processor, cores and accelerator of the run that finished it.
         versions: of Python and the packages that matter.
@@ -84,13 +81,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EncoderComparison:
-    """One figure of two encoders.
-
-    Attributes:
-        ours: the score of the encoder that is measured.
-        theirs: that of the one it is measured against.
-        difference: ours less theirs, with the paired interval.
-    """
+    """One figure of two encoders, the one measured and the one it is measured against, with the paired difference."""
 
     suite: str
     ours: Score

@@ -39,12 +39,7 @@ class IndexSearchPath(Closing):
       view, whose documents are read under the default instruction. This is how InstructIR and FollowIR are run.
 
     In mode auto every query is searched by itself, since the searcher chooses one mode for all queries of a request.
-
-    Args:
-        encoder: what embeds documents and queries; one that keeps its vectors makes a second corpus over the same
-            texts cheap.
-        folder: where the indexes go; by default the system's folder for temporary files. What is written there is
-            removed by `close`.
+    What is written to the folder, by default the system's for temporary files, is removed by `close`.
     """
 
     def __init__(self, encoder: Encoder, *, folder: Path | None = None) -> None:

@@ -21,12 +21,7 @@ _TINY = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The distance of a view from another.
-
-    Attributes:
-        moved: one less the mean cosine of a text's two vectors.
-        regrouped: one less the Pearson correlation of the cosines of all pairs of texts.
-    """
+    """The distance of a view from another: ``moved`` and ``regrouped``, as above."""
 
     moved: float
     regrouped: float

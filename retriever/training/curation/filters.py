@@ -51,13 +51,7 @@ _FOREIGN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LengthLimits:
-    """Characters a field may have, blanks at its ends aside.
-
-    Attributes:
-        least: of the instruction and the text.
-        least_output: of answers, positives and negatives: "toy" is an answer.
-        most: of every field.
-    """
+    """Characters a field may have, blanks at its ends aside; ``least_output`` is for answers alone: "toy" is one."""
 
     least: int = 4
     least_output: int = 1

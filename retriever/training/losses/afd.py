@@ -19,10 +19,8 @@ ORDER = 0.05
 def fused_target(new: Tensor, base: Tensor, *, new_weight: float = NEW_WEIGHT) -> Tensor:
     """Return eq. 4, lambda E_new + (1 - lambda) E_base, both of length 1 first and the sum of length 1 again: (B, d).
 
-    Args:
-        new: embeddings (B, d) by the fine-tuned model.
-        base: embeddings (B, d) by the model as it was before.
-        new_weight: lambda, from 0 to 1; the paper stays within 0.4 and 0.6.
+    ``new`` is by the fine-tuned model, ``base`` by the model as it was before; lambda is from 0 to 1, and the paper
+    stays within 0.4 and 0.6.
 
     Raises:
         UsageError: lambda is below 0 or above 1.

@@ -19,13 +19,7 @@ _LOWEST_LOSS = 1e-8  # what a step's loss counts as, at least, under the logarit
 
 @dataclass(frozen=True, slots=True)
 class GircseLoss:
-    """The parts of GIRCSE's objective.
-
-    Attributes:
-        steps: (K,), L_k.
-        refinement: L_reg.
-        weight: lambda.
-    """
+    """The parts of GIRCSE's objective: L_k (K,), L_reg, and lambda."""
 
     steps: Tensor
     refinement: Tensor

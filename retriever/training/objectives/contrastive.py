@@ -13,12 +13,7 @@ from retriever.training.rows import normalise_answer
 
 @dataclass(frozen=True, slots=True)
 class NegativePlaces:
-    """Which prompts are the rows' negatives.
-
-    Attributes:
-        places: (B, H) numbers of prompts; 0 where a row has fewer than H.
-        mask: (B, H), true where there is one.
-    """
+    """Which prompts are the rows' negatives: their numbers (B, H), and where there is one; a row may have fewer."""
 
     places: Tensor
     mask: Tensor

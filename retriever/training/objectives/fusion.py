@@ -40,12 +40,7 @@ class FusionSettings:
 
 @dataclass(frozen=True, slots=True)
 class FusedTargets:
-    """The target vectors that the student is trained towards.
-
-    Attributes:
-        instructions: one for each; empty for the default one.
-        vectors: (n, d) float32 rows of length 1, on the CPU.
-    """
+    """The target vectors (n, d), float32 rows of length 1 on the CPU, that the student is trained towards."""
 
     texts: Sequence[str]
     instructions: Sequence[str]

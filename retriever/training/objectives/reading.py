@@ -26,12 +26,7 @@ class PromptRequest:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The input of one forward pass.
-
-    Attributes:
-        rows: the rows' numbers, in the order of the prompts.
-        tokens: with padding.
-    """
+    """The input of one forward pass: prompts, their rows' numbers, and its tokens with padding."""
 
     prompts: PromptBatch = field(repr=False)
     rows: list[int]

@@ -9,12 +9,7 @@ from retriever.training.rows import TrainingRow
 
 @dataclass(frozen=True, slots=True)
 class WrongParts:
-    """Substitutes for a row's question and text in the lower tiers.
-
-    Attributes:
-        instruction: I-, another question; None where the batch has none.
-        text: Q-, another text; None where the batch has none.
-    """
+    """I-, another question, and Q-, another text, for a row's lower tiers; None where the batch has none."""
 
     instruction: str | None
     text: str | None

@@ -34,7 +34,6 @@ class Base:
         spec: what that stands for: ``METHOD:BACKBONE`` or a checkpoint folder.
         digest: SHA-256 that stands for its weights.
         method: of the encoder that comes out.
-        options: of that encoder.
         continued: whether it was trained before.
         start: `Adapted.values` from before this training.
     """

@@ -24,8 +24,6 @@ class CurationReport:
     Attributes:
         read: good rows of the input.
         curated: the rows that were written, and what each step did.
-        mappings: by file, which field became what.
-        skipped: rows that could not be read.
         bad: the first of them.
     """
 

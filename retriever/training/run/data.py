@@ -16,12 +16,7 @@ from retriever.training.splits import hold_out
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file that was learned from.
-
-    Attributes:
-        sha256: its hash; None for standard input.
-        mapping: which field became what, in words.
-    """
+    """A file that was learned from, its hash (None for standard input), its good rows, and which field became what."""
 
     name: str
     sha256: str | None
@@ -35,10 +30,8 @@ class FinetuneData:
 
     Attributes:
         held_out: measured with; no text is on both sides.
-        files: where they are from.
         digest: SHA-256 of all good rows.
         bad: the first thousand rows that were skipped.
-        skipped: how many were.
         truncated: different strings that are cut to the limit of tokens, by what they are: texts, queries, answers,
             positives, negatives; what is never cut is left out.
     """

@@ -20,12 +20,7 @@ MOST_CANDIDATES = 30  # of a search
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text or an answer that a search can find.
-
-    Attributes:
-        answer: the text's answer; empty where the text is an answer.
-        right: whether it is what should be found.
-    """
+    """A text with its answer, or an answer, that a search can find, and whether it should."""
 
     text: str
     answer: str

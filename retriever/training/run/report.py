@@ -63,12 +63,10 @@ class FinetuneReport:
     Attributes:
         output: the checkpoint folder; there once the status is finished.
         base: name and resolved name of what was trained on.
-        command: what was asked for, as a command line.
         step: steps done, over all stages.
         steps: steps of all stages begun.
         seconds: spent in steps, over all pieces of the run.
         judgement: scores and verdict; None while the run is paused.
-        versions: of Python and the packages that matter.
         notes: what the user should know besides.
     """
 
