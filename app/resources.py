@@ -12,8 +12,7 @@ from retriever.core.results import IndexStatus
 from retriever.index import profiling
 from retriever.index.profiling import Columns, Profile
 from retriever.serving.encoder_pool import EncoderPool
-from retriever.serving.index_folder import IndexFolder, index_folder
-from retriever.serving.index_pool import MOST_OPEN, IndexPool
+from retriever.serving.index_pool import MOST_OPEN, IndexFolder, IndexPool, index_folder
 from retriever.serving.jobs import Jobs
 from retriever.workspace import Index
 from retriever_app.serving import VARIABLE

@@ -8,9 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.choice import Choice, choose_k, grouped
-from retriever.clusters.arithmetic.evidence import Measures, central, measures, typical_sentence
 from retriever.clusters.arithmetic.kmeans import Partition, check_count, spherical_kmeans
-from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, text_words
+from retriever.clusters.arithmetic.naming import (
+    Measures,
+    answer_words,
+    central,
+    keywords,
+    labels_of,
+    measures,
+    text_words,
+    typical_sentence,
+)
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
 from retriever.core.schema import SCHEMA_VERSION

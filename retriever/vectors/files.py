@@ -6,13 +6,46 @@ SHA-256 and hands it back to open it. Nothing of a file is parsed before its has
 
 import hashlib
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.paths import DRAFT_SUFFIX, atomic_write, folder_within, make_folder, sync_directory
+from retriever.vectors.backend import Handle, text_of
+
+
+class FileBackend(ABC):
+    """What backends share that keep a vector index as one hashed file in its view's folder.
+
+    Args:
+        folder: the index's folder.
+        device: where to search: ``auto``, ``cpu`` or ``cuda``.
+    """
+
+    suffix: ClassVar[str]
+
+    def __init__(self, folder: Path, device: str = "auto") -> None:
+        self._folder, self._device = folder, device
+
+    @abstractmethod
+    def _read(self, handle: Handle) -> object:
+        """Read the file of a handle after checking that it is the one that was written."""
+
+    def check(self, handle: Handle) -> str | None:
+        """Check a file and describe what is wrong with it: its hash is computed, and what it holds is parsed."""
+        try:
+            self._read(handle)
+        except IndexDamagedError as error:
+            return error.message
+        return None
+
+    def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
+        """Delete the view's files but those to keep; see `VectorBackend.remove`."""
+        kept = {Path(text_of(one, "path")).name for one in keep}
+        remove_others(view_folder(self._folder, view), self.suffix, kept)
 
 
 def view_folder(folder: Path, view: int) -> Path:

@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
 
-from retriever.clusters.arithmetic.evidence import central, measures, typical_sentence
 from retriever.clusters.arithmetic.kmeans import Partition
-from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, text_words
+from retriever.clusters.arithmetic.naming import (
+    answer_words,
+    central,
+    keywords,
+    labels_of,
+    measures,
+    text_words,
+    typical_sentence,
+)
 from retriever.core.similarity import normalise
 
 

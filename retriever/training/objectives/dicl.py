@@ -16,9 +16,8 @@ from retriever.training.losses.infonce import Negatives
 from retriever.training.losses.tiered import TieredEmbeddings, tiered
 from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
-from retriever.training.objectives.contrastive import NegativePlaces, positive_sets
+from retriever.training.objectives.contrastive import NegativePlaces, positive_sets, wrong_parts
 from retriever.training.objectives.reading import Piece, Prompts, backward, in_order
-from retriever.training.objectives.tiers import wrong_parts
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, dicl_examples
 from retriever.training.rows import TrainingRow
@@ -31,7 +30,7 @@ class DiclSettings(ObjectiveSettings):
     Attributes:
         margin: g of the two hinge losses.
         temperature: tau, of the tiers too.
-        tiered: add the tiered ranking loss (appendix A), with the questions and texts of `tiers.wrong_parts`.
+        tiered: add the tiered ranking loss (appendix A), with the questions and texts of `wrong_parts`.
         negatives: most wrong answers of a row.
     """
 

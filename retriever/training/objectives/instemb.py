@@ -13,28 +13,14 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.encoders.pooling import daap, masked_mean
-from retriever.training.losses.instemb import (
-    TEMPERATURE,
-    ContrastForm,
-    KlDirection,
-    cross_entropy,
-    kl,
-    mse,
-    view_contrast,
-)
+from retriever.training import passes
+from retriever.training.losses import instemb as losses
+from retriever.training.losses.instemb import TEMPERATURE, ContrastForm, KlDirection
 from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, backward, pieces, together
 from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
-from retriever.training.passes import (
-    VIEW_DROPOUT,
-    PaddedAnswers,
-    TeacherStates,
-    lone_states,
-    pad_answers,
-    student_states,
-    teacher_states,
-)
+from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers, TeacherStates
 from retriever.training.prompt_batches import SeparatePrompts, TailStates
 from retriever.training.rows import TrainingRow
 
@@ -107,7 +93,7 @@ class InstEmbObjective:
         numbers = set_numbers([one.same for one in examples], strict=self._settings.strict)
         device = self._learner.adapted.backbone.device
         sets = torch.tensor([numbers[row] for row in order], device=device)  # (B,)
-        targets = pad_answers([answers[row][: self._length] for row in order], width=self._length, device=device)
+        targets = passes.pad_answers([answers[row][: self._length] for row in order], width=self._length, device=device)
         teacher = self._teacher(read, answers)
         terms: dict[str, Tensor] = {}
 
@@ -123,10 +109,10 @@ class InstEmbObjective:
             return self._encode(piece, [examples[row] for row in piece.rows], [answers[row] for row in piece.rows])
 
         total = backward(encode, read, loss, held_tokens=self._held_tokens)
-        losses = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
-        if "mse" in losses:
-            losses["mse_per_dimension"] = losses["mse"] / self._learner.adapted.backbone.dim
-        return losses
+        found = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
+        if "mse" in found:
+            found["mse_per_dimension"] = found["mse"] / self._learner.adapted.backbone.dim
+        return found
 
     @property
     def _length(self) -> int:
@@ -137,11 +123,11 @@ class InstEmbObjective:
     ) -> list[Tensor]:
         """Return the student's states of the piece's rows: last (b, d), tail (b, L, d), and its other views (b, d)."""
         adapted = self._learner.adapted
-        student = student_states(adapted, piece.prompts)
+        student = passes.student_states(adapted, piece.prompts)
         views = self._settings.views if self._settings.contrast else ()
         found = [student.last, student.tail]
         if "dropout" in views:
-            read = student_states(adapted, piece.prompts, look_ahead=self._compared_length, dropout=VIEW_DROPOUT)
+            read = passes.student_states(adapted, piece.prompts, look_ahead=self._compared_length, dropout=VIEW_DROPOUT)
             found.append(self._vector(read))
         if "answer" in views:
             found.append(self._different(answers, self._alone))
@@ -161,7 +147,7 @@ class InstEmbObjective:
         if not wanted and not (self._settings.contrast and "teacher" in self._settings.views):
             return None
         found = [
-            teacher_states(
+            passes.teacher_states(
                 self._learner.adapted, piece.prompts, [answers[row] for row in piece.rows], length=self._length
             )
             for piece in read
@@ -175,15 +161,15 @@ class InstEmbObjective:
 
     def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TeacherStates | None) -> dict[str, Tensor]:
         """Return the distillation terms of look-ahead states (B, L, d)."""
-        head = self._learner.adapted.backbone.logits
+        head, direction = self._learner.adapted.backbone.logits, self._settings.direction
         found: dict[str, Tensor] = {}
         for term in self._settings.distillation:
             if term == "ce":
-                found[term] = cross_entropy(head(tail), targets.ids, targets.counted)
+                found[term] = losses.cross_entropy(head(tail), targets.ids, targets.counted)
             elif teacher is not None and term == "mse":
-                found[term] = mse(tail, teacher.tail, teacher.counted)
+                found[term] = losses.mse(tail, teacher.tail, teacher.counted)
             elif teacher is not None:
-                found[term] = kl(head(tail), head(teacher.tail), teacher.counted, direction=self._settings.direction)
+                found[term] = losses.kl(head(tail), head(teacher.tail), teacher.counted, direction=direction)
         return found
 
     def _contrast(
@@ -192,7 +178,7 @@ class InstEmbObjective:
         compared = [self._vector(student), *views]
         if teacher is not None and "teacher" in self._settings.views:
             compared.append(self._teacher_vector(teacher))
-        return view_contrast(
+        return losses.view_contrast(
             torch.stack([one.float() for one in compared]),  # (V, B, d)
             sets,
             temperature=self._settings.temperature,
@@ -211,10 +197,10 @@ class InstEmbObjective:
         return self._vector(read([list(ids) for ids in numbers]))[places]
 
     def _alone(self, answers: list[list[int]]) -> TailStates:
-        return lone_states(self._learner.adapted, answers, look_ahead=self._compared_length)
+        return passes.lone_states(self._learner.adapted, answers, look_ahead=self._compared_length)
 
     def _document(self, prompts: list[list[int]]) -> TailStates:
-        return student_states(self._learner.adapted, SeparatePrompts(prompts), look_ahead=self._compared_length)
+        return passes.student_states(self._learner.adapted, SeparatePrompts(prompts), look_ahead=self._compared_length)
 
     @property
     def _compared_length(self) -> int:

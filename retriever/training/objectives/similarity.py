@@ -1,7 +1,9 @@
 """A general sentence encoder's similarities, kept under the default instruction beside another objective.
 
 Plain search asks nothing; a model that learns only from questions forgets it. The teacher's vectors have another
-width, so its cosines are taught (`losses.afd.mean_similarity_error`), of texts that it finds alike and of others.
+width, so its cosines are taught (`losses.afd.mean_similarity_error`), of texts that it finds alike and of others: two
+texts drawn from a corpus have next to nothing in common, and among a few dozen there is hardly a pair that a search
+would have to tell apart.
 """
 
 import random
@@ -18,7 +20,6 @@ from retriever.core.errors import UsageError
 from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.objectives.base import Learner, Objective
 from retriever.training.objectives.reading import Piece, backward, in_order
-from retriever.training.objectives.related import RelatedTexts
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.rows import TrainingRow
 
@@ -27,6 +28,11 @@ BASE_TEACHER = "base"
 MOST_TEXTS = 20_000
 """Texts of the pool at most: the teacher reads them all before the first step and each is compared with each, which
 takes minutes for so many and hours for ten times as many; groups of related texts are found among these too."""
+GROUP = 4
+"""Texts of a group: one and some of those nearest to it."""
+NEAREST = 12
+"""The nearest texts that the others of a group are drawn from."""
+_COMPARED_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +124,46 @@ def pool(rows: Sequence[TrainingRow], count: int, seed: int) -> list[str]:
     """Return at most ``count`` different texts, questions and answers of the rows, drawn with a seed."""
     found = dict.fromkeys(one for row in rows for one in (row.text, row.instruction, row.answer) if one.strip())
     return random.Random(seed).sample(list(found), min(count, len(found)))
+
+
+class RelatedTexts:
+    """A pool of n different texts with a teacher's vectors (n, e) of length 1, drawn in groups."""
+
+    def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self.texts = texts
+        self.vectors = vectors
+        self._nearest = nearest(vectors, min(NEAREST, len(texts) - 1))
+
+    def draw(self, count: int, draw: random.Random) -> list[int]:
+        """Return the numbers of ``count`` different texts, group after group; of all, where there are no more."""
+        found: dict[int, None] = {}
+        for first in draw.sample(range(len(self.texts)), len(self.texts)):
+            if len(found) >= count:
+                break
+            near = [int(one) for one in self._nearest[first]]
+            found |= dict.fromkeys([first, *draw.sample(near, min(GROUP - 1, len(near)))])
+        return list(found)[:count]
+
+
+def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the numbers of the ``count`` rows nearest to each of (n, e) but for itself, (n, count).
+
+    The nearest come first; of equally near ones that with the lower number.
+    """
+    found = np.empty((len(vectors), count), dtype=np.int64)
+    for start in range(0, len(vectors) if count else 0, _COMPARED_ROWS):
+        distances = -(vectors[start : start + _COMPARED_ROWS] @ vectors.T)  # (b, n)
+        distances[np.arange(len(distances)), start + np.arange(len(distances))] = np.inf
+        found[start : start + _COMPARED_ROWS] = _lowest(distances, count)
+    return found
+
+
+def _lowest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the columns of the lowest values of every row of (b, n), as a stable sort has them: (b, count)."""
+    farthest = np.partition(values, count - 1, axis=1)[:, count - 1, None]  # (b, 1)
+    nearer, equal = values < farthest, values == farthest
+    room = count - nearer.sum(axis=1, keepdims=True)  # for those as far as the farthest
+    taken = nearer | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
+    columns = np.nonzero(taken)[1].reshape(len(values), count)  # rising in every row
+    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)
