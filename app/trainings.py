@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -239,15 +239,13 @@ class Trainings:
                 time.sleep(_MOMENT)
         threading.Thread(target=process.wait, daemon=True).start()
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> AbstractContextManager[None]:
         """Hold the turn to train, within the process that trains.
 
         Raises:
             RetrieverError: another training has it.
         """
-        with self._held(_LOCK):
-            yield
+        return self._held(_LOCK)
 
     def stop(self, training: Training) -> None:
         """Ask a training to save its state and end; it does so after the step under way."""

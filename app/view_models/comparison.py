@@ -8,7 +8,7 @@ from retriever.clusters.comparing import Moved, RankChange
 from retriever.index.profiling import Columns
 from retriever_app.view_models import text
 from retriever_app.view_models.cards import card
-from retriever_app.view_models.cluster_charts import Spec
+from retriever_app.view_models.cluster_charts import Spec, channel
 from retriever_app.view_models.clusters import short
 from retriever_app.view_models.colours import Colours
 
@@ -84,7 +84,8 @@ def lines_chart(change: RankChange, colours: Colours) -> Spec:
     for one in change.moved:
         left, right = one.ranks
         way = _way(left, right) or "only"
-        said = {"way": way, "review": short(one.hit.document.text, _TIP), "moved": _said(left, right)}
+        moved = f"{left or 'not found'} → {right or 'not found'}"
+        said = {"way": way, "review": short(one.hit.document.text, _TIP), "moved": moved}
         points = [(x, rank) for x, rank in ((0.0, left), (1.0, right)) if rank is not None]
         if len(points) == 1:
             x, rank = points[0]
@@ -95,13 +96,8 @@ def lines_chart(change: RankChange, colours: Colours) -> Spec:
     place = {
         "x": _axis("x", [0, 1]),
         "y": _axis("y", [height, 0]),
-        "color": {
-            "field": "way",
-            "type": "nominal",
-            "scale": {"domain": list(kinds), "range": list(kinds.values())},
-            "legend": None,
-        },
-        "tooltip": [{"field": "moved", "type": "nominal", "title": "rank"}, {"field": "review", "type": "nominal"}],
+        "color": channel("way", "nominal", scale={"domain": list(kinds), "range": list(kinds.values())}, legend=None),
+        "tooltip": [channel("moved", "nominal", title="rank"), channel("review", "nominal")],
     }
     dashes = {"condition": {"test": "datum.way == 'only'", "value": [3, 3]}, "value": [1, 0]}
     return {
@@ -113,7 +109,7 @@ def lines_chart(change: RankChange, colours: Colours) -> Spec:
             {
                 "data": {"values": lines},
                 "mark": {"type": "line", "strokeWidth": 2.5, "interpolate": "linear"},
-                "encoding": {**place, "detail": {"field": "id", "type": "nominal"}, "strokeDash": dashes},
+                "encoding": {**place, "detail": channel("id", "nominal"), "strokeDash": dashes},
             },
             {
                 "data": {"values": ends},
@@ -157,10 +153,6 @@ def _way(before: int | None, after: int | None) -> Way | None:
     return "same" if before == after else "up" if after < before else "down"
 
 
-def _said(left: int | None, right: int | None) -> str:
-    return f"{left or 'not found'} → {right or 'not found'}"
-
-
 def _middle(rank: int) -> float:
     """Compute how far below the top of the first card the middle of a card is, in pixels."""
     return (rank - 1) * STEP + CARD / 2
@@ -168,4 +160,4 @@ def _middle(rank: int) -> float:
 
 def _axis(field: str, domain: Sequence[float]) -> dict[str, Any]:
     scale = {"domain": list(domain), "nice": False, "zero": False}
-    return {"field": field, "type": "quantitative", "axis": None, "scale": scale}
+    return channel(field, "quantitative", axis=None, scale=scale)

@@ -8,7 +8,7 @@ import numpy as np
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.comparing import ClusterChange, Flow
 from retriever_app.view_models import text
-from retriever_app.view_models.cluster_charts import Spec
+from retriever_app.view_models.cluster_charts import Spec, channel
 from retriever_app.view_models.clusters import name_of
 from retriever_app.view_models.colours import Colours
 
@@ -63,8 +63,9 @@ def flow_chart(change: ClusterChange, chosen: Sequence[int], colours: Colours) -
     pick: Spec = {"name": PICK, "select": {"type": "point", "fields": ["flow"], "clear": "dblclick"}}
     if chosen:
         pick["value"] = [{"flow": spell(*chosen)}]
-    x = {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [-0.75, 1.75], "nice": False}}
-    y = {"field": "top", "type": "quantitative", "axis": None, "scale": {"reverse": True, "nice": False, "zero": False}}
+    x = channel("x", "quantitative", axis=None, scale={"domain": [-0.75, 1.75], "nice": False})
+    y = channel("top", "quantitative", axis=None, scale={"reverse": True, "nice": False, "zero": False})
+    shades = {"domain": numbers, "range": [colours.of(one) for one in numbers]}
     ribbons: Spec = {
         "data": {"values": _ribbons(change, tops, total)},
         "mark": {"type": "area", "cursor": "pointer"},
@@ -73,15 +74,10 @@ def flow_chart(change: ClusterChange, chosen: Sequence[int], colours: Colours) -
             "x": x,
             "y": y,
             "y2": {"field": "bottom"},
-            "detail": {"field": "flow", "type": "nominal"},
-            "color": {
-                "field": "first",
-                "type": "nominal",
-                "scale": {"domain": numbers, "range": [colours.of(one) for one in numbers]},
-                "legend": None,
-            },
+            "detail": channel("flow", "nominal"),
+            "color": channel("first", "nominal", scale=shades, legend=None),
             "opacity": {"condition": {"param": PICK, "empty": True, "value": 0.5}, "value": 0.1},
-            "tooltip": [{"field": "name", "type": "nominal"}, {"field": "reviews", "type": "quantitative"}],
+            "tooltip": [channel("name", "nominal"), channel("reviews", "quantitative")],
         },
     }
     bars: Spec = {
@@ -127,10 +123,10 @@ def _names(side: int, colours: Colours) -> Spec:
             "limit": {"expr": "width * 0.27"},
         },
         "encoding": {
-            "x": {"field": "x", "type": "quantitative"},
-            "y": {"field": "middle", "type": "quantitative"},
-            "text": {"field": "name", "type": "nominal"},
-            "tooltip": [{"field": "name", "type": "nominal"}, {"field": "reviews", "type": "quantitative"}],
+            "x": channel("x", "quantitative"),
+            "y": channel("middle", "quantitative"),
+            "text": channel("name", "nominal"),
+            "tooltip": [channel("name", "nominal"), channel("reviews", "quantitative")],
         },
     }
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retriever.clusters.clustering import Clustering
 from retriever.core.errors import UsageError
@@ -144,7 +143,7 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table)), strict=True))
     nearest = np.argsort(-first.partition.cosines, kind="stable")
     flows = [
-        Flow(i, j, [ids[row] for row in _rows(nearest, one, other, i, j)], (i, j) in pairs)
+        Flow(i, j, [ids[row] for row in nearest[(one[nearest] == i) & (other[nearest] == j)]], (i, j) in pairs)
         for i, j in zip(*(side.tolist() for side in np.nonzero(table)), strict=True)
     ]
     flows.sort(key=lambda flow: (-len(flow.ids), flow.first, flow.second))
@@ -158,9 +157,3 @@ def _moved(first: tuple[int, Hit] | None, second: tuple[int, Hit] | None) -> Mov
         raise ValueError("A document that neither search found has not moved.")
     ranks = (first[0] if first else None, second[0] if second else None)
     return Moved(found[1], ranks, (first[1].words if first else (), second[1].words if second else ()))
-
-
-def _rows(ordered: NDArray[np.int64], one: NDArray[np.int64], other: NDArray[np.int64], i: int, j: int) -> list[int]:
-    within = (one[ordered] == i) & (other[ordered] == j)
-    found: list[int] = ordered[within].tolist()
-    return found

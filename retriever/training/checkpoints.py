@@ -94,7 +94,8 @@ class TrainingCheckpoints:
         """
         check_manifest(folder, hint=_BEFORE)
         record = _record(folder)
-        if changed := _differences(record["identity"], self.identity):
+        before = record["identity"]
+        if changed := sorted(key for key in {*before, *self.identity} if before.get(key) != self.identity.get(key)):
             raise UsageError(
                 f"{folder} belongs to another run: {', '.join(changed)} changed.",
                 hint="Repeat the options and data of that run, or choose another output folder.",
@@ -155,10 +156,6 @@ def _restore_moments(
                 moments[kind] = value if kind == "step" else value.to(parameter.device)
         if moments:
             optimizer.state[parameter] = moments
-
-
-def _differences(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> list[str]:
-    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
 def _no_room(target: Path, why: str) -> TrainingError:

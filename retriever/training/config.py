@@ -6,7 +6,7 @@ The file that is written beside a trained model can be given to the next run as 
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -110,7 +110,8 @@ class FinetuneConfig:
         lines = [f"method = {json.dumps(self.method.name)}"]
         for name in _sections(self):
             lines += ["", f"[{name}]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in self.to_json()[name].items() if value is not None]
+            given = {key: value for key, value in self.to_json()[name].items() if value is not None}
+            lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in given.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -204,7 +205,3 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
 
 def _sections(config: FinetuneConfig) -> list[str]:
     return [one.name for one in fields(config) if one.name != "method" and getattr(config, one.name) is not None]
-
-
-def _toml(value: bool | int | float | str | Sequence[str]) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -114,11 +114,7 @@ def answer_examples(rows: Sequence[TrainingRow]) -> list[AnswerExample]:
 
 
 def gircse_examples(
-    rows: Sequence[TrainingRow],
-    *,
-    seed: int,
-    negatives: int = NEGATIVES,
-    mined: Sequence[HardNegatives] | None = None,
+    rows: Sequence[TrainingRow], *, seed: int, negatives: int = NEGATIVES, mined: Sequence[HardNegatives] | None = None
 ) -> list[ContrastiveExample]:
     """Return the rows as GIRCSE trains on them, in order.
 
@@ -138,11 +134,7 @@ def gircse_examples(
 
 
 def dicl_examples(
-    rows: Sequence[TrainingRow],
-    *,
-    seed: int,
-    negatives: int = NEGATIVES,
-    mined: Sequence[HardNegatives] | None = None,
+    rows: Sequence[TrainingRow], *, seed: int, negatives: int = NEGATIVES, mined: Sequence[HardNegatives] | None = None
 ) -> list[ContrastiveExample]:
     """Return the rows as DICL trains on them, in order; arguments and errors as for `gircse_examples`.
 

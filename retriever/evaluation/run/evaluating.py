@@ -75,9 +75,17 @@ def evaluate(
     run = kept / "runs" / f"{request.suite}-{_run_hash(request, description, data)[:20]}"
     scores: list[Score] = []
     seconds: dict[str, float] = {}
-    with _bench(request, encoder or NoEncoder(), kept) as (bench, cached, teller):
+    state = EvaluationProgress(request.suite, "", 0, len(request.chosen))
+
+    def tell(embedding: EmbeddingProgress) -> None:
+        if progress is not None:
+            progress(replace(state, embedding=embedding))
+
+    with _bench(request, encoder or NoEncoder(), kept, tell) as (bench, cached):
         for number, task in enumerate(request.chosen, start=1):
-            teller.start(progress, EvaluationProgress(request.suite, task.name, number, len(request.chosen)))
+            state = replace(state, task=task.name, number=number)
+            if progress is not None:
+                progress(state)
             file = run / f"task-{task.name}.json"
             done = (_saved(file) if request.trec is None else None) or _measured(file, task, bench)
             scores += done.scores
@@ -130,36 +138,16 @@ class _Done:
     seconds: float
 
 
-class _Teller:
-    """Adds the running task to what the cache tells of its embedding."""
-
-    def __init__(self) -> None:
-        self._progress: Progress | None = None
-        self._state: EvaluationProgress | None = None
-
-    def start(self, progress: Progress | None, state: EvaluationProgress) -> None:
-        self._progress, self._state = progress, state
-        if progress is not None:
-            progress(state)
-
-    def embedding(self, embedding: EmbeddingProgress) -> None:
-        if self._progress is not None and self._state is not None:
-            self._progress(replace(self._state, embedding=embedding))
-
-
 @contextmanager
 def _bench(
-    request: EvaluationRequest, encoder: Encoder, folder: Path
-) -> Iterator[tuple[Bench, CachedEncoder, _Teller]]:
-    """Yield what tasks work with, the encoder in it and who tells of its progress."""
-    teller = _Teller()
+    request: EvaluationRequest, encoder: Encoder, folder: Path, tell: Callable[[EmbeddingProgress], None]
+) -> Iterator[tuple[Bench, CachedEncoder]]:
+    """Yield what tasks work with, and the encoder in it."""
     with EmbeddingCache(folder) as cache:
-        cached = CachedEncoder(encoder, cache, on_progress=teller.embedding)
+        cached = CachedEncoder(encoder, cache, on_progress=tell)
         with IndexSearchPath(cached) as search:
-            bench = Bench(
-                request.data, cached, search, request.limit, request.seed, _trec_folder(request), request.factories
-            )
-            yield bench, cached, teller
+            trec = _trec_folder(request)
+            yield Bench(request.data, cached, search, request.limit, request.seed, trec, request.factories), cached
 
 
 def _trec_folder(request: EvaluationRequest) -> Path | None:

@@ -116,13 +116,9 @@ def ascii_share(text: str) -> float:
 
 
 def _is_foreign(text: str) -> bool:
-    words = _words(text)
+    words = [word.lower().replace("\u2019", "'") for word in _WORD.findall(text)]
     foreign = sum(word in _FOREIGN for word in words)
     english = sum(word in _ENGLISH for word in words)
     return (foreign >= FOREIGN_WORDS and foreign > english) or (
         len(words) >= JUDGED_WORDS and english < ENGLISH_WORDS * len(words)
     )
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower().replace("\u2019", "'") for word in _WORD.findall(text)]

@@ -68,7 +68,7 @@ class StepReport:
         lines = [f"{self.step}: {self.dropped} of {self.before} rows dropped, {self.after} left"]
         for reason, count in self.reasons.items():
             lines.append(f"  {count} x {reason}")
-            lines += [f"    {_place(one.row)}: {_short(one.row)}" for one in self.examples if one.reason == reason]
+            lines += [f"    {_short(one.row)}" for one in self.examples if one.reason == reason]
         return [*lines, *(f"  {note}" for note in self.notes)]
 
 
@@ -84,11 +84,7 @@ def step_report(step: str, before: int, dropped: Sequence[Dropped], *, notes: It
     return StepReport(step, before, len(dropped), dict(reasons.most_common()), examples, notes=list(notes))
 
 
-def _place(row: TrainingRow) -> str:
-    return f"{row.file}, row {row.line}"
-
-
 def _short(row: TrainingRow) -> str:
-    """Return the beginnings of question, text and answer on one line."""
-    parts = [row.instruction, row.text, row.answer]
-    return " | ".join(shortened(part, _SHOWN_CHARACTERS) for part in parts if part)
+    """Return a row's place and the beginnings of question, text and answer on one line."""
+    parts = [shortened(part, _SHOWN_CHARACTERS) for part in (row.instruction, row.text, row.answer) if part]
+    return f"{row.file}, row {row.line}: {' | '.join(parts)}"

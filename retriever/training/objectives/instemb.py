@@ -6,6 +6,7 @@ carry no gradient.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -125,15 +126,20 @@ class InstEmbObjective:
         adapted = self._learner.adapted
         student = passes.student_states(adapted, piece.prompts)
         views = self._settings.views if self._settings.contrast else ()
+        length = 0 if self._settings.compared == "input-last" else self._length
         found = [student.last, student.tail]
         if "dropout" in views:
-            read = passes.student_states(adapted, piece.prompts, look_ahead=self._compared_length, dropout=VIEW_DROPOUT)
-            found.append(self._vector(read))
+            states = passes.student_states(adapted, piece.prompts, look_ahead=length, dropout=VIEW_DROPOUT)
+            found.append(self._vector(states))
         if "answer" in views:
-            found.append(self._different(answers, self._alone))
+            found.append(self._different(answers, partial(passes.lone_states, adapted, look_ahead=length)))
         if "document" in views:
+
+            def read(prompts: list[list[int]]) -> TailStates:
+                return passes.student_states(adapted, SeparatePrompts(prompts), look_ahead=length)
+
             documents = self._learner.tokeniser.separate([one.document for one in examples], [""] * len(examples))
-            found.append(self._different(documents.rows, self._document))
+            found.append(self._different(documents.rows, read))
         return found
 
     def _vector(self, states: TailStates) -> Tensor:
@@ -195,13 +201,3 @@ class InstEmbObjective:
         numbers: dict[tuple[int, ...], int] = {}
         places = [numbers.setdefault(tuple(ids), len(numbers)) for ids in rows]
         return self._vector(read([list(ids) for ids in numbers]))[places]
-
-    def _alone(self, answers: list[list[int]]) -> TailStates:
-        return passes.lone_states(self._learner.adapted, answers, look_ahead=self._compared_length)
-
-    def _document(self, prompts: list[list[int]]) -> TailStates:
-        return passes.student_states(self._learner.adapted, SeparatePrompts(prompts), look_ahead=self._compared_length)
-
-    @property
-    def _compared_length(self) -> int:
-        return 0 if self._settings.compared == "input-last" else self._length

@@ -69,7 +69,8 @@ def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettin
             one text.
     """
     rows, bad = _short_questions(found.rows, tokenizer)
-    kept = _counted(found, rows)
+    counts = Counter(row.file for row in rows)
+    kept = {name: counts[name] for name in found.mappings}
     check_rows(rows, ", ".join(kept))
     sides = hold_out(rows, share=settings.share(len({row.text for row in rows})), seed=settings.seed)
     check_training_side(sides.train, ", ".join(kept))
@@ -108,12 +109,6 @@ def _truncated(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> dict[s
     limit = tokenizer.max_text_tokens
     counts = {kind: sum(count > limit for count in tokenizer.count([*one])) for kind, one in found.items()}
     return {kind: count for kind, count in counts.items() if count}
-
-
-def _counted(found: TrainingRows, rows: Sequence[TrainingRow]) -> Mapping[str, int]:
-    """Return the usable rows of every file that was read."""
-    counts = Counter(row.file for row in rows)
-    return {name: counts[name] for name in found.mappings}
 
 
 def _hash(name: str) -> str | None:

@@ -148,13 +148,13 @@ def _interval_json(one: Score | Difference) -> dict[str, JSON]:
 
 def model_card(report: FinetuneReport, judgement: Judgement) -> str:
     """Return the card of a finished run as Markdown."""
-    data = report.data
+    data, name, spec = report.data, report.base["name"], report.base["spec"]
     files = [[one.name, str(one.rows), f"`{one.sha256 or 'not recorded'}`", one.mapping] for one in data.files]
     lines = [
         f"# {report.output.name}",
         "",
         f"An encoder for `retriever`: {report.config.method.name} on {report.base['backbone']}, fine-tuned from "
-        f"{_base(report)}.",
+        f"{name if name == spec else f'{name} ({spec})'}.",
         "",
         "## Scores",
         "",
@@ -216,11 +216,6 @@ def _code(text: str) -> str:
     """Return a user's text as one line of code, which Markdown shows as it is; control characters become spaces."""
     plain = printable(text.replace("`", "'"))
     return f"`{shortened(' '.join(plain.split()), _SHOWN_CHARACTERS)}`"
-
-
-def _base(report: FinetuneReport) -> str:
-    name, spec = report.base["name"], report.base["spec"]
-    return name if name == spec else f"{name} ({spec})"
 
 
 def _scores(judgement: Judgement) -> list[str]:
