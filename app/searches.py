@@ -16,8 +16,7 @@ from retriever_app import resources, state
 from retriever_app.components import show_problem
 from retriever_app.view_models.search import SearchQuestion
 
-FIRST_SECONDS = 120.0
-"""Seconds that a page waits for a first answer; the model may have to be loaded for it."""
+FIRST_SECONDS = 120.0  # seconds that a page waits for a first answer; the model may have to be loaded for it
 
 _REFRESH_SECONDS = 0.4  # between looks at searches that go on
 _READING = threading.Lock()  # one search at a time reads candidates, so that none waits for all

@@ -28,8 +28,7 @@ from retriever.core.types import JSON
 from retriever.training.run_record import RUN_FILE, RunRecord
 
 MODELS_FOLDER = ".models"
-COMMAND = (sys.executable, "-P", "-m", "retriever_app.training_process")
-"""Trains in the folder that follows."""
+COMMAND = (sys.executable, "-P", "-m", "retriever_app.training_process")  # trains in the folder that follows
 
 Status = Literal["draft", "running", "stopping", "paused", "failed", "finished"]
 Row = Mapping[str, JSON]

@@ -18,8 +18,7 @@ from retriever_app.view_models.colours import Colours
 from retriever_app.view_models.grouping import Part
 
 QUOTES = 3
-AT_ONCE = 20.0
-"""Seconds of reading that nobody is asked about first."""
+AT_ONCE = 20.0  # seconds of reading that nobody is asked about first
 _QUOTE = 120  # characters
 _TIP = 140
 _STARS = (5, 10)  # scales of ratings

@@ -12,8 +12,7 @@ from retriever_app.view_models.cluster_charts import Spec, channel
 from retriever_app.view_models.clusters import name_of
 from retriever_app.view_models.colours import Colours
 
-PICK = "ribbon"
-"""The chart's selection: one flow by click."""
+PICK = "ribbon"  # the chart's selection: one flow by click
 
 _STEPS = 24  # corners of a ribbon's edge
 _GAP = 0.02  # between two clusters, of the height

@@ -5,13 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 MOST_GROUPS = 35
-DEEPEST = 5
-"""Times that one may look closer at a part."""
-UNIT = 10_000
-"""The map's half width in the numbers an area is told in."""
+DEEPEST = 5  # times that one may look closer at a part
+UNIT = 10_000  # the map's half width in the numbers an area is told in
 FARTHEST = 100 * UNIT
-MOST_CORNERS = 60
-"""Of an area."""
+MOST_CORNERS = 60  # of an area
 
 
 @dataclass(frozen=True, slots=True)

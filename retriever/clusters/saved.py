@@ -22,8 +22,7 @@ from retriever.store.database import Store
 from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
-NONE = -1
-"""The cluster of a document that fits none."""
+NONE = -1  # the cluster of a document that fits none
 _OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
 _FEW = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
 _DEVIATIONS = 3.0

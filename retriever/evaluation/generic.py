@@ -24,8 +24,7 @@ INTENT_INSTRUCTION = "What does the customer want?"
 RELATION_INSTRUCTION = "What is the relation between the two names that follow the sentence?"
 SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid", "auto")
 MEASURES: Mapping[str, str] = {"nDCG@10": "nDCG@10", "MAP": "AP", "recall@100": "R@100"}
-DISTRACTORS = 4
-"""Documents kept a query under a limit, besides those that are relevant."""
+DISTRACTORS = 4  # documents kept a query under a limit, besides those that are relevant
 
 _DEPTH = 100
 _NEUTRAL = "default instruction"

@@ -28,8 +28,7 @@ CLUSTERS = 200
 SPREAD = 1.0
 """Length of what sets a vector apart from its centre: two of a cluster have a cosine of about 0.5."""
 
-NOISE = 0.75
-"""Length of what sets a query apart from the vector it is near: a cosine of 0.8."""
+NOISE = 0.75  # length of what sets a query apart from the vector it is near: a cosine of 0.8
 
 _TOLERANCE = 1e-6  # cosines this close are equal in single precision
 _QUERIES_AT_ONCE = 64

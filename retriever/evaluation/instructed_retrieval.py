@@ -25,8 +25,7 @@ from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.suites import Bench, ScoredIds
 from retriever.evaluation.trec import export
 
-DOCUMENTS = 1500
-"""Most reviews of a file that are searched: they are read under ten instructions."""
+DOCUMENTS = 1500  # most reviews of a file that are searched: they are read under ten instructions
 
 Polarity = Literal["negative", "positive"]
 POLARITIES: tuple[Polarity, ...] = get_args(Polarity)

@@ -6,7 +6,7 @@ other, which gives the same states for less work.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,19 +26,6 @@ class TailStates:
 
     last: Tensor
     tail: Tensor
-
-
-class PromptBatch(Protocol):
-    """Prompts that can be read in one pass."""
-
-    @property
-    def size(self) -> int:
-        """The number of prompts, B."""
-        ...
-
-    def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
-        """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +86,9 @@ class SharedPrompts:
         embeddings = embeddings.index_put((rows, at), tails.to(backbone.dtype))
         states = backbone.forward(embeddings, mask=layout.mask(backbone.dtype), positions=layout.positions)
         return TailStates(states[layout.group, layout.last], states[rows, at])
+
+
+PromptBatch: TypeAlias = SeparatePrompts | SharedPrompts
 
 
 class _Layout:

@@ -35,8 +35,7 @@ from retriever.vectors.files import new_path, remove_others, view_folder, write_
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".qdrant"
-KEY = "QDRANT_API_KEY"
-"""Environment variable of the server's key, which is stored nowhere."""
+KEY = "QDRANT_API_KEY"  # environment variable of the server's key, which is stored nowhere
 
 _SECONDS = 60
 _CONDITION = 10_000  # ids in one condition: some 80 kB of a request

@@ -15,8 +15,7 @@ from retriever.clusters.arithmetic.kmeans import different, spherical_kmeans
 from retriever.core.types import Embeddings
 
 _TRIED = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 30)
-_COMPARED = 2000
-"""Rows looked at; silhouettes take the cosines of all pairs."""
+_COMPARED = 2000  # rows looked at; silhouettes take the cosines of all pairs
 
 
 @dataclass(frozen=True, slots=True)

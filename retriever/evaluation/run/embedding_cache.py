@@ -25,11 +25,9 @@ from retriever.index.encoding import view_key
 from retriever.store.connection import Connections
 from retriever.store.views import ViewKey
 
-CHUNK = 256
-"""Texts embedded between two commits: the most that an interruption costs."""
+CHUNK = 256  # texts embedded between two commits: the most that an interruption costs
 
-NAME = "embeddings"
-"""The prefix of the files' names; another layout of theirs needs another name."""
+NAME = "embeddings"  # the prefix of the files' names; another layout of theirs needs another name
 
 MAX_BYTES = 8 * 2**30
 """Bytes that the files hold; beyond them the encoder that was not used for longest goes first."""

@@ -19,11 +19,9 @@ from retriever.core.types import Document, Encoded
 from retriever.evaluation.suites import ScoredIds, SearchMode
 from retriever.workspace import Index
 
-MOST_VIEWS = 16
-"""Most instructions in one call whose views are completed."""
+MOST_VIEWS = 16  # most instructions in one call whose views are completed
 
-LEAST_QUERIES = 4
-"""Queries an instruction must have on average for its view to be worth completing."""
+LEAST_QUERIES = 4  # queries an instruction must have on average for its view to be worth completing
 
 
 class IndexSearchPath(Closing):

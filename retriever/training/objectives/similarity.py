@@ -9,7 +9,6 @@ would have to tell apart.
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,21 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
 from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.objectives.base import Learner, Objective
 from retriever.training.objectives.reading import Piece, backward, in_order
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.rows import TrainingRow
 
-BASE_TEACHER = "base"
-"""Stands for the model in training, as it was before."""
+BASE_TEACHER = "base"  # stands for the model in training, as it was before
 MOST_TEXTS = 20_000
 """Texts of the pool at most: the teacher reads them all before the first step and each is compared with each, which
 takes minutes for so many and hours for ten times as many; groups of related texts are found among these too."""
-GROUP = 4
-"""Texts of a group: one and some of those nearest to it."""
-NEAREST = 12
-"""The nearest texts that the others of a group are drawn from."""
+GROUP = 4  # texts of a group: one and some of those nearest to it
+NEAREST = 12  # the nearest texts that the others of a group are drawn from
 _COMPARED_ROWS = 1024
 
 
@@ -56,14 +53,6 @@ class SimilaritySettings:
             raise UsageError(f"{self.texts} texts make no pair.", hint="Give texts of at least 2.")
 
 
-class Teacher(Protocol):
-    """An encoder, as far as it is needed here."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, e), a row for every text."""
-        ...
-
-
 class SimilarityObjective:
     """Another objective, and with every batch the teacher's similarities of some texts.
 
@@ -78,7 +67,7 @@ class SimilarityObjective:
         learner: Learner,
         rows: Sequence[TrainingRow],
         settings: SimilaritySettings,
-        teacher: Teacher,
+        teacher: Encoder,
         *,
         held_tokens: int,
         steps: int | None = None,

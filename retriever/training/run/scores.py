@@ -8,7 +8,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,14 +24,6 @@ MOST_ITEMS = 500  # triplets, or rows whose answer is looked for
 LEAST_TRIPLETS = 20
 ALLOWED_LOSS = 1.0  # points of the general score
 PERCENT = 100.0
-
-
-class HeldOutTask(Protocol):
-    """Something to measure an encoder by, made of held-out rows."""
-
-    def measure(self, encoder: Encoder, *, seed: int) -> Score:
-        """Return the encoder's score in percent; the seed is that of the bootstrap."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +79,9 @@ class AnswerTask:
         return mean_score(
             "held-out answers", "reciprocal rank", found, seed=seed, scale=PERCENT, headline=True, note=note
         )
+
+
+HeldOutTask: TypeAlias = TripletTask | AnswerTask
 
 
 def held_out_task(rows: Sequence[TrainingRow], *, seed: int) -> HeldOutTask:
