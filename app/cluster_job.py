@@ -13,8 +13,8 @@ from retriever_app.components import show_problem
 from retriever_app.view_models import clusters, text
 from retriever_app.view_models.grouping import Ask
 
-EVERY = 0.5  # seconds between looks at a clustering that is worked out
-_AT_FIRST = 0.6  # seconds a page waits, so that what is quick shows no progress
+_REFRESH_SECONDS = 0.5  # between looks at a clustering that is worked out
+_WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 _GO = "clusters: go"
 
 
@@ -24,13 +24,7 @@ def go() -> None:
 
 
 def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | None:
-    """Return clusterings of the same reviews if they are known; else begin them or show how they stand.
-
-    Args:
-        index: what is clustered.
-        asks: the clusterings.
-        mapped: whether their maps are wanted.
-    """
+    """Return clusterings of the same reviews, with their maps where wanted; else begin them or show how they stand."""
     jobs, name = resources.jobs(), f"clusters {index.identity} {_digest(asks, mapped)}"
     wanted = st.session_state.pop(_GO, False)
     found = _known(index, asks, mapped=mapped)
@@ -42,7 +36,7 @@ def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | N
         if not wanted and not _is_quick(index, asks):
             return None
         job = jobs.join(name, "Clustering", resources.clusterings().work(index, asks, mapped=mapped))
-    snapshot = job.wait(_AT_FIRST)
+    snapshot = job.wait(_WAIT_SECONDS)
     if not snapshot.over:
         _watch(job)
         return None
@@ -53,9 +47,8 @@ def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | N
 
 
 def _known(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | None:
-    found = [resources.clusterings().find(index, ask, mapped=mapped) for ask in asks]
-    drawn = [one for one in found if one is not None]
-    return drawn if len(drawn) == len(asks) else None
+    found = [drawn for ask in asks if (drawn := resources.clusterings().find(index, ask, mapped=mapped))]
+    return found if len(found) == len(asks) else None
 
 
 def _is_quick(index: Index, asks: Sequence[Ask]) -> bool:
@@ -85,7 +78,7 @@ def _ended(snapshot: Snapshot) -> None:
     st.button("Go on" if snapshot.status == "stopped" else "Cluster again", type="primary", on_click=go)
 
 
-@st.fragment(run_every=EVERY)
+@st.fragment(run_every=_REFRESH_SECONDS)
 def _watch(job: Job) -> None:
     """Show how far a clustering is, and draw the page again when it is over."""
     snapshot = job.snapshot()

@@ -1,6 +1,6 @@
 """The parts of the page of clusters: the map, cards, reviews to read and take away, and the way down to them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from retriever.clusters.clustering import Clustering
 from retriever.clusters.map import map_asset
 from retriever.index.profiling import Columns
 from retriever_app import cluster_job, state
-from retriever_app.clusterings import Drawn
+from retriever_app.clusterings import BY_NUMBER, Drawn
 from retriever_app.components import instruction_box, review_card, theme
 from retriever_app.view_models import cards, cluster_charts, clusters, exports, text
 from retriever_app.view_models.clusters import ClusterCard
@@ -27,8 +27,7 @@ from retriever_app.view_models.grouping import DEEPEST, Grouping, Part, read_are
 
 MOST_CARDS = 8
 MOST_REVIEWS = 10
-_TURN, _SHOWN, _ALL = "clusters: turn", "clusters: shown", "clusters: all cards"
-_KEPT = 8
+_TURN, _READ, _ALL = "clusters: turn", "clusters: shown", "clusters: all cards"
 
 
 def clear_selection() -> None:
@@ -50,8 +49,8 @@ def draw_map(drawn: Drawn, chosen: Part) -> None:
     _map()(
         key=key,
         data={
-            "points": _points(drawn, drawn.number),
-            "clusters": _marks(drawn, drawn.number, theme()),
+            "points": _points(drawn),
+            "clusters": _marks(drawn, theme()),
             "chosen": {"clusters": chosen.clusters, "area": chosen.area},
             "turn": st.session_state.get(_TURN),
         },
@@ -79,7 +78,7 @@ def choose_clusters(found: Clustering) -> None:
 
 def draw_cards(drawn: Drawn, columns: Columns, chosen: Sequence[int] = ()) -> None:
     """Draw the clusters as cards, or those chosen, two beside each other."""
-    shown = [one for one in _cards(drawn, drawn.number, columns) if not chosen or one.number in chosen]
+    shown = [one for one in _cards(drawn, columns) if not chosen or one.number in chosen]
     everything = st.session_state.get(_ALL) == drawn.number
     wanted = shown if everything else shown[:MOST_CARDS]
     beside = min(2, len(wanted))
@@ -109,13 +108,9 @@ def headed(title: str, said: str) -> Iterator[None]:
 def draw_reviews(found: Clustering, rows: NDArray[np.int64], columns: Columns, name: str) -> None:
     """Draw reviews, the most typical first, with what the model answered, and more on demand.
 
-    Args:
-        found: the clustering they are of.
-        rows: theirs.
-        columns: which fields hold what.
-        name: of what they are; another one begins at the top.
+    They are the rows of a clustering that have a name; another name begins at the top.
     """
-    before, wanted = st.session_state.get(_SHOWN, ("", MOST_REVIEWS))
+    before, wanted = st.session_state.get(_READ, ("", MOST_REVIEWS))
     most = wanted if before == name else MOST_REVIEWS
     for row in rows[:most].tolist():
         card = cards.card(found.material.documents[row], columns)
@@ -123,17 +118,17 @@ def draw_reviews(found: Clustering, rows: NDArray[np.int64], columns: Columns, n
     if most < len(rows):
         st.button(
             f"Show {min(MOST_REVIEWS, len(rows) - most)} more of {len(rows):,}",
-            on_click=lambda: st.session_state.update({_SHOWN: (name, most + MOST_REVIEWS)}),
+            on_click=lambda: st.session_state.update({_READ: (name, most + MOST_REVIEWS)}),
         )
 
 
 def download(found: Clustering, rows: NDArray[np.int64], name: str) -> None:
     """Draw the buttons that take reviews away; the files are made when they are asked for."""
     kinds = (("CSV", "csv", "text/csv", exports.to_csv), ("JSONL", "jsonl", "application/x-ndjson", exports.to_jsonl))
-    for label, ending, mime, made in kinds:
+    for label, ending, mime, write in kinds:
         st.download_button(
             label,
-            partial(_made, made, found, rows),
+            partial(_file, write, found, rows),
             f"{name}.{ending}",
             mime,
             icon=":material/download:",
@@ -181,8 +176,8 @@ def draw_breadcrumbs(parts: Sequence[Part], names: Sequence[str]) -> None:
                 st.markdown(f"**{text.plain(name)}**", width="content")
 
 
-def _made(make: Callable[[Sequence[Mapping[str, object]]], bytes], found: Clustering, rows: NDArray[np.int64]) -> bytes:
-    return make(clusters.rows(found, rows.tolist()))
+def _file(write: Callable[..., bytes], found: Clustering, rows: NDArray[np.int64]) -> bytes:
+    return write(clusters.rows(found, rows.tolist()))
 
 
 def _card(card: ClusterCard, *, can_choose: bool) -> None:
@@ -204,19 +199,11 @@ def _card(card: ClusterCard, *, can_choose: bool) -> None:
         if card.tally.ratings or card.tally.months:
             left, right = st.columns(2, gap="medium")
             if card.tally.ratings:
-                said = f"Stars of the reviews of {card.name}"
-                left.vega_lite_chart(
-                    spec=cluster_charts.stars_chart(card.tally.ratings, colour, shades),
-                    alt=said,
-                    key=f"stars {card.number}",
-                )
+                spec = cluster_charts.stars_chart(card.tally.ratings, colour, shades)
+                left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
             if card.tally.months:
-                said = f"Reviews of {card.name} by month"
-                right.vega_lite_chart(
-                    spec=cluster_charts.trend_chart(card.tally.months, colour, shades),
-                    alt=said,
-                    key=f"trend {card.number}",
-                )
+                spec = cluster_charts.trend_chart(card.tally.months, colour, shades)
+                right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} by month", key=f"trend {card.number}")
         for quote in card.quotes:
             st.text(f"“{quote}”", width="stretch")
         if card.words:
@@ -237,16 +224,16 @@ def _map() -> ComponentRenderer:
     return component("retriever_map", html='<div class="map"></div>', css=style, js=script)
 
 
-@st.cache_resource(show_spinner=False, max_entries=_KEPT)
-def _points(_drawn: Drawn, number: int) -> pa.Table:
-    return pa.table(clusters.points(_drawn.found, _drawn.places))  # type: ignore[arg-type]
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def _points(drawn: Drawn) -> pa.Table:
+    return pa.table(clusters.points(drawn.found, drawn.places))  # type: ignore[arg-type]
 
 
-@st.cache_resource(show_spinner=False, max_entries=_KEPT)
-def _marks(_drawn: Drawn, number: int, shades: Colours) -> list[dict[str, Any]]:
-    return clusters.marks(_drawn.found, _drawn.places, shades)  # type: ignore[arg-type]
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
+    return clusters.marks(drawn.found, drawn.places, shades)  # type: ignore[arg-type]
 
 
-@st.cache_resource(show_spinner=False, max_entries=_KEPT)
-def _cards(_drawn: Drawn, number: int, columns: Columns) -> list[ClusterCard]:
-    return clusters.cards(_drawn.found, columns)
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def _cards(drawn: Drawn, columns: Columns) -> list[ClusterCard]:
+    return clusters.cards(drawn.found, columns)

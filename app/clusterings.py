@@ -2,10 +2,11 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +20,13 @@ from retriever.workspace import Index
 from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 MOST_KEPT = 8
-_LOOK = 0.2  # seconds between looks at whether the job was stopped while it waits
+_STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringProgress:
-    """How far a clustering is.
-
-    Attributes:
-        doing: what is being done, for the user.
-        share: of that, from 0 to 1; None where it is not known.
-    """
+    """What a clustering is doing, in words for the user, and the share of that, 0 to 1; None where it is not known."""
 
     doing: str
     share: float | None = None
@@ -40,10 +36,8 @@ class ClusteringProgress:
 class Drawn:
     """A clustering, and its map where one was wanted; without its vectors then, which only the map needs.
 
-    Attributes:
-        found: the clustering.
-        places: (n, 2) where every document stands, between -1 and 1; None without a map.
-        number: one that no other has, to key what is worked out from it.
+    The map's ``places`` (n, 2) between -1 and 1 are where the documents stand; ``number`` is one that no other has, to
+    key what is worked out from it.
     """
 
     found: Clustering
@@ -65,6 +59,10 @@ class Drawn:
         return frozenset(documents[row].id for row in self.rows(part).tolist())
 
 
+BY_NUMBER: dict[str | type[Any], Callable[[Any], int]] = {Drawn: lambda drawn: drawn.number}
+"""Tells Streamlit's caches clusterings apart."""
+
+
 @dataclass(slots=True)
 class _Kept:
     """A clustering with the revision of the index at which it was last seen to hold."""
@@ -82,13 +80,7 @@ class ClusteringCache:
         self._kept: OrderedDict[tuple[str, Ask], _Kept] = OrderedDict()
 
     def find(self, index: Index, ask: Ask, *, mapped: bool) -> Drawn | None:
-        """Return a clustering if it is known and its documents are still all there are.
-
-        Args:
-            index: what is clustered.
-            ask: the clustering.
-            mapped: whether its map has to be known too.
-        """
+        """Return a clustering, with its map where wanted, if it is known and its documents are still all there are."""
         ids: frozenset[str] | None = None
         if ask.within:
             parent = self.find(index, ask.parent, mapped=bool(ask.within[-1].area))
@@ -105,11 +97,9 @@ class ClusteringCache:
         return kept.drawn if _holds(index, kept) else None
 
     def lacking(self, index: Index, asks: Sequence[Ask]) -> Ids:
-        """Return the content ids of the texts to read before the first clustering that is not known.
+        """Return the content ids of the texts to read before the first of some clusterings that is not known.
 
-        Args:
-            index: what is clustered.
-            asks: clusterings of the same documents.
+        All are of the same documents.
         """
         ask, ids = asks[0], None
         instructions = [one.instruction for one in asks]
@@ -180,7 +170,7 @@ class ClusteringCache:
 
     @contextmanager
     def _one_at_a_time(self, job: Job) -> Iterator[None]:
-        while not self._turn.acquire(timeout=_LOOK):
+        while not self._turn.acquire(timeout=_STOP_SECONDS):
             job.check()
         try:
             yield

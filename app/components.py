@@ -64,13 +64,6 @@ def facts(values: Sequence[Fact]) -> None:
                 st.text(one.value)
 
 
-def no_index() -> None:
-    """Say that there is nothing to work on, and end the page."""
-    st.text("There is no index yet. Open a file of reviews on the page Corpus.")
-    st.page_link("views/corpus.py", label="Go to Corpus", icon=":material/arrow_forward:")
-    st.stop()
-
-
 def text_box(
     label: str, key: str, placeholder: str, *, max_chars: int, on_change: Callable[[], None] = lambda: None
 ) -> str:

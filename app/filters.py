@@ -9,8 +9,7 @@ from retriever.index.profiling import Profile
 from retriever_app import state
 from retriever_app.view_models.filters import Filters, where
 
-MOST_VALUES = 1000
-"""Products that can be chosen, the most frequent ones: browsers get slow beyond."""
+MOST_VALUES = 1000  # products that can be chosen, the most frequent ones: browsers get slow beyond
 
 
 def choose(profile: Profile) -> str | None:

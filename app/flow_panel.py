@@ -7,19 +7,19 @@ import streamlit as st
 
 from retriever.clusters.comparing import ClusterChange, Flow, compare_clusters
 from retriever_app import state
-from retriever_app.clusterings import Drawn
+from retriever_app.clusterings import BY_NUMBER, Drawn
 from retriever_app.components import theme
 from retriever_app.view_models import flows
 from retriever_app.view_models.grouping import Grouping
 
 _SEED = "flows: seed"
-_KEPT = 4
 _TABLE_HEIGHT = 38 + 35 * 7
 
 
+@st.cache_resource(show_spinner=False, max_entries=4, hash_funcs=BY_NUMBER)
 def change_between(first: Drawn, second: Drawn) -> ClusterChange:
     """Compare two clusterings of the same reviews."""
-    return _change(first, second, first.number, second.number)
+    return compare_clusters(first.found, second.found)
 
 
 def draw_flows(change: ClusterChange, chosen: Flow | None) -> None:
@@ -65,9 +65,3 @@ def _picked(event: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the flow that the chart's selection means."""
     chosen = event["selection"].get(flows.PICK) or ()
     return flows.read_flow(chosen[0]["flow"]) if chosen else ()
-
-
-@st.cache_resource(show_spinner=False, max_entries=_KEPT)
-def _change(_first: Drawn, _second: Drawn, first: int, second: int) -> ClusterChange:
-    """Compare two clusterings; the numbers tell them from others."""
-    return compare_clusters(_first.found, _second.found)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import streamlit as st
 
@@ -39,11 +40,27 @@ def chosen_index() -> Index | None:
     return resources.open_index(name) if name else None
 
 
-def chosen_path() -> Path | None:
-    """Return the folder of the index the pages are about, which may be damaged, or None before the first one.
+def needed_index() -> Index:
+    """Return the index the pages are about; before the first one, say so and end the page.
+
+    Raises:
+        IndexNotFoundError: it is gone.
+    """
+    return chosen_index() or no_index()
+
+
+def needed_path() -> Path:
+    """Return the folder of the index the pages are about, which may be damaged; else as `needed_index`.
 
     Raises:
         IndexNotFoundError: it is gone.
     """
     name = state.current(Chosen).index
-    return resources.folder().find(name) if name else None
+    return resources.folder().find(name) if name else no_index()
+
+
+def no_index() -> NoReturn:
+    """Say that there is nothing to work on, and end the page."""
+    st.text("There is no index yet. Open a file of reviews on the page Corpus.")
+    st.page_link("views/corpus.py", label="Go to Corpus", icon=":material/arrow_forward:")
+    st.stop()

@@ -38,11 +38,11 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app.view_models.problems import calling
 
-FOLDER = ".uploads"
+UPLOADS_FOLDER = ".uploads"
 NOTE = "plan.json"
-EXAMPLE = Path(__file__).with_name("example.jsonl")
+EXAMPLE_REVIEWS = Path(__file__).with_name("example.jsonl")
 TYPES = ("csv", "tsv", "jsonl", "ndjson", "parquet", "gz")
-_SAMPLE = 200
+_PREVIEWED_ROWS = 200
 _LOOKED_UP = 1000  # rows whose ids are looked up before they are indexed
 _TABLES, _JSON_LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")
 _USUAL = "windows-1252"
@@ -75,7 +75,6 @@ class Plan:
     Attributes:
         file: the kept file; its folder holds nothing but what belongs to this plan.
         index: the index's name.
-        columns: which field holds what.
         instructions: views to fill besides the base view.
     """
 
@@ -92,12 +91,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Plans that were begun and not finished, in this process or one before.
-
-    Attributes:
-        plans: what can be gone on with.
-        unreadable: folders of plans whose notes cannot be read.
-    """
+    """Plans that were begun and not finished, and the folders of those whose notes cannot be read."""
 
     plans: list[Plan]
     unreadable: list[Path]
@@ -105,7 +99,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class TableSample:
-    """How far an indexing is: rows reached, rows in all where known, seconds run and left."""
+    """The progress of an indexing: rows reached, rows in all where known, seconds run and left."""
 
     rows: int
     total: int | None
@@ -139,9 +133,9 @@ def keep(folder: Path, name: str, data: bytes, encoding: str = UTF8) -> Path:
     plain = re.sub(r"[^\w .-]", "_", Path(name.replace("\\", "/")).name).strip(" .") or "reviews"
     if encoding != UTF8:
         data = data.decode(encoding, "replace").encode(UTF8)
-    _sweep(folder / FOLDER)
-    make_folder(folder / FOLDER, private=True)
-    kept = Path(tempfile.mkdtemp(dir=folder / FOLDER), plain)
+    _sweep(folder / UPLOADS_FOLDER)
+    make_folder(folder / UPLOADS_FOLDER, private=True)
+    kept = Path(tempfile.mkdtemp(dir=folder / UPLOADS_FOLDER), plain)
     with atomic_write(kept) as file:
         file.write(data)
     return kept
@@ -154,7 +148,7 @@ def preview(file: Path) -> Preview:
         InputError: it cannot be read.
     """
     try:
-        read = list(islice(read_fields(file, FieldNames(text_needed=False)), _SAMPLE))
+        read = list(islice(read_fields(file, FieldNames(text_needed=False)), _PREVIEWED_ROWS))
     except EncodingError as error:
         problem, hint = error.message.replace(str(file), file.name), "or save the file as UTF-8 and drop it again."
         raise InputError(problem, hint=f"Choose another encoding, {hint}") from error
@@ -184,19 +178,14 @@ def first_ids(file: Path, columns: Columns) -> list[str]:
 
 def note(plan: Plan) -> None:
     """Write down what is to become of a kept file."""
-    said = {
-        "file": plan.name,
-        "index": plan.index,
-        "columns": asdict(plan.columns),
-        "instructions": plan.instructions,
-    }
+    said = {**asdict(plan), "file": plan.name}
     write_whole(plan.file.with_name(NOTE), json.dumps(said, ensure_ascii=False) + "\n")
 
 
 def unfinished(folder: Path) -> Unfinished:
     """Find the plans that were begun under a folder of indexes and not finished."""
     found = Unfinished([], [])
-    for written in sorted((folder / FOLDER).glob(f"*/{NOTE}")):
+    for written in sorted((folder / UPLOADS_FOLDER).glob(f"*/{NOTE}")):
         try:
             plan = _noted(written)
         except FileNotFoundError:  # finished or left meanwhile
@@ -226,10 +215,7 @@ def discard(folder: Path) -> None:
 def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], IndexingReport]:
     """Return the work of indexing a kept file; it tells `TableSample`s, and stops between shards.
 
-    Args:
-        plan: what to index.
-        path: the index's folder.
-        encoders: gives the encoders of a new index, and those an index describes.
+    ``encoders`` gives those of a new index in the folder ``path``, or those that an index describes.
     """
 
     def work(job: Job) -> IndexingReport:
@@ -258,9 +244,7 @@ class _Rows:
     """The rows of a plan's file; between two shards, when the next is asked for, a stopped job ends."""
 
     def __init__(self, plan: Plan, job: Job) -> None:
-        self._plan = plan
-        self._job = job
-        self.ended = False
+        self._plan, self._job, self.ended = plan, job, False
 
     def __iter__(self) -> Iterator[Document | BadRow]:
         columns = self._plan.columns

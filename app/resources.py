@@ -12,12 +12,11 @@ from retriever.core.results import IndexStatus
 from retriever.index import profiling
 from retriever.index.profiling import Columns, Profile
 from retriever.serving.encoder_pool import EncoderPool
-from retriever.serving.index_folder import IndexFolder, index_folder
-from retriever.serving.index_pool import MOST_OPEN, IndexPool
+from retriever.serving.index_pool import MOST_OPEN, IndexFolder, IndexPool, index_folder
 from retriever.serving.jobs import Jobs
 from retriever.workspace import Index
 from retriever_app.serving import VARIABLE
-from retriever_app.trainings import FOLDER, Trainings
+from retriever_app.trainings import MODELS_FOLDER, Trainings
 
 if TYPE_CHECKING:
     from retriever_app.clusterings import ClusteringCache
@@ -52,7 +51,7 @@ def folder() -> IndexFolder:
 
 def trainings() -> Trainings:
     """Return the trainings of this folder."""
-    return Trainings(folder().folder / FOLDER)
+    return Trainings(folder().folder / MODELS_FOLDER)
 
 
 def made_with(model: Path) -> list[str]:

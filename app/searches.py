@@ -1,31 +1,29 @@
-"""Searches that go on while their first answer is looked at."""
+"""Searches that go on while their first answer is looked at, the same for every page that searches."""
 
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import streamlit as st
 
 from retriever.core.errors import InputError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
 from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
+from retriever_app import resources, state
+from retriever_app.components import show_problem
 from retriever_app.view_models.search import SearchQuestion
 
-FIRST_SECONDS = 120.0
-"""How long a page waits for a first answer; the model may have to be loaded for it."""
+FIRST_SECONDS = 120.0  # seconds that a page waits for a first answer; the model may have to be loaded for it
 
+_REFRESH_SECONDS = 0.4  # between looks at searches that go on
 _READING = threading.Lock()  # one search at a time reads candidates, so that none waits for all
 
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswer:
-    """The answer to a search as far as it is known.
-
-    Attributes:
-        result: the hits.
-        settled: whether this is the last word.
-        first: ids of the first answer's hits, in order.
-    """
+    """A search's hits as far as they are known, whether they are the last word, and the ids of the first answer's."""
 
     result: SearchResult
     settled: bool
@@ -34,14 +32,7 @@ class LiveAnswer:
 
 @dataclass(slots=True)
 class Running:
-    """A session's search.
-
-    Attributes:
-        name: of the index.
-        requests: what is searched for together.
-        job: the work.
-        revision: the index's, once the search is over: its own vectors have moved it.
-    """
+    """A session's search; its ``revision`` is the index's once the search is over, which its own vectors have moved."""
 
     name: str
     requests: tuple[SearchRequest, ...]
@@ -74,6 +65,41 @@ def search_request(index: Index, question: SearchQuestion, where: str | None) ->
     if document is None:
         raise InputError(f"The review {question.like!r} is gone.", hint="Search for something else.")
     return SearchRequest([document.text], question.instruction, question.k, where, "dense", steps, question.like)
+
+
+def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -> Sequence[LiveAnswer] | None:
+    """Return what a page's searches have found so far, an answer a request; None where it shows why there is nothing.
+
+    They begin anew where requests or index have changed since the page's last run. While one has not settled, the page
+    is drawn again whenever there is more.
+    """
+    name = f"{page}: running"
+    running: Running | None = st.session_state.get(name)
+    if running is None or not running.answers(index.identity, requests, index.revision):
+        if running is not None:
+            running.job.stop()
+        with st.spinner("Searching …", show_time=True):
+            running = Running(index.identity, requests, start(resources.jobs(), index, requests))
+        st.session_state[name] = running
+    snapshot = running.job.snapshot()
+    if snapshot.error is not None:
+        show_problem(snapshot.error)
+        return None
+    if snapshot.progress is None:
+        st.text("The model takes unusually long to answer. Reload the page in a minute.")
+        return None
+    answers: tuple[LiveAnswer, ...] = snapshot.progress
+    if not all(answer.settled for answer in answers):
+        _watch(running.job, answers)
+    return answers
+
+
+@st.fragment(run_every=_REFRESH_SECONDS)
+def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
+    """Draw the page again when a search has settled."""
+    snapshot = job.snapshot()
+    if snapshot.over or snapshot.progress != shown:
+        state.rerun()
 
 
 def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:

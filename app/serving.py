@@ -66,12 +66,8 @@ def free_port(host: str, ports: Sequence[int]) -> int:
 def serve(index: Path, *, host: str, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
     """Serve the app until it is interrupted.
 
-    Args:
-        index: an index's folder, or a folder of indexes; made when the first one is.
-        host: the address to listen at.
-        port: the port; None for the first free one from 8501.
-        browser: open the app in a browser.
-        tell: told where the app is.
+    ``index`` is an index's folder, or a folder of indexes, made when the first one is; without a port the first free
+    one from 8501 is taken. ``tell`` is told where the app is.
 
     Raises:
         UsageError: ``index`` is a file, or nothing can listen there.

@@ -8,7 +8,7 @@ import streamlit as st
 
 from retriever.core.types import JSON
 from retriever.training.run.checks import Findings, look_at
-from retriever_app import training_charts, training_rows
+from retriever_app import charts, training_rows
 from retriever_app.training_rows import COLUMNS, Rows
 from retriever_app.trainings import Training
 from retriever_app.view_models import training as shown
@@ -20,7 +20,7 @@ _ICONS = {
     "note": ":material/info:",
     "problem": ":orange[:material/warning:]",
 }
-_LONG = 220  # characters of a found text that are shown
+_FOUND_CHARACTERS = 220  # of a text that are shown
 
 
 def say(lines: Sequence[ChartLine]) -> None:
@@ -30,11 +30,9 @@ def say(lines: Sequence[ChartLine]) -> None:
 
 
 def table(training: Training, stored: Rows) -> None:
-    """Draw the rows to be written in; what is written is kept at once.
+    """Draw the rows to be written in, ``stored`` as they are now; what is written is kept at once.
 
-    Args:
-        training: whose rows they are.
-        stored: its rows as they are now; another session's are not written over, but shown.
+    Another session's rows are not written over, but shown.
     """
     begun, known, number = (f"{training.folder} {what}" for what in ("begun with", "known", "number"))
     changed = stored not in st.session_state.get(known, (stored,))
@@ -87,7 +85,7 @@ def loss(training: Training) -> None:
     """Draw the loss so far."""
     record, steps = training.record()
     if record:
-        training_charts.loss(shown.losses(record), steps)
+        charts.loss(shown.losses(record), steps)
 
 
 def scores(report: Mapping[str, Any]) -> None:
@@ -98,7 +96,7 @@ def scores(report: Mapping[str, Any]) -> None:
             with st.container(border=True, width=360):
                 st.metric(one.label, f"{one.after:.1f}", f"{one.change:+.1f}", help=one.help)
                 st.caption(plain(one.sentence))
-    training_charts.before_and_after(found)
+    charts.before_and_after(found)
 
 
 def example(one: Example) -> None:
@@ -116,7 +114,7 @@ def example(one: Example) -> None:
 def _found(hit: Found) -> None:
     mark = ":green[:material/check:]" if hit.right else ":material/remove:"
     answer = f"**{plain(hit.answer)}** — " if hit.answer else ""
-    short = f"{hit.text[:_LONG]} …" if len(hit.text) > _LONG else hit.text
+    short = f"{hit.text[:_FOUND_CHARACTERS]} …" if len(hit.text) > _FOUND_CHARACTERS else hit.text
     st.markdown(f"{mark} {answer}{plain(short)}")
 
 

@@ -14,7 +14,7 @@ from retriever.core.errors import RetrieverError, TrainingInterrupted
 from retriever_app.trainings import Told, Training, Trainings
 
 _NICE = 10  # a search beside it comes first
-_LOOK = 0.2  # seconds between looks at whether it is to stop
+_STOP_SECONDS = 0.2  # between looks at whether it is to stop
 
 
 def main() -> int:
@@ -54,7 +54,7 @@ def _failed(training: Training, error: RetrieverError) -> int:
 def _interrupt_when_asked(training: Training) -> None:
     """Do what Ctrl-C does, once, when the training is asked to stop: on any system, and to no other process."""
     while not training.is_asked_to_stop:
-        time.sleep(_LOOK)
+        time.sleep(_STOP_SECONDS)
     _thread.interrupt_main()
 
 

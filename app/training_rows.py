@@ -13,7 +13,7 @@ from retriever.training.run.checks import Findings, look_at
 from retriever.workspace import Index
 
 COLUMNS = ("text", "question", "answer")
-EXAMPLE = Path(__file__).with_name("example_qa.jsonl")
+EXAMPLE_ROWS = Path(__file__).with_name("example_qa.jsonl")
 FORMATS = ("csv", "tsv", "jsonl", "ndjson", "parquet")
 UPLOAD_MB = 50
 MOST_EDITED = 2000  # rows that a browser still edits smoothly
@@ -49,7 +49,7 @@ def named(findings: Findings, file: Path, name: str) -> Findings:
 
 def example() -> Rows:
     """Return the example: questions on invented product reviews."""
-    return [dict(row.to_json()) for row in look_at(EXAMPLE).rows]
+    return [dict(row.to_json()) for row in look_at(EXAMPLE_ROWS).rows]
 
 
 def rows_of_index(index: Index, question: str, count: int) -> Rows:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,9 +27,8 @@ from retriever.core.paths import plain_name, write_whole
 from retriever.core.types import JSON
 from retriever.training.run_record import RUN_FILE, RunRecord
 
-FOLDER = ".models"
-COMMAND = (sys.executable, "-P", "-m", "retriever_app.training_process")
-"""Trains in the folder that follows."""
+MODELS_FOLDER = ".models"
+COMMAND = (sys.executable, "-P", "-m", "retriever_app.training_process")  # trains in the folder that follows
 
 Status = Literal["draft", "running", "stopping", "paused", "failed", "finished"]
 Row = Mapping[str, JSON]
@@ -44,14 +43,7 @@ _UNTIL_IT_RUNS = 60.0  # seconds that a new process has to come up, on a busy ma
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The last message of the process that trains.
-
-    Attributes:
-        doing: what it does besides steps, in a few words.
-        outcome: how it ended, other than with a model; empty while it goes on.
-        message: why it failed.
-        hint: what to do about it.
-    """
+    """The last message of the process that trains: what it does besides steps, how it ended, if not well, and why."""
 
     doing: str = ""
     outcome: Literal["", "stopped", "failed"] = ""
@@ -159,11 +151,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """All trainings of a place.
-
-    Attributes:
-        folder: where they lie; made with the first one.
-    """
+    """All trainings of a place; its folder is made with the first one."""
 
     folder: Path
 
@@ -225,9 +213,7 @@ class Trainings:
     def start(self, training: Training, base: str) -> None:
         """Train in a process of its own, which outlives this one; a training that was stopped goes on.
 
-        Args:
-            training: whose rows are learned.
-            base: the resolved name of what is trained on; it stays the same once there are states.
+        ``base`` is the resolved name of what is trained on; it stays the same once there are states.
 
         Raises:
             RetrieverError: another training has its turn.
@@ -252,15 +238,13 @@ class Trainings:
                 time.sleep(_MOMENT)
         threading.Thread(target=process.wait, daemon=True).start()
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> AbstractContextManager[None]:
         """Hold the turn to train, within the process that trains.
 
         Raises:
             RetrieverError: another training has it.
         """
-        with self._held(_LOCK):
-            yield
+        return self._held(_LOCK)
 
     def stop(self, training: Training) -> None:
         """Ask a training to save its state and end; it does so after the step under way."""

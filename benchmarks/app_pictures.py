@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Page
 
 from retriever.encoders import catalog
 from retriever_app.training_rows import example
-from retriever_app.trainings import FOLDER, Trainings
+from retriever_app.trainings import MODELS_FOLDER, Trainings
 
 OUT = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTHS = {"wide": (1280, 900), "narrow": (400, 860)}
@@ -105,7 +105,7 @@ def prepare(folder: Path) -> None:
         asked = [part for one in (PRODUCT, FEELING, BROKE) for part in ("--instruction", one)]
         corpus = str(EXAMPLES / "reviews.jsonl")
         subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *asked], check=True)
-    trainings = Trainings(folder / FOLDER)
+    trainings = Trainings(folder / MODELS_FOLDER)
     for name in {WRITTEN, TRAINED} - set(trainings.names()):
         trainings.create(name, example())
     trained = trainings.find(TRAINED)

@@ -18,11 +18,9 @@ class Card:
     """One review.
 
     Attributes:
-        id: its document's id.
         stars: its rating, as stars.
         product: what it is about.
         about: category and date.
-        body: the review.
         words: what the model answered.
         why: how it got its place; empty where it has none.
         rank: its place, from 1; 0 where it has none.
@@ -69,11 +67,7 @@ def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str]) -
     """Return hits as cards, best first; ``moved`` says by id how a hit moved since the answer before."""
     return [
         replace(
-            card(hit.document, columns),
-            words=hit.words,
-            why=why(hit),
-            rank=rank,
-            moved=moved.get(hit.document.id, ""),
+            card(hit.document, columns), words=hit.words, why=why(hit), rank=rank, moved=moved.get(hit.document.id, "")
         )
         for rank, hit in enumerate(hits, start=1)
     ]

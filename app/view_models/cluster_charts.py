@@ -8,6 +8,11 @@ from retriever_app.view_models.colours import Colours
 Spec = dict[str, Any]
 
 
+def channel(field: str, kind: str, **rest: object) -> Spec:
+    """Return a channel of an encoding: a field of the data, its type, and what else is said of it."""
+    return {"field": field, "type": kind, **rest}
+
+
 def stars_chart(ratings: Mapping[int, int], colour: str, colours: Colours) -> Spec:
     """Chart how many reviews have how many stars, as bars, the most stars on top."""
     total = max(1, sum(ratings.values()))
@@ -15,7 +20,7 @@ def stars_chart(ratings: Mapping[int, int], colour: str, colours: Colours) -> Sp
         {"stars": f"{stars} ★", "reviews": count, "share": count / total, "said": f"{count / total:.0%}"}
         for stars, count in ratings.items()
     ]
-    line = {"field": "stars", "type": "nominal", "sort": None, "title": None}
+    line = channel("stars", "nominal", sort=None, title=None)
     axis = {
         "ticks": False,
         "domain": False,
@@ -24,7 +29,7 @@ def stars_chart(ratings: Mapping[int, int], colour: str, colours: Colours) -> Sp
         "labelPadding": 6,
         "labelOverlap": False,
     }
-    tips = [{"field": "stars", "type": "nominal"}, {"field": "reviews", "type": "quantitative", "format": ","}]
+    tips = [channel("stars", "nominal"), channel("reviews", "quantitative", format=",")]
     return {
         "height": 20 * len(values),
         "config": {"view": {"stroke": None}},
@@ -33,16 +38,11 @@ def stars_chart(ratings: Mapping[int, int], colour: str, colours: Colours) -> Sp
         "layer": [
             {
                 "mark": {"type": "bar", "color": colour, "height": 11, "cornerRadiusEnd": 2},
-                "encoding": {
-                    "x": {"field": "share", "type": "quantitative", "axis": None, "scale": {"domain": [0, 1.22]}}
-                },
+                "encoding": {"x": channel("share", "quantitative", axis=None, scale={"domain": [0, 1.22]})},
             },
             {
                 "mark": {"type": "text", "align": "left", "dx": 5, "color": colours.text, "fontSize": 12},
-                "encoding": {
-                    "x": {"field": "share", "type": "quantitative"},
-                    "text": {"field": "said", "type": "nominal"},
-                },
+                "encoding": {"x": channel("share", "quantitative"), "text": channel("said", "nominal")},
             },
         ],
     }
@@ -52,26 +52,19 @@ def trend_chart(months: Mapping[str, int], colour: str, colours: Colours) -> Spe
     """Chart how many reviews were written in which month, as bars."""
     values = [{"month": f"{month}-01", "reviews": count} for month, count in months.items()]
     axis = {"grid": False, "labelColor": colours.text, "title": None, "labelFontSize": 11}
+    by_month = {**axis, "format": "%b %y", "tickCount": 3, "labelOverlap": True}
+    counted = {**axis, "tickCount": 2, "tickMinStep": 1, "format": "d"}
     return {
         "height": 92,
         "config": {"view": {"stroke": None}},
         "data": {"values": values},
         "mark": {"type": "bar", "color": colour},
         "encoding": {
-            "x": {
-                "field": "month",
-                "type": "temporal",
-                "timeUnit": "yearmonth",
-                "axis": {**axis, "format": "%b %y", "tickCount": 3, "labelOverlap": True},
-            },
-            "y": {
-                "field": "reviews",
-                "type": "quantitative",
-                "axis": {**axis, "tickCount": 2, "tickMinStep": 1, "format": "d"},
-            },
+            "x": channel("month", "temporal", timeUnit="yearmonth", axis=by_month),
+            "y": channel("reviews", "quantitative", axis=counted),
             "tooltip": [
-                {"field": "month", "type": "temporal", "format": "%B %Y"},
-                {"field": "reviews", "type": "quantitative", "format": ","},
+                channel("month", "temporal", format="%B %Y"),
+                channel("reviews", "quantitative", format=","),
             ],
         },
     }

@@ -18,8 +18,7 @@ from retriever_app.view_models.colours import Colours
 from retriever_app.view_models.grouping import Part
 
 QUOTES = 3
-AT_ONCE = 20.0
-"""Seconds of reading that nobody is asked about first."""
+AT_ONCE = 20.0  # seconds of reading that nobody is asked about first
 _QUOTE = 120  # characters
 _TIP = 140
 _STARS = (5, 10)  # scales of ratings
@@ -46,10 +45,8 @@ class ClusterCard:
     """A cluster as a card.
 
     Attributes:
-        number: the cluster's.
         name: its number for people, and its label.
         size: how many reviews, which share of all, their stars.
-        tally: their stars and months.
         quotes: what they typically say.
         words: what sets their texts apart.
     """
@@ -120,12 +117,8 @@ def months_of(days: Iterable[str | None]) -> list[str]:
     known = [day[:7] for day in days if day]
     if not known:
         return []
-    (year, month), last = map(int, min(known).split("-")), max(known)
-    months = [min(known)]
-    while months[-1] < last:
-        year, month = (year + 1, 1) if month == 12 else (year, month + 1)
-        months.append(f"{year:04}-{month:02}")
-    return months
+    months = np.arange(np.datetime64(min(known)), np.datetime64(max(known)) + 1)
+    return [str(month) for month in months]
 
 
 def tally_of(

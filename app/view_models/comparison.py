@@ -8,7 +8,7 @@ from retriever.clusters.comparing import Moved, RankChange
 from retriever.index.profiling import Columns
 from retriever_app.view_models import text
 from retriever_app.view_models.cards import card
-from retriever_app.view_models.cluster_charts import Spec
+from retriever_app.view_models.cluster_charts import Spec, channel
 from retriever_app.view_models.clusters import short
 from retriever_app.view_models.colours import Colours
 
@@ -18,20 +18,13 @@ STEP, CARD = 160, 148
 """Pixels from one card's top to the next one's, and a card's height: the lines are drawn to them."""
 
 _TIP, _PRODUCT = 140, 30  # characters
-_WORDS = 3
+_WORDS_A_HIT = 3
 Way = Literal["up", "down", "same"]
 
 
 @dataclass(frozen=True, slots=True)
 class HitPair:
-    """A query and the two instructions that are compared on it.
-
-    Attributes:
-        q: the query.
-        first: the instruction on the left.
-        second: the one on the right.
-        k: hits wanted of each.
-    """
+    """A query and the two instructions, left and right, that are compared on it."""
 
     q: str = ""
     first: str = ""
@@ -47,11 +40,8 @@ class RankLine:
     """A hit on one side.
 
     Attributes:
-        id: its document's.
-        rank: its place, from 1.
         stars: its rating, as stars.
         product: what it is about, or its category.
-        body: the review.
         words: what the model answered on this side.
         mark: where it is on the other side, as a badge.
         way: whether it is further up than on the other side; None where it is not there.
@@ -94,7 +84,8 @@ def lines_chart(change: RankChange, colours: Colours) -> Spec:
     for one in change.moved:
         left, right = one.ranks
         way = _way(left, right) or "only"
-        said = {"way": way, "review": short(one.hit.document.text, _TIP), "moved": _said(left, right)}
+        moved = f"{left or 'not found'} → {right or 'not found'}"
+        said = {"way": way, "review": short(one.hit.document.text, _TIP), "moved": moved}
         points = [(x, rank) for x, rank in ((0.0, left), (1.0, right)) if rank is not None]
         if len(points) == 1:
             x, rank = points[0]
@@ -105,13 +96,8 @@ def lines_chart(change: RankChange, colours: Colours) -> Spec:
     place = {
         "x": _axis("x", [0, 1]),
         "y": _axis("y", [height, 0]),
-        "color": {
-            "field": "way",
-            "type": "nominal",
-            "scale": {"domain": list(kinds), "range": list(kinds.values())},
-            "legend": None,
-        },
-        "tooltip": [{"field": "moved", "type": "nominal", "title": "rank"}, {"field": "review", "type": "nominal"}],
+        "color": channel("way", "nominal", scale={"domain": list(kinds), "range": list(kinds.values())}, legend=None),
+        "tooltip": [channel("moved", "nominal", title="rank"), channel("review", "nominal")],
     }
     dashes = {"condition": {"test": "datum.way == 'only'", "value": [3, 3]}, "value": [1, 0]}
     return {
@@ -123,7 +109,7 @@ def lines_chart(change: RankChange, colours: Colours) -> Spec:
             {
                 "data": {"values": lines},
                 "mark": {"type": "line", "strokeWidth": 2.5, "interpolate": "linear"},
-                "encoding": {**place, "detail": {"field": "id", "type": "nominal"}, "strokeDash": dashes},
+                "encoding": {**place, "detail": channel("id", "nominal"), "strokeDash": dashes},
             },
             {
                 "data": {"values": ends},
@@ -157,7 +143,7 @@ def _line(rank: int, moved: Moved, which: int, columns: Columns) -> RankLine:
     way = _way(other, rank)
     marks = {"up": "▲", "down": "▼", "same": "="}
     mark = ONLY if way is None else f"{marks[way]} {other} there"
-    return RankLine(shown.id, rank, shown.stars, product, shown.body, moved.words[which][:_WORDS], mark, way)
+    return RankLine(shown.id, rank, shown.stars, product, shown.body, moved.words[which][:_WORDS_A_HIT], mark, way)
 
 
 def _way(before: int | None, after: int | None) -> Way | None:
@@ -167,10 +153,6 @@ def _way(before: int | None, after: int | None) -> Way | None:
     return "same" if before == after else "up" if after < before else "down"
 
 
-def _said(left: int | None, right: int | None) -> str:
-    return f"{left or 'not found'} → {right or 'not found'}"
-
-
 def _middle(rank: int) -> float:
     """Compute how far below the top of the first card the middle of a card is, in pixels."""
     return (rank - 1) * STEP + CARD / 2
@@ -178,4 +160,4 @@ def _middle(rank: int) -> float:
 
 def _axis(field: str, domain: Sequence[float]) -> dict[str, Any]:
     scale = {"domain": list(domain), "nice": False, "zero": False}
-    return {"field": field, "type": "quantitative", "axis": None, "scale": scale}
+    return channel(field, "quantitative", axis=None, scale=scale)

@@ -9,7 +9,7 @@ from retriever_app.intake import Preview, TableSample
 from retriever_app.view_models import text
 from retriever_app.view_models.model import Fact
 
-NONE = ""
+NO_COLUMN = ""
 ROLES = {
     "text": "Review text",
     "product": "Product",
@@ -19,7 +19,7 @@ ROLES = {
     "id": "Id",
 }
 MOST_PRODUCTS = 12
-_SHOWN = 5
+_PREVIEW_ROWS = 5
 
 
 def index_name(file: str) -> str:
@@ -32,7 +32,7 @@ def preview_rows(preview: Preview, columns: Columns) -> list[dict[str, object]]:
     """Return the first rows as they will be understood: one column a role that is filled."""
     read = {"stars": star_value, "date": iso_date}
     rows = []
-    for row in preview.rows[:_SHOWN]:
+    for row in preview.rows[:_PREVIEW_ROWS]:
         shown: dict[str, object] = {}
         for role, label in ROLES.items():
             if name := getattr(columns, role):
@@ -91,11 +91,14 @@ def report_line(report: IndexingReport) -> str:
 
 def skipped_rows(quarantined: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return the rows that the last indexing left out, as a table."""
-    return [_skipped(row, str(row["file"]), PurePath(str(row["file"])).name) for row in quarantined]
-
-
-def _skipped(row: Mapping[str, object], file: str, name: str) -> dict[str, object]:
-    return {"line": row["line"], "why": str(row["reason"]).replace(file, name), "row": row["raw"], "file": name}
+    rows: list[dict[str, object]] = []
+    for row in quarantined:
+        file = str(row["file"])
+        name = PurePath(file).name
+        rows.append(
+            {"line": row["line"], "why": str(row["reason"]).replace(file, name), "row": row["raw"], "file": name}
+        )
+    return rows
 
 
 def profile_facts(profile: Profile) -> list[Fact]:

@@ -9,14 +9,9 @@ from retriever.index.profiling import Columns
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a page; empty fields allow everything.
+    """The filters of a page: any of some products, categories and whole stars, from a first day to a last.
 
-    Attributes:
-        product: any of these.
-        category: any of these.
-        stars: any of these whole ratings; others are rounded.
-        since: the first day.
-        until: the last day.
+    Empty fields allow everything; ratings that are not whole are rounded.
     """
 
     product: tuple[str, ...] = ()

@@ -8,16 +8,15 @@ import numpy as np
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.comparing import ClusterChange, Flow
 from retriever_app.view_models import text
-from retriever_app.view_models.cluster_charts import Spec
+from retriever_app.view_models.cluster_charts import Spec, channel
 from retriever_app.view_models.clusters import name_of
 from retriever_app.view_models.colours import Colours
 
-PICK = "ribbon"
-"""The chart's selection: one flow by click."""
+PICK = "ribbon"  # the chart's selection: one flow by click
 
 _STEPS = 24  # corners of a ribbon's edge
 _GAP = 0.02  # between two clusters, of the height
-_BAR = 0.035  # width of a cluster
+_BAR_WIDTH = 0.035  # of a cluster
 _AGREE = ((0.8, "nearly the same"), (0.5, "much alike"), (0.2, "somewhat alike"), (0.05, "hardly alike"))
 
 
@@ -54,10 +53,7 @@ def table(change: ClusterChange) -> list[dict[str, object]]:
 def flow_chart(change: ClusterChange, chosen: Sequence[int], colours: Colours) -> Spec:
     """Return the clusters of both sides as bars with names, and ribbons as thick as what flows between them.
 
-    Args:
-        change: the two clusterings.
-        chosen: the flow that stands out at first: its first and second cluster; empty for none.
-        colours: of the theme.
+    The flow that ``chosen`` names by its first and second cluster stands out at first; empty names none.
     """
     first, second = change.clusterings
     tops = (_stack(first, range(len(first.clusters))), _stack(second, _untangled(change)))
@@ -66,8 +62,9 @@ def flow_chart(change: ClusterChange, chosen: Sequence[int], colours: Colours) -
     pick: Spec = {"name": PICK, "select": {"type": "point", "fields": ["flow"], "clear": "dblclick"}}
     if chosen:
         pick["value"] = [{"flow": spell(*chosen)}]
-    x = {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [-0.75, 1.75], "nice": False}}
-    y = {"field": "top", "type": "quantitative", "axis": None, "scale": {"reverse": True, "nice": False, "zero": False}}
+    x = channel("x", "quantitative", axis=None, scale={"domain": [-0.75, 1.75], "nice": False})
+    y = channel("top", "quantitative", axis=None, scale={"reverse": True, "nice": False, "zero": False})
+    shades = {"domain": numbers, "range": [colours.of(one) for one in numbers]}
     ribbons: Spec = {
         "data": {"values": _ribbons(change, tops, total)},
         "mark": {"type": "area", "cursor": "pointer"},
@@ -76,15 +73,10 @@ def flow_chart(change: ClusterChange, chosen: Sequence[int], colours: Colours) -
             "x": x,
             "y": y,
             "y2": {"field": "bottom"},
-            "detail": {"field": "flow", "type": "nominal"},
-            "color": {
-                "field": "first",
-                "type": "nominal",
-                "scale": {"domain": numbers, "range": [colours.of(one) for one in numbers]},
-                "legend": None,
-            },
+            "detail": channel("flow", "nominal"),
+            "color": channel("first", "nominal", scale=shades, legend=None),
             "opacity": {"condition": {"param": PICK, "empty": True, "value": 0.5}, "value": 0.1},
-            "tooltip": [{"field": "name", "type": "nominal"}, {"field": "reviews", "type": "quantitative"}],
+            "tooltip": [channel("name", "nominal"), channel("reviews", "quantitative")],
         },
     }
     bars: Spec = {
@@ -130,10 +122,10 @@ def _names(side: int, colours: Colours) -> Spec:
             "limit": {"expr": "width * 0.27"},
         },
         "encoding": {
-            "x": {"field": "x", "type": "quantitative"},
-            "y": {"field": "middle", "type": "quantitative"},
-            "text": {"field": "name", "type": "nominal"},
-            "tooltip": [{"field": "name", "type": "nominal"}, {"field": "reviews", "type": "quantitative"}],
+            "x": channel("x", "quantitative"),
+            "y": channel("middle", "quantitative"),
+            "text": channel("name", "nominal"),
+            "tooltip": [channel("name", "nominal"), channel("reviews", "quantitative")],
         },
     }
 
@@ -191,8 +183,8 @@ def _bars(found: Clustering, tops: dict[int, float], side: int, total: int) -> l
         result.append(
             {
                 "side": side,
-                "x": side - (0 if side else _BAR),
-                "right": side + (_BAR if side else 0),
+                "x": side - (0 if side else _BAR_WIDTH),
+                "right": side + (_BAR_WIDTH if side else 0),
                 "top": top,
                 "bottom": top + high,
                 "middle": top + high / 2,

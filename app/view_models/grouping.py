@@ -5,13 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 MOST_GROUPS = 35
-DEEPEST = 5
-"""How often one may look closer at a part."""
-UNIT = 10_000
-"""The map's half width in the numbers an area is told in."""
+DEEPEST = 5  # times that one may look closer at a part
+UNIT = 10_000  # the map's half width in the numbers an area is told in
 FARTHEST = 100 * UNIT
-MOST_CORNERS = 60
-"""Of an area."""
+MOST_CORNERS = 60  # of an area
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +16,6 @@ class Part:
     """Part of a clustering.
 
     Attributes:
-        instruction: of the clustering.
         groups: clusters asked for; 0 for the number that sets them most apart.
         clusters: the numbers of those chosen; empty for all.
         area: x and y of the corners of what is chosen on the map, in ten-thousandths; empty for all of it.
@@ -32,9 +28,8 @@ class Part:
 
     def spell(self) -> str:
         """Return the part as a text that `read_part` reads."""
-        return json.dumps(
-            [self.instruction, self.groups, self.clusters, self.area], ensure_ascii=False, separators=(",", ":")
-        )
+        parts = [self.instruction, self.groups, self.clusters, self.area]
+        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,6 @@ class Ask:
     """One clustering that is wanted.
 
     Attributes:
-        instruction: what the clusters answer.
         groups: how many; 0 for the number that sets them most apart.
         where: a filter over metadata that all reviews pass.
         within: the parts looked closer at, from all reviews down to what is clustered.
@@ -65,12 +59,10 @@ class Grouping:
     """The state of the page.
 
     Attributes:
-        instruction: what the clusters answer.
         groups: how many; 0 for the number that sets them most apart.
         show: one clustering on a map, or what flows between two.
         beside: what the second clustering answers.
         within: the parts looked closer at, spelled.
-        clusters: the numbers of the clusters chosen.
         area: x and y of the corners of what is chosen on the map, in ten-thousandths.
         flow: the flow that is chosen: its cluster under the first instruction and under the second.
     """

@@ -10,7 +10,7 @@ from retriever.index.durability.repair import Repair
 from retriever.index.durability.verify import Remedy, Verification
 from retriever_app.view_models import text
 
-BASE = "Base view (no instruction)"
+BASE_VIEW = "Base view (no instruction)"
 _ANSWERS = 12
 _REMEDIES = {
     Remedy.REPAIR: "It can be mended here.",
@@ -56,7 +56,7 @@ def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
     """Return the rows of the table of views; coverage is a share from 0 to 1."""
     return [
         {
-            "instruction": view.instruction or BASE,
+            "instruction": view.instruction or BASE_VIEW,
             "coverage": view.coverage,
             "vectors": view.vectors,
             "not yet in the index file": view.tail,

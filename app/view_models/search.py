@@ -19,10 +19,8 @@ class SearchQuestion:
     """A question that the search page asks.
 
     Attributes:
-        q: the query.
         instruction: what to look at.
         like: the id of a review whose likes are looked for instead of a query.
-        k: hits wanted.
         mode: by both, by vectors, or by words.
         steps: K of the query, where the model is GIRCSE; 0 for the index's own.
     """

@@ -24,9 +24,9 @@ def stars(value: object, most: int = 5) -> str:
     return STAR * round(value) + NO_STAR * (most - round(value))
 
 
-def count(number: int, one: str, many: str = "") -> str:
+def count(number: int, one: str) -> str:
     """Return a number with its noun: 1 review, 1,204 reviews."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {one if number == 1 else one + 's'}"
 
 
 def seconds(value: float) -> str:

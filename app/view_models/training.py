@@ -24,10 +24,7 @@ MOST_LINES = 5  # rows that are told one by one
 _SNIPPET = 60
 _PACE_STEPS = 50
 _MEASURES = {
-    "held-out triplets": (
-        "Your rows kept out",
-        "How often a text is nearer to one of the same answer; chance is 50.",
-    ),
+    "held-out triplets": ("Your rows kept out", "How often a text is nearer to one of the same answer; chance is 50."),
     "held-out answers": ("Your rows kept out", "How high the right answer ranks among all: 100 is always first."),
     "mean": ("In general", "Plain search and likeness on a small general set, to see what was unlearned."),
     "nDCG@10": ("Plain search", "How high the right document ranks without an instruction, on the general set."),
@@ -45,7 +42,7 @@ class ChosenTraining:
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """How a training stands, at a glance."""
+    """The status of a training at a glance."""
 
     label: str
     icon: str
@@ -72,12 +69,7 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far a training is.
-
-    Attributes:
-        share: of its steps, from 0 to 1.
-        text: the same in words.
-    """
+    """The share of a training's steps that is done, 0 to 1, and the same in words."""
 
     share: float
     text: str
@@ -202,9 +194,9 @@ def summary(report: Mapping[str, Any]) -> str:
 
 
 def model_rows(entries: Mapping[str, CatalogEntry], own: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the rows of the table of models: named ones, and by name and folder those that were trained here."""
+    """Return the rows of the table of models: named ones, and by folder and name those that were trained here."""
     named = [{"name": name, "stands for": one.spec, "what it is": one.summary} for name, one in entries.items()]
-    return named + [{"name": name, "stands for": folder, "what it is": "trained here"} for name, folder in own.items()]
+    return named + [{"name": name, "stands for": folder, "what it is": "trained here"} for folder, name in own.items()]
 
 
 def _pace(record: Sequence[Mapping[str, float]]) -> float:

@@ -10,7 +10,7 @@ from retriever_app import cluster_panels as panels
 from retriever_app import filters, flow_panel, frame, resources, state
 from retriever_app.cluster_job import ready
 from retriever_app.clusterings import Drawn
-from retriever_app.components import instruction_box, no_index
+from retriever_app.components import instruction_box
 from retriever_app.view_models import clusters, flows, search, text
 from retriever_app.view_models.grouping import MOST_GROUPS, Ask, Grouping
 
@@ -20,10 +20,7 @@ _SHOWS = {"map": "One instruction", "flow": "Two side by side"}
 
 def main() -> None:
     """Draw the page."""
-    index = frame.chosen_index()
-    if index is None:
-        no_index()
-        return
+    index = frame.needed_index()
     suggestions = search.suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))
     _let_go_elsewhere(index, where)

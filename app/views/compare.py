@@ -7,25 +7,19 @@ import streamlit as st
 from retriever.clusters.comparing import RankChange, compare_ranks
 from retriever.core.requests import SearchRequest
 from retriever.index.profiling import Columns
-from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
-from retriever_app.components import instruction_box, no_index, number_box, show_problem, text_box, theme
-from retriever_app.searches import LiveAnswer, Running
+from retriever_app.components import instruction_box, number_box, text_box, theme
+from retriever_app.searches import LiveAnswer
 from retriever_app.view_models import comparison, exports, search, text
 from retriever_app.view_models.comparison import CARD, MOST_HITS, STEP, HitPair, RankLine
 
-EVERY = 0.4  # seconds between looks at searches that go on
-_RUNNING = "compare: running"
 _LINES = "compare-lines"  # style.css leaves them out where the columns stand one under the other
 
 
 def main() -> None:
     """Draw the page."""
-    index = frame.chosen_index()
-    if index is None:
-        no_index()
-        return
+    index = frame.needed_index()
     pair = state.current(HitPair)
     suggestions = search.suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))
@@ -33,14 +27,9 @@ def main() -> None:
     if not pair.q.strip():
         st.text("Say what to look for, and under which two instructions: the page shows what the second one changes.")
         return
-    job = _search(index, pair, where)
-    snapshot = job.snapshot()
-    if snapshot.error is not None:
-        show_problem(snapshot.error)
-    elif snapshot.progress is None:
-        st.text("The model takes unusually long to answer. Reload the page in a minute.")
-    else:
-        _show(index, job, snapshot.progress)
+    requests = tuple(SearchRequest([pair.q], one, pair.k, where, "hybrid") for one in (pair.first, pair.second))
+    if answers := searches.live_answers(index, requests, "compare"):
+        _show(index, answers)
 
 
 def _ask(suggestions: Sequence[str]) -> None:
@@ -54,20 +43,7 @@ def _ask(suggestions: Sequence[str]) -> None:
             instruction_box(state.key(HitPair, field), suggestions, label=label)
 
 
-def _search(index: Index, pair: HitPair, where: str | None) -> Job:
-    """Return the session's searches for both sides; new ones where question or index have changed."""
-    requests = tuple(SearchRequest([pair.q], one, pair.k, where, "hybrid") for one in (pair.first, pair.second))
-    running: Running | None = st.session_state.get(_RUNNING)
-    if running is None or not running.answers(index.identity, requests, index.revision):
-        if running is not None:
-            running.job.stop()
-        with st.spinner("Searching …", show_time=True):
-            running = Running(index.identity, requests, searches.start(resources.jobs(), index, requests))
-        st.session_state[_RUNNING] = running
-    return running.job
-
-
-def _show(index: Index, job: Job, answers: Sequence[LiveAnswer]) -> None:
+def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
     first, second = answers
     change, columns = compare_ranks(first.result, second.result), resources.columns(index)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -82,18 +58,9 @@ def _show(index: Index, job: Job, answers: Sequence[LiveAnswer]) -> None:
                 on_click="ignore",
             )
     if not (first.settled and second.settled):
-        _watch(job, answers)
+        st.progress(1.0, text="First answers. The best candidates are being read …")
     if change.moved:
         _sides(change, columns)
-
-
-@st.fragment(run_every=EVERY)
-def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
-    """Draw the page again when a search has settled."""
-    snapshot = job.snapshot()
-    if snapshot.over or snapshot.progress != shown:
-        state.rerun()
-    st.progress(1.0, text="First answers. The best candidates are being read …")
 
 
 def _sides(change: RankChange, columns: Columns) -> None:

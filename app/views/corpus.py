@@ -15,8 +15,8 @@ from retriever_app.intake import Plan, Preview
 from retriever_app.view_models import corpus, search, text
 from retriever_app.view_models.problems import calling
 
-EVERY = 1.0  # seconds between looks at an indexing
-_KEPT = "corpus: kept"
+_REFRESH_SECONDS = 1.0  # between looks at an indexing
+_KEPT_FILE = "corpus: kept"
 _BOX = "corpus: box"
 
 
@@ -71,7 +71,7 @@ def _unreadable(folder: Path) -> None:
         st.button("Leave it", key=f"leave {folder.name}", on_click=intake.discard, args=(folder,))
 
 
-@st.fragment(run_every=EVERY)
+@st.fragment(run_every=_REFRESH_SECONDS)
 def _progress(job: Job) -> None:
     snapshot = job.snapshot()
     if snapshot.over:
@@ -161,25 +161,25 @@ def _drop() -> None:
         data = dropped.getvalue()
         encoding = _encoding(dropped.name, data)
         _keep((dropped.file_id, encoding), dropped.name, data, encoding)
-    kept: Path | None = st.session_state.get(_KEPT, (None, None))[1]
+    kept: Path | None = st.session_state.get(_KEPT_FILE, (None, None))[1]
     if kept is not None and kept.is_file():
         _prepare(kept)
 
 
 def _keep(token: object, name: str, data: bytes, encoding: str = UTF8) -> None:
     """Keep what was chosen, once, in the place of what was chosen before."""
-    before, file = st.session_state.get(_KEPT, (None, None))
+    before, file = st.session_state.get(_KEPT_FILE, (None, None))
     if before == token and file.is_file():
         return
     if file is not None:
         intake.discard(file.parent)
-        del st.session_state[_KEPT]
-    st.session_state[_KEPT] = (token, intake.keep(resources.folder().folder, name, data, encoding))
+        del st.session_state[_KEPT_FILE]
+    st.session_state[_KEPT_FILE] = (token, intake.keep(resources.folder().folder, name, data, encoding))
 
 
 def _take_example() -> None:
     _empty_box()
-    _keep("example", "example.jsonl", intake.EXAMPLE.read_bytes())
+    _keep("example", "example.jsonl", intake.EXAMPLE_REVIEWS.read_bytes())
 
 
 def _empty_box() -> None:
@@ -239,7 +239,7 @@ def _begin(plan: Plan) -> None:
     """Start what was prepared; the file is the plan's from now on, and the page forgets it first."""
     resources.folder().new(plan.index)
     _empty_box()
-    del st.session_state[_KEPT]
+    del st.session_state[_KEPT_FILE]
     intake.note(plan)
     _start(plan)
 
@@ -249,7 +249,7 @@ def _columns(file: Path, preview: Preview) -> Columns:
     chosen = {}
     with st.container(horizontal=True):
         for role, label in corpus.ROLES.items():
-            options = [corpus.NONE, *preview.names]
+            options = [corpus.NO_COLUMN, *preview.names]
             chosen[role] = st.selectbox(
                 label,
                 options,

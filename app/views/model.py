@@ -12,11 +12,11 @@ from retriever.index.durability import repair, verify
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import frame, resources, state
-from retriever_app.components import attempt, facts, instruction_box, no_index, show_attempt, show_problem, told
+from retriever_app.components import attempt, facts, instruction_box, show_attempt, show_problem, told
 from retriever_app.view_models import model, search, text
 from retriever_app.view_models.model import Diagnosed
 
-EVERY = 1.0
+_REFRESH_SECONDS = 1.0  # between looks at a job that goes on
 _DIAGNOSE = "diagnose "
 
 
@@ -24,10 +24,7 @@ def main() -> None:
     """Draw the page; a damaged index can still be checked and mended."""
     st.title("Model and index")
     show_attempt()
-    path = frame.chosen_path()
-    if path is None:
-        no_index()
-        return
+    path = frame.needed_path()
     with told():
         _describe()
     st.subheader("Is it whole?")
@@ -35,9 +32,7 @@ def main() -> None:
 
 
 def _describe() -> None:
-    index = frame.chosen_index()
-    if index is None:
-        return
+    index = frame.needed_index()
     status = resources.status(index)
     facts(model.index_facts(status))
     if status.plain is None:
@@ -86,13 +81,8 @@ def _mend(name: str, path: Path) -> None:
 
 
 def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:
-    snapshot = job.snapshot()
-    if not snapshot.over:
-        _watch(job, f"{job.title} is going on.")
-    elif snapshot.error is not None:
-        show_problem(snapshot.error)
-    else:
-        for sentence in told_as(snapshot.result):
+    if (result := _result(job, f"{job.title} is going on.")) is not None:
+        for sentence in told_as(result):
             st.text(sentence)
 
 
@@ -113,23 +103,29 @@ def _diagnose(index: Index, suggestions: list[str]) -> None:
 
 
 def _look(index: Index, instruction: str) -> diagnosing.Diagnosis:
-    texts = diagnosing.index_texts(index, diagnosing.SAMPLE)
+    texts = diagnosing.index_texts(index, diagnosing.DIAGNOSED_TEXTS)
     return diagnosing.diagnose(index.encoder, texts, instruction)
 
 
 def _diagnosis(job: Job) -> None:
-    snapshot = job.snapshot()
-    if not snapshot.over:
-        _watch(job, f"Reading {diagnosing.SAMPLE} reviews under ten instructions; this takes minutes.")
-    elif snapshot.error is not None:
-        show_problem(snapshot.error)
-    else:
-        st.markdown(f"**{text.plain(model.verdict(snapshot.result))}**")
-        for sentence in model.evidence(snapshot.result):
+    doing = f"Reading {diagnosing.DIAGNOSED_TEXTS} reviews under ten instructions; this takes minutes."
+    if (found := _result(job, doing)) is not None:
+        st.markdown(f"**{text.plain(model.verdict(found))}**")
+        for sentence in model.evidence(found):
             st.text(sentence)
 
 
-@st.fragment(run_every=EVERY)
+def _result(job: Job, doing: str) -> Any:  # noqa: ANN401 - what the job's work returns
+    """Return a job's result; None where it still goes on, or failed, which is shown."""
+    snapshot = job.snapshot()
+    if not snapshot.over:
+        _watch(job, doing)
+    elif snapshot.error is not None:
+        show_problem(snapshot.error)
+    return snapshot.result
+
+
+@st.fragment(run_every=_REFRESH_SECONDS)
 def _watch(job: Job, what: str) -> None:
     snapshot = job.snapshot()
     if snapshot.over:

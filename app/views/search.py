@@ -2,25 +2,18 @@
 
 import streamlit as st
 
-from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
-from retriever_app.components import instruction_box, no_index, number_box, review_card, show_problem, text_box
-from retriever_app.searches import LiveAnswer, Running
+from retriever_app.components import instruction_box, number_box, review_card, text_box
+from retriever_app.searches import LiveAnswer
 from retriever_app.view_models import cards, exports, search, text
 from retriever_app.view_models.cards import Card
 from retriever_app.view_models.search import SearchQuestion
 
-EVERY = 0.4  # seconds between looks at a search that goes on
-_RUNNING = "search: running"
-
 
 def main() -> None:
     """Draw the page."""
-    index = frame.chosen_index()
-    if index is None:
-        no_index()
-        return
+    index = frame.needed_index()
     question = state.current(SearchQuestion)
     suggestions = search.suggestions(resources.status(index).views)
     where = filters.choose(resources.profile(index))
@@ -28,14 +21,8 @@ def main() -> None:
     if not question.asks:
         _invite(index)
         return
-    job = _search(index, question, where)
-    snapshot = job.snapshot()
-    if snapshot.error is not None:
-        show_problem(snapshot.error)
-    elif snapshot.progress is None:
-        st.text("The model takes unusually long to answer. Reload the page in a minute.")
-    else:
-        _show(index, job, snapshot.progress[0], suggestions)
+    if answers := searches.live_answers(index, (searches.search_request(index, question, where),), "search"):
+        _show(index, answers[0], suggestions)
 
 
 def _ask(index: Index, question: SearchQuestion, suggestions: list[str]) -> None:
@@ -82,20 +69,7 @@ def _invite(index: Index) -> None:
     st.text(f"{count} to search. Say what to look for, and under which instruction the model should read them.")
 
 
-def _search(index: Index, question: SearchQuestion, where: str | None) -> Job:
-    """Return the session's search for the question; a new one where question or index have changed."""
-    requests = (searches.search_request(index, question, where),)
-    running: Running | None = st.session_state.get(_RUNNING)
-    if running is None or not running.answers(index.identity, requests, index.revision):
-        if running is not None:
-            running.job.stop()
-        with st.spinner("Searching …", show_time=True):
-            running = Running(index.identity, requests, searches.start(resources.jobs(), index, requests))
-        st.session_state[_RUNNING] = running
-    return running.job
-
-
-def _show(index: Index, job: Job, answer: LiveAnswer, suggestions: list[str]) -> None:
+def _show(index: Index, answer: LiveAnswer, suggestions: list[str]) -> None:
     result = answer.result
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         waiting = "" if answer.settled else ":material/hourglass_top: "
@@ -104,20 +78,11 @@ def _show(index: Index, job: Job, answer: LiveAnswer, suggestions: list[str]) ->
             st.download_button(
                 "Download", exports.to_csv(search.rows(result)), "hits.csv", "text/csv", icon=":material/download:"
             )
-    if not answer.settled:
-        _watch(job)
     ids = [hit.document.id for hit in result.hits]
     moved = search.moved(answer.first, ids) if answer.settled else {}
     shown = cards.hit_cards(result.hits, resources.columns(index), moved)
     for one in shown:
         review_card(one, menu=lambda card: _more_like(card, suggestions))
-
-
-@st.fragment(run_every=EVERY)
-def _watch(job: Job) -> None:
-    """Draw the page again once the search has settled."""
-    if job.snapshot().over:
-        state.rerun()
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:

@@ -1,7 +1,6 @@
 """Train: questions and answers in a table become a model of one's own, in the background."""
 
 from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
@@ -17,7 +16,7 @@ from retriever_app.view_models import training as shown
 from retriever_app.view_models.text import count, plain
 from retriever_app.view_models.training import ChosenTraining
 
-EVERY = 2.0  # seconds between looks at a training that runs
+_REFRESH_SECONDS = 2.0  # between looks at a training that runs
 
 
 def main() -> None:
@@ -80,13 +79,7 @@ def _new(trainings: Trainings) -> None:
     def make() -> None:
         state.change(ChosenTraining, training=trainings.create(name, rows or []).name)
 
-    st.button(
-        "Make the training",
-        type="primary",
-        on_click=attempt,
-        args=(make,),
-        disabled=rows is None,
-    )
+    st.button("Make the training", type="primary", on_click=attempt, args=(make,), disabled=rows is None)
 
 
 def _uploaded() -> Rows | None:
@@ -156,7 +149,7 @@ def _failure(training: Training) -> None:
         show_problem(RetrieverError(message, hint=said.hint))
 
 
-@st.fragment(run_every=EVERY)
+@st.fragment(run_every=_REFRESH_SECONDS)
 def _running(trainings: Trainings, training: Training) -> None:
     """Draw how a training goes, again and again; the whole page once it has ended."""
     status = trainings.status(training)
@@ -287,16 +280,12 @@ def _own(trainings: Trainings) -> dict[str, str]:
 def _models(trainings: Trainings) -> None:
     """Draw which models there are, and the way back to the shipped one."""
     with st.expander("Models"):
-        own = {name: folder for folder, name in _own(trainings).items()}
+        own = _own(trainings)
         st.dataframe(shown.model_rows(model_names.named(), own), hide_index=True)
         promotion = read_promotion()
         if promotion is not None:
-            st.text(f"New indexes are made with {_called(promotion.folder, own)}.")
+            st.text(f"New indexes are made with {own.get(str(promotion.folder), promotion.folder)}.")
             st.button("Back to the shipped model", on_click=attempt, args=(_reset,))
-
-
-def _called(folder: Path, own: dict[str, str]) -> str:
-    return next((name for name, other in own.items() if other == str(folder)), str(folder))
 
 
 def _reset() -> None:

@@ -1,17 +1,24 @@
 """The documents of an index in clusters that answer an instruction, with names, evidence and numbers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.choice import Choice, choose_k
-from retriever.clusters.arithmetic.evidence import Measures, central, measures, typical_sentence
+from retriever.clusters.arithmetic.choice import Choice, choose_k, grouped
 from retriever.clusters.arithmetic.kmeans import Partition, check_count, spherical_kmeans
-from retriever.clusters.arithmetic.levels import grouped
-from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, text_words
+from retriever.clusters.arithmetic.naming import (
+    Measures,
+    answer_words,
+    central,
+    keywords,
+    labels_of,
+    measures,
+    text_words,
+    typical_sentence,
+)
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
 from retriever.core.schema import SCHEMA_VERSION
@@ -37,7 +44,6 @@ class ClusterRequest:
         min_size: clusters with fewer documents are given up and theirs go to the next nearest.
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
-        seed: of k-means.
         levels: most levels of clusters of clusters, the clusters themselves counted.
         ids: the documents to cluster; None for all.
     """
@@ -114,16 +120,11 @@ class ClusterGroup:
     Attributes:
         label: its name, unlike those of the others of its level.
         keywords: the words that set it apart from them, best first.
-        clusters: their numbers.
     """
 
     label: str
     keywords: Sequence[str]
     clusters: Sequence[int]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return {"label": self.label, "keywords": list(self.keywords), "clusters": list(self.clusters)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +147,10 @@ class Clustering:
     """All documents in clusters.
 
     Attributes:
-        request: what was asked for.
         view: id of the view.
         clusters: the largest first.
         choice: how k was chosen; None where it was given.
         months: by month, documents of every cluster; empty without a date field.
-        material: what was clustered.
         partition: the clusters as numbers.
         levels: groups of clusters, the finest level first; empty where one level was asked for or found.
     """
@@ -173,6 +172,10 @@ class Clustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
+        chosen = None
+        if self.choice is not None:
+            curve = [{"k": k, "silhouette": value} for k, value in self.choice.curve]
+            chosen = {"by": "mean silhouette", "curve": curve}
         return {
             "schema_version": SCHEMA_VERSION,
             "instruction": self.request.instruction,
@@ -181,14 +184,9 @@ class Clustering:
             "documents": len(self.material.documents),
             "k": len(self.clusters),
             "seed": self.request.seed,
-            "chosen": None
-            if self.choice is None
-            else {
-                "by": "mean silhouette",
-                "curve": [{"k": k, "silhouette": value} for k, value in self.choice.curve],
-            },
+            "chosen": chosen,
             "clusters": [cluster.to_json() for cluster in self.clusters],
-            "levels": [[group.to_json() for group in level] for level in self.levels],
+            "levels": [[asdict(group) for group in level] for level in self.levels],
             "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": self.assignments,
         }
@@ -218,9 +216,7 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     """Cluster the documents of a complete view.
 
     Raises:
-        InputError: no document matches the filter.
-        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
-        FilterError: the filter cannot be parsed or names an unknown field.
+        InputError, UsageError, FilterError: as `check` does.
     """
     condition = optional_filter(request.where)
     with store.snapshot():

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retriever.clusters.clustering import Clustering
 from retriever.core.errors import UsageError
 from retriever.core.results import Hit, SearchResult
 from retriever.core.schema import SCHEMA_VERSION
 
-EXAMPLES = 3
+_FLOW_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +35,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class RankChange:
-    """One query under two instructions.
-
-    Attributes:
-        results: the two answers.
-        moved: every document of either, by its better rank.
-        overlap: share of the hits that both have, 0 to 1.
-    """
+    """One query under two instructions: all documents of both answers, by their better rank, and the share in both."""
 
     results: tuple[SearchResult, SearchResult]
     moved: Sequence[Moved]
@@ -82,7 +75,6 @@ class ClusterChange:
     """The same documents clustered under two instructions.
 
     Attributes:
-        clusterings: the two.
         flows: the largest first.
         rand: adjusted Rand index; 1 where the clusters are the same, 0 as by chance.
         information: adjusted mutual information, likewise.
@@ -113,7 +105,7 @@ class ClusterChange:
                     "to": one.second,
                     "size": len(one.ids),
                     "stays": one.stays,
-                    "examples": list(one.ids[:EXAMPLES]),
+                    "examples": list(one.ids[:_FLOW_EXAMPLES]),
                 }
                 for one in self.flows
             ],
@@ -151,7 +143,7 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table)), strict=True))
     nearest = np.argsort(-first.partition.cosines, kind="stable")
     flows = [
-        Flow(i, j, [ids[row] for row in _rows(nearest, one, other, i, j)], (i, j) in pairs)
+        Flow(i, j, [ids[row] for row in nearest[(one[nearest] == i) & (other[nearest] == j)]], (i, j) in pairs)
         for i, j in zip(*(side.tolist() for side in np.nonzero(table)), strict=True)
     ]
     flows.sort(key=lambda flow: (-len(flow.ids), flow.first, flow.second))
@@ -165,9 +157,3 @@ def _moved(first: tuple[int, Hit] | None, second: tuple[int, Hit] | None) -> Mov
         raise ValueError("A document that neither search found has not moved.")
     ranks = (first[0] if first else None, second[0] if second else None)
     return Moved(found[1], ranks, (first[1].words if first else (), second[1].words if second else ()))
-
-
-def _rows(ordered: NDArray[np.int64], one: NDArray[np.int64], other: NDArray[np.int64], i: int, j: int) -> list[int]:
-    within = (one[ordered] == i) & (other[ordered] == j)
-    found: list[int] = ordered[within].tolist()
-    return found

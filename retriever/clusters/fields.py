@@ -1,11 +1,12 @@
 """Describe clusters by metadata: how a field's values spread over them, and how they grow over time."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from scipy.stats import entropy
 
 from retriever.core.errors import UsageError
 from retriever.core.fields import values_by_name
@@ -19,7 +20,7 @@ MISSING = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How the values of a field spread over one cluster.
+    """The values of a field in one cluster.
 
     Attributes:
         counts: documents by value, the most frequent first; rare values of the corpus stand together.
@@ -34,10 +35,7 @@ class Spread:
 def field_values(documents: Sequence[Document], field: str, fields: Mapping[str, str]) -> list[Any]:
     """Read a field's value from every document; None where it has none.
 
-    Args:
-        documents: what is clustered.
-        field: its name, or the last part of it where that is unique.
-        fields: the index's field names and their JSON paths.
+    The last part of a field's name will do where it is unique; ``fields`` are the index's, with their JSON paths.
 
     Raises:
         UsageError: no document has the field, or its last part belongs to several.
@@ -51,13 +49,7 @@ def field_values(documents: Sequence[Document], field: str, fields: Mapping[str,
 
 
 def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]:
-    """Count a field's values in every cluster, with their normalised entropy.
-
-    Args:
-        values: from `field_values`.
-        labels: cluster of every document.
-        k: number of clusters.
-    """
+    """Count a field's values, as `field_values` gives them, in every cluster, with their normalised entropy."""
     named = [MISSING if value is None else str(value) for value in values]
     common = {value for value, _ in Counter(named).most_common(MOST_VALUES)}
     named = [value if value in common else OTHERS for value in named]
@@ -66,19 +58,15 @@ def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]
     for number in range(k):
         counts = Counter(value for value, label in zip(named, labels, strict=True) if label == number)
         ordered = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
-        found.append(Spread(ordered, round(_entropy(counts) / math.log(kinds), 4) if kinds > 1 else 0.0))
+        found.append(Spread(ordered, round(float(entropy([*counts.values()], base=kinds)), 4) if kinds > 1 else 0.0))
     return found
 
 
 def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, list[int]]:
     """Return by month, oldest first, how many documents of every cluster (k,) fall into it.
 
-    Documents without a date that can be read come last, under `MISSING`.
-
-    Args:
-        values: from `field_values`; dates such as 2024-05-31, times behind them or not.
-        labels: as for `spread`.
-        k: as for `spread`.
+    The values, one a document, are dates such as 2024-05-31, times behind them or not. Documents without a date that
+    can be read come last, under `MISSING`.
 
     Raises:
         UsageError: none of the values is a date.
@@ -98,8 +86,3 @@ def _month(value: Any) -> str | None:  # noqa: ANN401 - metadata is any JSON
         return datetime.fromisoformat(str(value)).strftime("%Y-%m")
     except ValueError:
         return None
-
-
-def _entropy(counts: Counter[str]) -> float:
-    total = counts.total()
-    return sum(count / total * math.log(total / count) for count in counts.values())

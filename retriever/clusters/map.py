@@ -34,12 +34,7 @@ def map_places(found: Clustering) -> NDArray[np.float32]:
 
 
 def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
-    """Write a clustering as a page of its own.
-
-    Args:
-        path: the file.
-        found: the clustering.
-        places: from `map_places`.
+    """Write a clustering as a page of its own, its documents at ``places`` (n, 2) as `map_places` gives them.
 
     Raises:
         OutputError: the file cannot be written.
@@ -48,12 +43,7 @@ def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> Non
 
 
 def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
-    """Return the page's HTML.
-
-    Args:
-        found: the clustering.
-        places: from `map_places`.
-    """
+    """Return the page's HTML; arguments as for `write_map`."""
     script = map_asset("scatter.js") + map_asset("map.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
@@ -67,12 +57,7 @@ def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
 
 
 def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
-    """Write a clustering as a picture, in the format of the file's name.
-
-    Args:
-        path: the file.
-        found: the clustering.
-        places: from `map_places`.
+    """Write a clustering as a picture, in the format of the file's name; arguments as for `write_map`.
 
     Raises:
         UsageError: the file's name is that of no picture.
@@ -108,10 +93,7 @@ def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
     clusters = [_part(one.number, one.label, places[labels == one.number]) for one in found.clusters]
     levels = [
         [
-            {
-                **_part(number, group.label, places[np.isin(labels, group.clusters)]),
-                "clusters": list(group.clusters),
-            }
+            {**_part(number, group.label, places[np.isin(labels, group.clusters)]), "clusters": list(group.clusters)}
             for number, group in enumerate(level)
         ]
         for level in found.levels

@@ -22,8 +22,7 @@ from retriever.store.database import Store
 from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
-NONE = -1
-"""The cluster of a document that fits none."""
+NONE = -1  # the cluster of a document that fits none
 _OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
 _FEW = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
 _DEVIATIONS = 3.0
@@ -34,10 +33,8 @@ _TOLERANCE = 1e-4  # of cosines, which half precision and another order of summa
 class SavedClustering:
     """A saved clustering over what the index holds now.
 
-    Attributes:
-        stored: as it was saved.
-        assignments: the cluster of every document, by id; `NONE` for a new one that fits none.
-        new: ids of documents that were not there, or had another text, when it was saved.
+    The cluster of every document is known by id, `NONE` for a new one that fits none; new are documents that were not
+    there, or had another text, when it was saved.
     """
 
     stored: StoredClustering
@@ -48,14 +45,10 @@ class SavedClustering:
         """Return the documented JSON object: that of the clustering when it was saved, with what is new."""
         kept = {key: value for key, value in self.stored.document.items() if key not in ("texts", "floors")}
         counts = np.bincount([one for one in self.assignments.values() if one != NONE], minlength=len(kept["clusters"]))
-        clusters = [
-            {
-                **one,
-                "size": int(counts[one["cluster"]]),
-                "examples": [id for id in one["examples"] if id in self.assignments],
-            }
-            for one in kept["clusters"]
-        ]
+        clusters = []
+        for one in kept["clusters"]:
+            examples = [id for id in one["examples"] if id in self.assignments]
+            clusters.append({**one, "size": int(counts[one["cluster"]]), "examples": examples})
         outside = [id for id in self.new if self.assignments[id] == NONE]
         return {
             **kept,
@@ -69,13 +62,7 @@ class SavedClustering:
 
 
 def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
-    """Save a clustering under a new name.
-
-    Args:
-        store: the index's database; the caller holds the writer's lock.
-        name: must not be taken.
-        found: what to save.
-        fingerprint: of the encoder.
+    """Save a clustering under a new name, with the encoder's fingerprint; the caller holds the writer's lock.
 
     Raises:
         UsageError: the name is empty or taken, or the clustering is of chosen documents.

@@ -1,1 +1,1 @@
-"""How good an encoder is: data, metrics, and one file per suite of tasks."""
+"""Measure how good an encoder is: data, metrics, and one file per suite of tasks."""

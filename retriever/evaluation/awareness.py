@@ -11,6 +11,7 @@ the triplet file: 840,000 in all, five and a half minutes at 2,600 tokens a seco
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -22,24 +23,19 @@ from retriever.evaluation.labelled import LABELLED, LabelledText, LabelSource, b
 from retriever.evaluation.metrics import cosines, spearman, triplet_successes
 from retriever.evaluation.partners import FIRST_ALONE, SECOND_ALONE, Partners, build_pairs, build_triplets
 from retriever.evaluation.rows import LabelledRow, read_rows, sample
-from retriever.evaluation.scores import Floats, Score, combine, harmonic_mean, mean_score, score
+from retriever.evaluation.scores import PERCENT, Floats, Score, combine, harmonic_mean, mean_score, score
 from retriever.evaluation.suites import Bench
 from retriever.evaluation.wordings import find_wordings
 
 POOL = 1000  # most texts of a source
 PER_ANCHOR = 10  # triplets a text is the anchor of: about a point either way, and no text more to embed
-PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The texts of a source as embedded under the instruction of each of its two criteria.
+    """The texts of a source as embedded, (n, dim), under the instruction of each of its two criteria.
 
-    Attributes:
-        source: where they are from.
-        texts: n of them.
-        views: (n, dim) for each criterion.
-        seed: of what is drawn from the pool.
+    The seed is that of what is drawn from the pool.
     """
 
     source: LabelSource
@@ -55,12 +51,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class LabelTriplet:
-    """A row of the triplet file.
-
-    Attributes:
-        texts: the anchor, the text that shares the first criterion with it, the one that shares the second.
-        instructions: one for each criterion.
-    """
+    """A row of the triplet file: anchor, texts that share the first and the second criterion, and the instructions."""
 
     texts: tuple[str, str, str]
     instructions: tuple[str, str]
@@ -82,21 +73,6 @@ def triplets(bench: Bench) -> Iterator[Score]:
     yield from _triplet_scores("triplets", criteria, successes, seed=bench.seed)
 
 
-def restaurants(bench: Bench) -> Iterator[Score]:
-    """Score sentences of restaurant reviews by aspect and by polarity."""
-    return labelled_scores(bench, LABELLED["restaurants"])
-
-
-def reviews(bench: Bench) -> Iterator[Score]:
-    """Score product reviews by category and by polarity."""
-    return labelled_scores(bench, LABELLED["reviews"])
-
-
-def products(bench: Bench) -> Iterator[Score]:
-    """Score sentences about fourteen products by product and by polarity."""
-    return labelled_scores(bench, LABELLED["products"])
-
-
 def labelled_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
     """Yield the triplet, pair and clustering scores of a source of texts with two labels."""
     limit = POOL if bench.limit is None else min(POOL, bench.limit)
@@ -107,6 +83,11 @@ def labelled_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
     yield from pool_triplets(pool)
     yield from pool_pairs(pool)
     yield from pool_clustering(pool)
+
+
+restaurants = partial(labelled_scores, source=LABELLED["restaurants"])
+reviews = partial(labelled_scores, source=LABELLED["reviews"])
+products = partial(labelled_scores, source=LABELLED["products"])
 
 
 def pool_triplets(pool: Pool) -> Iterator[Score]:

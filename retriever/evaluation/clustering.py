@@ -1,4 +1,4 @@
-"""How well k-means finds known groups again: V-measure over several seeds, fit for resampling.
+"""Score how well k-means finds known groups again: V-measure over several seeds, fit for resampling.
 
 K-means runs once a seed on rows of length 1, where the squared distance is two less twice the cosine: the usual
 stand-in for spherical k-means, though centres are means and not of length 1.
@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 from sklearn.cluster import KMeans
 
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
-from retriever.evaluation.scores import Floats, Rows, Score, score
+from retriever.evaluation.scores import PERCENT, Floats, Rows, Score, score
 
 SEEDS = 5
 _STARTS = 1  # k-means++ starts a seed: the spread over seeds is that of single runs
@@ -23,12 +24,7 @@ _STARTS = 1  # k-means++ starts a seed: the spread over seeds is that of single 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringTask:
-    """The same items clustered once for every seed.
-
-    Attributes:
-        labels: (n,) number of every item's true group, from 0.
-        assignments: (seeds, n) number of every item's cluster, from 0.
-    """
+    """The same items clustered once for every seed: their true groups (n,) and clusters (seeds, n), numbered from 0."""
 
     labels: NDArray[np.int64]
     assignments: NDArray[np.int64]
@@ -48,12 +44,7 @@ class ClusteringTask:
 
 
 def cluster_v_measures(embeddings: Embeddings, labels: Sequence[str], seeds: Sequence[int]) -> ClusteringTask:
-    """Cluster the rows once for every seed, with as many clusters as there are labels.
-
-    Args:
-        embeddings: (n, dim) rows; their length is ignored.
-        labels: one a row.
-        seeds: of k-means; one clustering each.
+    """Cluster rows (n, dim) of any length once for every seed, with as many clusters as there are labels, one a row.
 
     Raises:
         UsageError: there are not as many labels as rows, or none.
@@ -80,7 +71,7 @@ def clustering_score(
     *,
     seed: int,
     metric: str = "V-measure",
-    scale: float = 100.0,
+    scale: float = PERCENT,
     headline: bool = False,
     note: str = "",
 ) -> Score:
@@ -88,16 +79,7 @@ def clustering_score(
 
     The clusterings stay as they are. Repeated items make any two partitions agree better, so that the V-measure of a
     resample lies above that of all items, by points where there are many labels: the resamples are moved to have the
-    value as their mean, and the interval speaks of spread alone.
-
-    Args:
-        task: the task's name.
-        clusterings: from `cluster_v_measures`.
-        seed: of the resampling.
-        metric: the metric's name.
-        scale: what a V-measure of 1 is printed as.
-        headline: whether it enters the suite's mean.
-        note: what a reader has to know; the spread over seeds is added to it.
+    value as their mean, and the interval speaks of spread alone. The spread over seeds is added to the note.
     """
     plain = score(task, metric, len(clusterings.labels), lambda rows: scale * clusterings.mean(rows), seed=seed)
     shift = plain.value - float(plain.resampled.mean())
@@ -133,11 +115,6 @@ def v_measures(labels: NDArray[np.int64], assignments: NDArray[np.int64]) -> Flo
     shape = (len(assignments), int(labels.max()) + 1, int(assignments.max()) + 1)
     cells = (np.arange(shape[0])[:, None] * shape[1] + labels) * shape[2] + assignments  # (m, n)
     joint = np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape) / len(labels)
-    apart = _entropies(joint.sum(axis=2)) + _entropies(joint.sum(axis=1))  # (m,)
-    shared = apart - _entropies(joint.reshape(shape[0], -1))
+    apart = entr(joint.sum(axis=2)).sum(axis=1) + entr(joint.sum(axis=1)).sum(axis=1)  # (m,) entropies, in nats
+    shared = apart - entr(joint).sum(axis=(1, 2))
     return np.where(apart > 0, np.maximum(0.0, 2 * shared / np.where(apart > 0, apart, 1.0)), 1.0)
-
-
-def _entropies(shares: Floats) -> Floats:
-    """Return the entropy of every row of (m, outcomes) probabilities, in nats."""
-    return np.asarray(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1), dtype=np.float64)

@@ -20,12 +20,11 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import Embeddings
 from retriever.evaluation.metrics import cosines, spearman
 from retriever.evaluation.retrieval_metrics import ranking_measures
-from retriever.evaluation.scores import Score, combine, mean_score, score
+from retriever.evaluation.scores import PERCENT, Rows, Score, combine, mean_score, score
 from retriever.evaluation.suites import ScoredIds
 
 TASK = "general"
 MEASURE = "nDCG@10"
-PERCENT = 100.0
 
 _NOTE = "default instruction"
 
@@ -56,12 +55,10 @@ class GeneralSet:
 
 @dataclass(frozen=True, slots=True)
 class GeneralScore:
-    """How an encoder does on the set, in percent.
+    """The scores of an encoder on the set, in percent.
 
-    Attributes:
-        retrieval: nDCG@10 of the queries over all documents.
-        similarity: Spearman correlation of cosines with the grades.
-        mean: of the two; the headline.
+    They are nDCG@10 of the queries over all documents, the Spearman correlation of cosines with the grades, and, as the
+    headline, the mean of the two.
     """
 
     retrieval: Score
@@ -69,20 +66,13 @@ class GeneralScore:
     mean: Score
 
 
-def general_score(encoder: Encoder, *, seed: int = 0) -> GeneralScore:
-    """Score an encoder at plain search and likeness under its default instruction.
+def general_score(encoder: Encoder, *, seed: int = 0, texts: GeneralSet | None = None) -> GeneralScore:
+    """Score an encoder at plain search and likeness under its default instruction, on the packaged set or another.
 
-    Two encoders scored with one seed share their resamples, so `scores.difference` gives a paired interval.
-
-    Args:
-        encoder: what is measured; every text is embedded once.
-        seed: of the resampling.
+    Every text is embedded once. Two encoders scored with one seed share their resamples, so `scores.difference` gives
+    a paired interval.
     """
-    return score_texts(encoder, load_general(), seed=seed)
-
-
-def score_texts(encoder: Encoder, texts: GeneralSet, *, seed: int) -> GeneralScore:
-    """Score an encoder on some set."""
+    texts = texts or load_general()
     documents, queries = list(texts.documents.values()), list(texts.queries.values())
     firsts, seconds = [pair.first for pair in texts.pairs], [pair.second for pair in texts.pairs]
     vectors = encoder.encode([*documents, *queries, *firsts, *seconds])
@@ -121,11 +111,8 @@ def _retrieval(texts: GeneralSet, documents: Embeddings, queries: Embeddings, *,
 def _similarity(texts: GeneralSet, firsts: Embeddings, seconds: Embeddings, *, seed: int) -> Score:
     found = cosines(firsts, seconds)  # (pairs,)
     wanted = np.array([pair.likeness for pair in texts.pairs])
-    return score(
-        TASK,
-        "Spearman",
-        len(wanted),
-        lambda rows: PERCENT * spearman(found[rows], wanted[rows]),
-        seed=seed,
-        note=_NOTE,
-    )
+
+    def correlation(rows: Rows) -> float:
+        return PERCENT * spearman(found[rows], wanted[rows])
+
+    return score(TASK, "Spearman", len(wanted), correlation, seed=seed, note=_NOTE)

@@ -15,17 +15,16 @@ from retriever.evaluation import files
 from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds
 from retriever.evaluation.metrics import cosines, spearman
 from retriever.evaluation.retrieval_metrics import ranking_measures
-from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample
-from retriever.evaluation.scores import Score, mean_score, score
+from retriever.evaluation.rows import LabelledRow, documents_of, held_out, read_rows, sample
+from retriever.evaluation.scores import PERCENT, Rows, Score, mean_score, score
 from retriever.evaluation.suites import Bench, ScoredIds, SearchMode
 from retriever.evaluation.trec import export
 
 INTENT_INSTRUCTION = "What does the customer want?"
 RELATION_INSTRUCTION = "What is the relation between the two names that follow the sentence?"
-MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid", "auto")
+SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid", "auto")
 MEASURES: Mapping[str, str] = {"nDCG@10": "nDCG@10", "MAP": "AP", "recall@100": "R@100"}
-DISTRACTORS = 4
-"""Documents kept a query under a limit, besides those that are relevant."""
+DISTRACTORS = 4  # documents kept a query under a limit, besides those that are relevant
 
 _DEPTH = 100
 _NEUTRAL = "default instruction"
@@ -38,15 +37,11 @@ def sts(bench: Bench) -> Iterator[Score]:
     wanted = np.array([row.get("score", float) for row in rows], dtype=np.float64)
     vectors = bench.encoder.encode(firsts + seconds)
     found = cosines(vectors[: len(rows)], vectors[len(rows) :])  # (n,)
-    yield score(
-        "sts",
-        "Spearman",
-        len(rows),
-        lambda chosen: 100 * spearman(found[chosen], wanted[chosen]),
-        seed=bench.seed,
-        headline=True,
-        note=_NEUTRAL,
-    )
+
+    def correlation(chosen: Rows) -> float:
+        return PERCENT * spearman(found[chosen], wanted[chosen])
+
+    yield score("sts", "Spearman", len(rows), correlation, seed=bench.seed, headline=True, note=_NEUTRAL)
 
 
 def retrieval(bench: Bench) -> Iterator[Score]:
@@ -57,20 +52,17 @@ def retrieval(bench: Bench) -> Iterator[Score]:
     queries = sample(read_rows(bench.data, files.WEB_QUERIES), bench.limit, seed=bench.seed)
     documents, relevant = _corpus_and_judgements(bench, queries)
     texts = [row.get("text", str) for row in queries]
-    for mode in MODES:
+    note = f"{_NEUTRAL}, {len(documents)} passages"
+    for mode in SEARCH_MODES:
+        task = f"retrieval {mode}"
         found = bench.search(documents, texts, instructions=[""] * len(texts), mode=mode, k=_DEPTH)
         rankings = dict(zip(relevant, found, strict=True))
-        export(bench.trec, f"retrieval {mode}", rankings, relevant)
+        export(bench.trec, task, rankings, relevant)
         values = ranking_measures(rankings, relevant, list(MEASURES.values()))
         for metric, measure in MEASURES.items():
+            headline = mode == "dense" and metric == "nDCG@10"
             yield mean_score(
-                f"retrieval {mode}",
-                metric,
-                values[measure],
-                seed=bench.seed,
-                scale=100,
-                headline=mode == "dense" and metric == "nDCG@10",
-                note=f"{_NEUTRAL}, {len(documents)} passages",
+                task, metric, values[measure], seed=bench.seed, scale=PERCENT, headline=headline, note=note
             )
 
 
@@ -121,16 +113,9 @@ def rerank(bench: Bench) -> Iterator[Score]:
         rankings[str(number)] = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
     relevant = {str(number): {section: 1} for number, (_, _, section) in enumerate(asked)}
     export(bench.trec, "rerank", rankings, relevant)
-    mean = np.mean([len(sections[story]) for _, story, _ in asked])
-    yield mean_score(
-        "rerank",
-        "MAP",
-        ranking_measures(rankings, relevant, ["AP"])["AP"],
-        seed=bench.seed,
-        scale=100,
-        headline=True,
-        note=f"{_NEUTRAL}, {mean:.1f} candidates a question",
-    )
+    values = ranking_measures(rankings, relevant, ["AP"])["AP"]
+    note = f"{_NEUTRAL}, {np.mean([len(sections[story]) for _, story, _ in asked]):.1f} candidates a question"
+    yield mean_score("rerank", "MAP", values, seed=bench.seed, scale=PERCENT, headline=True, note=note)
 
 
 def _of_few_stories(asked: Sequence[tuple[str, str, str]], limit: int | None, seed: int) -> list[tuple[str, str, str]]:
@@ -154,18 +139,14 @@ def _corpus_and_judgements(
     bench: Bench, queries: Sequence[LabelledRow]
 ) -> tuple[list[Document], dict[str, dict[str, int]]]:
     """Return the passages to search, in file order, and per query id the relevant ones, which are among them."""
-    documents = [Document(row.get("id", str), row.get("text", str)) for row in read_rows(bench.data, files.PASSAGES)]
+    documents = documents_of(read_rows(bench.data, files.PASSAGES))
     known = {document.id for document in documents}
     relevant: dict[str, dict[str, int]] = {}
     for row in queries:
-        identifier, judged = row.get("id", str), row.get("relevant", list)
+        identifier = row.get("id", str)
         if identifier in relevant:
-            raise row.problem(f"the id {identifier!r} is that of an earlier query")
-        if not judged:
-            raise row.problem("'relevant' is empty")
-        if missing := [one for one in judged if not isinstance(one, str) or one not in known]:
-            raise row.problem(f"the relevant passage {missing[0]!r} is not in {files.PASSAGES}")
-        relevant[identifier] = dict.fromkeys(judged, 1)
+            raise row.problem(f"the id {identifier!r} is there twice")
+        relevant[identifier] = dict.fromkeys(row.relevant(known, files.PASSAGES), 1)
     needed = {one for grades in relevant.values() for one in grades}
     others = [document for document in documents if document.id not in needed]
     limit = None if bench.limit is None else DISTRACTORS * bench.limit

@@ -19,17 +19,16 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
-from retriever.core.types import Embeddings
 from retriever.evaluation import files
+from retriever.evaluation.asked import encode_each
 from retriever.evaluation.metrics import beats_negatives, margins, own_output_first
 from retriever.evaluation.rows import LabelledRow, read_rows, sample
-from retriever.evaluation.scores import Score, mean_score
+from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.splits import split_of
 from retriever.evaluation.suites import Bench
 
 ROWS = 3000  # most rows, as in the paper
 MINER = "minilm"
-PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,7 @@ def load_miner() -> Encoder:
 def fairytale(bench: Bench, *, miner: Callable[[], Encoder] = load_miner) -> Iterator[Score]:
     """Score the held-out stories of FairytaleQA.
 
-    Args:
-        bench: what to work with.
-        miner: gives the encoder that picks each row's negative, under its default instruction.
+    ``miner`` gives the encoder that picks each row's negative, under its default instruction.
     """
     questions = held_out_questions(bench.data)
     limit = ROWS if bench.limit is None else min(ROWS, bench.limit)
@@ -90,15 +87,10 @@ def held_out_questions(folder: Path) -> list[IceQuestion]:
 
 
 def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestion], miner: Encoder) -> list[IceRow]:
-    """Return the chosen questions as rows, each with the wrong answer most similar to its own.
+    """Return the chosen questions as rows, each with the wrong answer to another question most similar to its own.
 
-    Wrong is the answer to another question on the same story that differs in more than case and punctuation. The first
-    of equally similar ones is taken.
-
-    Args:
-        chosen: the questions to return.
-        questions: all there are, to take answers from.
-        miner: says how similar two answers are.
+    Wrong is the answer to another question on the same story that differs in more than case and punctuation, as the
+    miner sees similarity. The first of equally similar ones is taken.
 
     Raises:
         InputError: a story has no wrong answer; the row is named.
@@ -127,7 +119,7 @@ def ice_scores(task: str, rows: Sequence[IceRow], bench: Bench, *, note: str = "
     Queries are inputs under their row's instruction; instructions, inputs and outputs of the pool, and the negatives,
     are embedded under the default instruction.
     """
-    queries = _embed_queries(rows, bench.encoder)
+    queries = encode_each(bench.encoder, [row.input for row in rows], [row.instruction for row in rows])
     pool = list(dict.fromkeys(text for row in rows for text in (row.instruction, row.input, row.output)))
     texts = list(dict.fromkeys([*pool, *(text for row in rows for text in row.negatives)]))
     places = {text: place for place, text in enumerate(texts)}
@@ -144,26 +136,8 @@ def ice_scores(task: str, rows: Sequence[IceRow], bench: Bench, *, note: str = "
     yield mean_score(task, "ITDS", apart, seed=seed, scale=PERCENT, note=note)
 
 
-def _embed_queries(rows: Sequence[IceRow], encoder: Encoder) -> Embeddings:
-    """Return (rows, dim) inputs under their instructions; an input is read once for all of its instructions."""
-    by_input: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
-        by_input.setdefault(row.input, []).append(place)
-    queries = np.empty((len(rows), encoder.dim), dtype=np.float32)
-    for text, places in by_input.items():
-        views = encoder.encode_many([text], [rows[place].instruction for place in places])
-        queries[places] = np.concatenate(views)
-    return queries
-
-
 def _question(row: LabelledRow) -> IceQuestion:
-    return IceQuestion(
-        row,
-        row.get("meta.story", str),
-        row.get("text", str),
-        row.get("question", str),
-        row.get("answer", str),
-    )
+    return IceQuestion(row, *(row.get(key, str) for key in ("meta.story", "text", "question", "answer")))
 
 
 def _bare(text: str) -> str:

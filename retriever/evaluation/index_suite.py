@@ -28,8 +28,7 @@ CLUSTERS = 200
 SPREAD = 1.0
 """Length of what sets a vector apart from its centre: two of a cluster have a cosine of about 0.5."""
 
-NOISE = 0.75
-"""Length of what sets a query apart from the vector it is near: a cosine of 0.8."""
+NOISE = 0.75  # length of what sets a query apart from the vector it is near: a cosine of 0.8
 
 _TOLERANCE = 1e-6  # cosines this close are equal in single precision
 _QUERIES_AT_ONCE = 64
@@ -44,7 +43,6 @@ class FactoryMeasure:
         recall: (q,) share of the exact k nearest that every query found.
         seconds: (q,) time of every query, searched alone on one thread.
         probes: inverted lists or graph candidates a search visits; 0 where the index has no such choice.
-        build_seconds: what training and filling took.
         bytes_per_vector: size in a file, ids and all.
     """
 
@@ -52,7 +50,6 @@ class FactoryMeasure:
     recall: Floats
     seconds: Floats
     probes: int
-    build_seconds: float
     bytes_per_vector: float
 
 
@@ -99,18 +96,10 @@ def measure_factories(
 ) -> Iterator[FactoryMeasure]:
     """Build one index after the other and yield what each finds, against the exact cosines in single precision.
 
-    Probes double until `min_recall` of the ten nearest is reached on other queries than those measured, or until there
-    are no more. Indexes are filled from vectors in half precision, as `build_index` does, so that an exact one may miss
-    a near tie. A hit counts when its exact cosine is that of the k-th nearest or better, so that equal vectors may
-    stand for each other.
-
-    Args:
-        vectors: (n, dim) rows of length 1.
-        queries: (q, dim) rows of length 1.
-        factories: strings of the FAISS index factory.
-        k: how many nearest count.
-        min_recall: where raising the probes stops.
-        seed: of training, and of the queries that set the probes.
+    Vectors (n, dim) and queries (q, dim) have length 1. Probes double until `min_recall` of the ten nearest is reached
+    on other queries than those measured, or until there are no more. Indexes are filled from vectors in half precision,
+    as `build_index` does, so that an exact one may miss a near tie. A hit counts when its exact cosine is that of the
+    k-th nearest or better, so that equal vectors may stand for each other.
 
     Raises:
         UsageError: FAISS does not know a factory string, or cannot build the index from so few vectors.
@@ -132,7 +121,6 @@ def measure_factories(
             recall=hits.sum(axis=1) / min(k, len(vectors)),
             seconds=seconds,
             probes=built.index.probes,
-            build_seconds=built.seconds,
             bytes_per_vector=built.bytes_per_vector,
         )
 

@@ -20,13 +20,12 @@ from retriever.core.errors import InputError
 from retriever.core.types import Document
 from retriever.evaluation import files
 from retriever.evaluation.retrieval_metrics import p_mrr_values, ranking_measures
-from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample
-from retriever.evaluation.scores import Score, mean_score
+from retriever.evaluation.rows import LabelledRow, documents_of, held_out, read_rows, sample
+from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.suites import Bench, ScoredIds
 from retriever.evaluation.trec import export
 
-DOCUMENTS = 1500
-"""Most reviews of a file that are searched: they are read under ten instructions."""
+DOCUMENTS = 1500  # most reviews of a file that are searched: they are read under ten instructions
 
 Polarity = Literal["negative", "positive"]
 POLARITIES: tuple[Polarity, ...] = get_args(Polarity)
@@ -67,12 +66,7 @@ ACOS_ASPECTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """An information need that an instruction expresses.
-
-    Attributes:
-        aspect: of the restaurant, in plain words.
-        polarity: what is said of it.
-    """
+    """An information need that an instruction expresses: an aspect, in plain words, and what is said of it."""
 
     aspect: str
     polarity: Polarity
@@ -85,13 +79,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class InstructedQuery:
-    """One query under one instruction.
-
-    Attributes:
-        query: its text.
-        need: what the instruction asks for.
-        changed: what the changed instruction asks for.
-    """
+    """One query, what its instruction asks for, and what the changed instruction asks for."""
 
     query: str
     need: Need
@@ -110,13 +98,7 @@ class InstructedQuery:
 
 @dataclass(frozen=True)
 class Reviews:
-    """Labelled reviews and the words their labels go by.
-
-    Attributes:
-        documents: the reviews.
-        labels: per document id, the (category, polarity) pairs it holds.
-        aspects: per aspect in plain words, the categories that mean it.
-    """
+    """Labelled reviews, by id the (category, polarity) pairs each holds, and the categories of every aspect."""
 
     documents: Sequence[Document]
     labels: Mapping[str, frozenset[tuple[str, str]]]
@@ -178,18 +160,11 @@ def _scores(
     relevant = {one.id: dict.fromkeys(reviews.relevant[one.need], 1) for one in asked}
     export(bench.trec, task, rankings, relevant)
     note = f"dense, {len(asked)} pairs of query and instruction, {len(reviews.documents)} reviews"
-    yield mean_score(
-        task,
-        "nDCG@10",
-        ranking_measures(rankings, relevant, ["nDCG@10"])["nDCG@10"],
-        seed=bench.seed,
-        scale=100,
-        headline=True,
-        note=note,
-    )
+    gains = ranking_measures(rankings, relevant, ["nDCG@10"])["nDCG@10"]
+    yield mean_score(task, "nDCG@10", gains, seed=bench.seed, scale=PERCENT, headline=True, note=note)
     changed = {one.id: rankings[one.changed_id] for one in asked if one.id in removed}
     values = p_mrr_values(rankings, changed, removed)
-    yield mean_score(task, "p-MRR", values, seed=bench.seed, scale=100, headline=True, note=note)
+    yield mean_score(task, "p-MRR", values, seed=bench.seed, scale=PERCENT, headline=True, note=note)
 
 
 def _removed(asked: Sequence[InstructedQuery], reviews: Reviews) -> dict[str, frozenset[str]]:
@@ -203,14 +178,11 @@ def _removed(asked: Sequence[InstructedQuery], reviews: Reviews) -> dict[str, fr
 
 
 def _read(rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]) -> Reviews:
-    labels: dict[str, frozenset[tuple[str, str]]] = {}
-    documents = []
-    for row in rows:
-        document = Document(row.get("id", str), row.get("text", str))
-        if document.id in labels:
-            raise row.problem(f"the id {document.id!r} is that of an earlier review")
-        labels[document.id] = frozenset(_label(row, one) for one in row.get("aspects", list))
-        documents.append(document)
+    documents = documents_of(rows)
+    labels = {
+        document.id: frozenset(_label(row, one) for one in row.get("aspects", list))
+        for document, row in zip(documents, rows, strict=True)
+    }
     return Reviews(documents, labels, aspects)
 
 

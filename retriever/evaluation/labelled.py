@@ -34,7 +34,6 @@ class LabelSource:
 
     Attributes:
         name: of the source, in tables and in the wordings.
-        file: its name in the data folder.
         criteria: what the two labels are called.
         read: finds them in a row.
         trainable: whether the file's other rows may be trained on, so that its test rows alone are measured.

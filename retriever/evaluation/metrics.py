@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from retriever.core.types import Embeddings
 from retriever.evaluation.scores import Floats, Rows
 
-_BLOCK = 256  # queries compared with the pool at a time: 256 x 9,000 float32 is 9 MB
+_QUERIES_AT_ONCE = 256  # compared with the pool at a time: 256 x 9,000 float32 is 9 MB
 
 
 def cosines(left: Embeddings, right: Embeddings) -> Floats:
@@ -27,13 +27,9 @@ def cosines(left: Embeddings, right: Embeddings) -> Floats:
 def triplet_successes(anchors: Embeddings, same: Embeddings, other: Embeddings) -> Floats:
     """Return 1 for every triplet whose anchor is closer to the text that shares the criterion, else 0; a tie is 0.
 
-    An encoder that ignores the instruction has the same cosines under both criteria, so its two success rates add up to
-    at most 1 and their harmonic mean to at most 1/2.
-
-    Args:
-        anchors: (..., dim) rows of length 1, embedded under the criterion's instruction.
-        same: the texts that share this criterion with the anchor and not the other one.
-        other: the texts that share the other criterion and not this one.
+    All are (..., dim) rows of length 1, embedded under the criterion's instruction; ``other`` shares the other
+    criterion alone. An encoder that ignores the instruction has the same cosines under both criteria, so its two
+    success rates add up to at most 1 and their harmonic mean to at most 1/2.
 
     Source: Peng et al., "Answer is All You Need: Instruction-following Text Embedding via Answering the Question",
     ACL 2024, section 3.2 (IntentEmotion).
@@ -71,8 +67,8 @@ def own_output_first(queries: Embeddings, pool: Embeddings, own: Rows) -> Floats
     Source: the ICE benchmark's Instruction Retrieval Score, equation 1; its argmax leaves ties open.
     """
     values = np.empty(len(queries))
-    for start in range(0, len(queries), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        block = slice(start, start + _QUERIES_AT_ONCE)
         found = queries[block] @ pool.T  # (b, p)
         rows = np.arange(len(found))
         reached = found[rows, own[block]].copy()
@@ -84,10 +80,8 @@ def own_output_first(queries: Embeddings, pool: Embeddings, own: Rows) -> Floats
 def beats_negatives(queries: Embeddings, outputs: Embeddings, negatives: Sequence[Embeddings]) -> Floats:
     """Return 1 for every query that is closer to its output than to any of its negatives: the items of IGS.
 
-    Args:
-        queries: (n, dim) embeddings of instruction and input together.
-        outputs: (n, dim) embeddings of the right outputs.
-        negatives: n arrays (k, dim) of wrong outputs, k at least 1.
+    Queries (n, dim) are instruction and input together, outputs (n, dim) the right ones, and negatives n arrays (k,
+    dim) of wrong ones, k at least 1.
 
     Source: the ICE benchmark's Instruction Guidance Strength, equation 2.
     """

@@ -21,13 +21,7 @@ PAIR_KINDS: tuple[Kind, ...] = ((True, True), FIRST_ALONE, SECOND_ALONE, (False,
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """Row numbers of texts and of partners drawn for them.
-
-    Attributes:
-        kinds: what the partners share with their anchor.
-        anchors: (n,) rows of the texts that have partners of every kind.
-        rows: (kinds, n, per_anchor) rows of their partners.
-    """
+    """Row numbers of texts (n,), and of partners (kinds, n, per_anchor) of every kind drawn for them."""
 
     kinds: tuple[Kind, ...]
     anchors: Rows
@@ -45,13 +39,8 @@ class Partners:
 def build_triplets(labels: Sequence[tuple[str, str]], *, per_anchor: int, seed: int, what: str) -> Partners:
     """Draw two-criterion triplets: beside every text, one that shares its first label alone and one its second alone.
 
-    Both criteria judge the same triplets, each with the two partners in the opposite roles.
-
-    Args:
-        labels: (n,) both labels of every text.
-        per_anchor: triplets of a text, drawn with replacement.
-        seed: of the draw.
-        what: names the texts in an error.
+    Both criteria judge the same triplets, each with the two partners in the opposite roles. A text is the anchor of
+    ``per_anchor`` triplets, drawn with replacement; ``what`` names the texts in an error.
 
     Raises:
         InputError: no text has both partners.

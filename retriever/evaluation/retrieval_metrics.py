@@ -76,15 +76,10 @@ def p_mrr_values(
 
 
 def by_group(values: Floats, groups: Sequence[str], how: Callable[[Sequence[float]], float]) -> Floats:
-    """Return one value for every group, in the order in which the groups first appear.
+    """Return one value, made by ``how``, for every group of values (n,), in the order in which the groups first appear.
 
     With nDCG@10 as the values, the query as the group of all its instructions and `min`, the mean of the result is
     Robustness@10.
-
-    Args:
-        values: (n,) one for every query under every instruction.
-        groups: (n,) the query that each belongs to.
-        how: makes one value of a group's.
 
     Source: Oh et al., "INSTRUCTIR: A Benchmark for Instruction Following of Information Retrieval Models", 2024.
     """

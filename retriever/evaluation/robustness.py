@@ -11,6 +11,7 @@ corpus and 230,000 for 300 queries under 8 instructions each: two and a half min
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -22,7 +23,7 @@ from retriever.evaluation.clustering import ClusteringTask, cluster_v_measures, 
 from retriever.evaluation.labelled import LABELLED, LabelSource, balanced_sample, load_texts
 from retriever.evaluation.metrics import delta
 from retriever.evaluation.retrieval_metrics import by_group, ranking_measures
-from retriever.evaluation.rows import LabelledRow, read_rows, sample
+from retriever.evaluation.rows import LabelledRow, documents_of, read_rows, sample
 from retriever.evaluation.scores import Score, combine, mean_score
 from retriever.evaluation.suites import Bench
 from retriever.evaluation.trec import export
@@ -37,34 +38,12 @@ DELTAS: Mapping[str, WordingKind] = {"Delta_ci": "correct", "Delta_ii": "implici
 
 @dataclass(frozen=True, slots=True)
 class InstructedQuery:
-    """A query that several users ask, each with an instruction of their own.
-
-    Attributes:
-        id: of the query.
-        text: of the query.
-        relevant: ids of the documents that answer it, whatever the instruction.
-        instructions: at least two.
-    """
+    """A query that several users ask, each with an instruction of their own; what is relevant is so under all."""
 
     id: str
     text: str
     relevant: Sequence[str]
     instructions: Sequence[str]
-
-
-def restaurants(bench: Bench) -> Iterator[Score]:
-    """Score sentences of restaurant reviews under thirty wordings of aspect and of polarity."""
-    return worded_scores(bench, LABELLED["restaurants"])
-
-
-def reviews(bench: Bench) -> Iterator[Score]:
-    """Score product reviews under thirty wordings of category and of polarity."""
-    return worded_scores(bench, LABELLED["reviews"])
-
-
-def products(bench: Bench) -> Iterator[Score]:
-    """Score sentences about fourteen products under thirty wordings of product and of polarity."""
-    return worded_scores(bench, LABELLED["products"])
 
 
 def worded_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
@@ -96,6 +75,11 @@ def worded_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
         yield combine(source.name, name, parts, lambda values: values.mean(axis=0), headline=True)
 
 
+restaurants = partial(worded_scores, source=LABELLED["restaurants"])
+reviews = partial(worded_scores, source=LABELLED["reviews"])
+products = partial(worded_scores, source=LABELLED["products"])
+
+
 def instructed_queries(bench: Bench) -> Iterator[Score]:
     """Yield Robustness@10: the lowest nDCG@10 that a query reaches over its instructions, averaged over queries.
 
@@ -103,7 +87,7 @@ def instructed_queries(bench: Bench) -> Iterator[Score]:
 
     Source: Oh et al., "INSTRUCTIR: A Benchmark for Instruction Following of Information Retrieval Models", 2024.
     """
-    documents = _documents(read_rows(bench.data, files.PASSAGES))
+    documents = documents_of(read_rows(bench.data, files.PASSAGES))
     limit = MOST_QUERIES if bench.limit is None else min(MOST_QUERIES, bench.limit)
     queries = sample(_queries(read_rows(bench.data, files.WEB_QUERIES), documents), limit, seed=bench.seed)
     asked = [(query, instruction) for query in queries for instruction in query.instructions]
@@ -134,16 +118,6 @@ def _mean_score(task: str, metric: str, found: Sequence[ClusteringTask], *, seed
     return clustering_score(task, together, seed=seed, metric=metric, scale=1.0, note=note)
 
 
-def _documents(rows: Sequence[LabelledRow]) -> list[Document]:
-    documents: dict[str, Document] = {}
-    for row in rows:
-        document = Document(row.get("id", str), row.get("text", str))
-        if document.id in documents:
-            raise row.problem(f"the id {document.id!r} is there twice")
-        documents[document.id] = document
-    return list(documents.values())
-
-
 def _queries(rows: Sequence[LabelledRow], documents: Sequence[Document]) -> list[InstructedQuery]:
     """Return the queries that have several instructions.
 
@@ -153,14 +127,8 @@ def _queries(rows: Sequence[LabelledRow], documents: Sequence[Document]) -> list
     known = {document.id for document in documents}
     queries: dict[str, InstructedQuery] = {}
     for row in rows:
-        query = InstructedQuery(
-            row.get("id", str), row.get("text", str), _strings(row, "relevant"), _strings(row, "instructions")
-        )
-        unknown = [document for document in query.relevant if document not in known]
-        if not query.relevant or unknown:
-            raise row.problem(
-                f"'relevant' names {unknown[0]!r}, which {files.PASSAGES} lacks" if unknown else "'relevant' is empty"
-            )
+        relevant = row.relevant(known, files.PASSAGES)
+        query = InstructedQuery(row.get("id", str), row.get("text", str), relevant, _strings(row, "instructions"))
         if query.id in queries:
             raise row.problem(f"the id {query.id!r} is there twice")
         if len(set(query.instructions)) > 1:

@@ -1,12 +1,13 @@
 """Labelled rows of a data folder, checked as they are read: what is wrong is said with file and row."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import InputError
+from retriever.core.types import Document
 from retriever.corpus.jsonl import read_jsonl
 from retriever.corpus.rows import Limits
 from retriever.evaluation.splits import split_of
@@ -14,13 +15,7 @@ from retriever.evaluation.splits import split_of
 
 @dataclass(frozen=True, slots=True)
 class LabelledRow:
-    """One row of a data file.
-
-    Attributes:
-        file: the file as the user named it.
-        line: its line, from 1.
-        values: its fields.
-    """
+    """One row of a data file, which is called as the user named it; lines count from 1."""
 
     file: str
     line: int
@@ -49,6 +44,19 @@ class LabelledRow:
         """The split the row names, else the one its text falls into (`split_of`)."""
         return str(self.values.get("split") or split_of(self.get("text", str)))
 
+    def relevant(self, known: Collection[str], corpus: str) -> list[str]:
+        """Return the ids of the documents of a corpus that the row says are relevant.
+
+        Raises:
+            InputError: there is none, or one is not known.
+        """
+        named: list[str] = self.get("relevant", list)
+        if not named:
+            raise self.problem("'relevant' is empty")
+        if unknown := [one for one in named if not isinstance(one, str) or one not in known]:
+            raise self.problem(f"'relevant' names {unknown[0]!r}, which {corpus} lacks")
+        return named
+
     def problem(self, what: str) -> InputError:
         """Return the error to raise when this row cannot be used."""
         return InputError(f"{self.file}, row {self.line}: {what}.", hint="Mend or remove the row.")
@@ -75,6 +83,20 @@ def read_rows(folder: Path, name: str) -> list[LabelledRow]:
     if not rows:
         raise InputError(f"{path} is empty.", hint="The suite needs at least one row.")
     return rows
+
+
+def documents_of(rows: Sequence[LabelledRow]) -> list[Document]:
+    """Return the documents of rows with ``id`` and ``text``, in their order.
+
+    Raises:
+        InputError: a row lacks a key, or two have one id.
+    """
+    documents: dict[str, Document] = {}
+    for row in rows:
+        document = Document(row.get("id", str), row.get("text", str))
+        if documents.setdefault(document.id, document) is not document:
+            raise row.problem(f"the id {document.id!r} is there twice")
+    return list(documents.values())
 
 
 def held_out(rows: Sequence[LabelledRow]) -> list[LabelledRow]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 RESAMPLES = 1000
 LEVEL = 0.95
+PERCENT = 100.0
 
 Floats: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.int64]
@@ -21,12 +22,10 @@ class Score:
     """One figure of one task.
 
     Attributes:
-        task: the task's name, unique within its suite.
         metric: what was computed, as the papers call it.
         value: on the scale the metric is published on; higher is better.
         low: lower end of the 95 % interval; equal to `value` where nothing can be resampled.
         high: its upper end.
-        items: how many items the value rests on.
         resampled: (RESAMPLES,) the value on every resample. Two encoders scored with one seed share their resamples,
             so their difference has a paired interval. Empty where nothing can be resampled.
         headline: whether it enters the suite's mean and its picture.
@@ -46,13 +45,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Score of one encoder minus that of another, over the same resamples.
-
-    Attributes:
-        value: the difference.
-        low: lower end of its 95 % interval.
-        high: its upper end.
-    """
+    """Score of one encoder minus that of another, over the same resamples, with its 95 % interval."""
 
     value: float
     low: float
@@ -67,16 +60,10 @@ class Difference:
 def score(
     task: str, metric: str, items: int, statistic: Statistic, *, seed: int, headline: bool = False, note: str = ""
 ) -> Score:
-    """Return a statistic over items with its percentile bootstrap interval.
+    """Return a statistic over so many items with its percentile bootstrap interval.
 
-    Args:
-        task: the task's name.
-        metric: the metric's name.
-        items: how many items there are.
-        statistic: the score of the items at given row numbers; called with ``arange(items)`` for the value itself.
-        seed: of the resampling; the same seed and number of items give the same resamples.
-        headline: whether it enters the suite's mean.
-        note: what a reader has to know.
+    The statistic gives the score of the items at some row numbers and is called with ``arange(items)`` for the value
+    itself. The same seed and number of items give the same resamples; other arguments as the attributes of `Score`.
 
     Source: Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of Statistics 1979.
     """
@@ -90,15 +77,11 @@ def mean_score(
     task: str, metric: str, values: Floats, *, seed: int, scale: float = 1.0, headline: bool = False, note: str = ""
 ) -> Score:
     """Return the mean of one value per item, times ``scale``, with its interval."""
-    return score(
-        task,
-        metric,
-        len(values),
-        lambda rows: scale * float(values[rows].mean()),
-        seed=seed,
-        headline=headline,
-        note=note,
-    )
+
+    def statistic(rows: Rows) -> float:
+        return scale * float(values[rows].mean())
+
+    return score(task, metric, len(values), statistic, seed=seed, headline=headline, note=note)
 
 
 def combine(
@@ -112,13 +95,8 @@ def combine(
 ) -> Score:
     """Return a score made of others, such as their harmonic mean, with its interval from theirs.
 
-    Args:
-        task: the task's name.
-        metric: the metric's name.
-        parts: scores that were all resampled, or none of which was.
-        how: turns (parts, n) values into (n,) of the new score.
-        headline: whether it enters the suite's mean.
-        note: what a reader has to know.
+    The parts were all resampled, or none of them was; ``how`` turns (parts, n) of their values into (n,) of the new
+    score.
     """
     value = float(how(np.array([[part.value] for part in parts]))[0])
     resampled = np.asarray(how(np.array([part.resampled for part in parts])), dtype=np.float64)

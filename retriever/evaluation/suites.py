@@ -43,7 +43,6 @@ class Bench:
     Attributes:
         data: the folder that holds the data files.
         encoder: what is measured; it keeps what it has embedded, so texts cost once per instruction.
-        search: the real search path over that encoder.
         limit: most items a task looks at; None for all.
         seed: of sampling, clustering and resampling.
         trec: an existing folder for the rankings and judgements of retrieval tasks; None to write none.
@@ -86,121 +85,76 @@ class Task:
         return function(bench)
 
 
+def _tasks(module: str, *rows: tuple[str, ...], needs_model: bool = True) -> tuple[Task, ...]:
+    """Return the tasks of a module here, each a function of that name: rows of name, summary, and files."""
+    return tuple(
+        Task(name, f"{__package__}.{module}:{name.replace('-', '_')}", tuple(read), summary, needs_model)
+        for name, summary, *read in rows
+    )
+
+
 SUITES: Mapping[str, tuple[Task, ...]] = {
-    "awareness": (
-        Task(
+    "awareness": _tasks(
+        "awareness",
+        (
             "triplets",
-            "retriever.evaluation.awareness:triplets",
-            (files.TRIPLETS,),
             "triplets of product reviews by category and by polarity: harmonic mean of both success rates",
+            files.TRIPLETS,
         ),
-        Task(
-            "restaurants",
-            "retriever.evaluation.awareness:restaurants",
-            (files.RESTAURANTS,),
-            "restaurant sentences by aspect and by polarity: triplets, pairs, clusters",
-        ),
-        Task(
-            "reviews",
-            "retriever.evaluation.awareness:reviews",
-            (files.REVIEWS,),
-            "product reviews by category and by polarity: triplets, pairs, clusters",
-        ),
-        Task(
-            "products",
-            "retriever.evaluation.awareness:products",
-            (files.PRODUCTS,),
-            "sentences about products by product and by polarity: triplets, pairs, clusters",
-        ),
+        ("restaurants", "restaurant sentences by aspect and by polarity: triplets, pairs, clusters", files.RESTAURANTS),
+        ("reviews", "product reviews by category and by polarity: triplets, pairs, clusters", files.REVIEWS),
+        ("products", "sentences about products by product and by polarity: triplets, pairs, clusters", files.PRODUCTS),
     ),
-    "robustness": (
-        Task(
+    "robustness": _tasks(
+        "robustness",
+        (
             "restaurants",
-            "retriever.evaluation.robustness:restaurants",
-            (files.RESTAURANTS,),
             "restaurant sentences under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
+            files.RESTAURANTS,
         ),
-        Task(
+        (
             "reviews",
-            "retriever.evaluation.robustness:reviews",
-            (files.REVIEWS,),
             "product reviews under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
+            files.REVIEWS,
         ),
-        Task(
+        (
             "products",
-            "retriever.evaluation.robustness:products",
-            (files.PRODUCTS,),
             "sentences about products under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
+            files.PRODUCTS,
         ),
-        Task(
+        (
             "instructed-queries",
-            "retriever.evaluation.robustness:instructed_queries",
-            (files.PASSAGES, files.WEB_QUERIES),
             "web queries under several users' instructions: Robustness@10",
+            files.PASSAGES,
+            files.WEB_QUERIES,
         ),
     ),
-    "ice": (
-        Task(
-            "fairytale",
-            "retriever.evaluation.ice:fairytale",
-            (files.STORIES,),
-            "questions on held-out stories and their answers: IRS, IGS, ITDS",
-        ),
+    "ice": _tasks(
+        "ice",
+        ("fairytale", "questions on held-out stories and their answers: IRS, IGS, ITDS", files.STORIES),
     ),
-    "generic": (
-        Task(
-            "sts",
-            "retriever.evaluation.generic:sts",
-            (files.SENTENCE_PAIRS,),
-            "similarity of sentence pairs: Spearman with people's scores",
-        ),
-        Task(
+    "generic": _tasks(
+        "generic",
+        ("sts", "similarity of sentence pairs: Spearman with people's scores", files.SENTENCE_PAIRS),
+        (
             "retrieval",
-            "retriever.evaluation.generic:retrieval",
-            (files.PASSAGES, files.WEB_QUERIES),
             "passages for web queries in every search mode: nDCG@10, MAP, recall@100",
+            files.PASSAGES,
+            files.WEB_QUERIES,
         ),
-        Task(
-            "rerank",
-            "retriever.evaluation.generic:rerank",
-            (files.STORIES,),
-            "the section that answers a question among those of its story: MAP",
-        ),
-        Task(
-            "intents",
-            "retriever.evaluation.generic:intents",
-            (files.INTENTS,),
-            "clusters of customers' questions against their intents: V-measure",
-        ),
-        Task(
-            "relations",
-            "retriever.evaluation.generic:relations",
-            (files.RELATIONS,),
-            "clusters of sentences against the relation of two names: V-measure",
-        ),
+        ("rerank", "the section that answers a question among those of its story: MAP", files.STORIES),
+        ("intents", "clusters of customers' questions against their intents: V-measure", files.INTENTS),
+        ("relations", "clusters of sentences against the relation of two names: V-measure", files.RELATIONS),
     ),
-    "instructed-retrieval": (
-        Task(
-            "mams",
-            "retriever.evaluation.instructed_retrieval:mams",
-            (files.MAMS,),
-            "reviews that complain about or praise an aspect, MAMS: nDCG@10, p-MRR",
-        ),
-        Task(
-            "acos",
-            "retriever.evaluation.instructed_retrieval:acos",
-            (files.RESTAURANTS,),
-            "reviews that complain about or praise an aspect, ACOS: nDCG@10, p-MRR",
-        ),
+    "instructed-retrieval": _tasks(
+        "instructed_retrieval",
+        ("mams", "reviews that complain about or praise an aspect, MAMS: nDCG@10, p-MRR", files.MAMS),
+        ("acos", "reviews that complain about or praise an aspect, ACOS: nDCG@10, p-MRR", files.RESTAURANTS),
     ),
-    "index": (
-        Task(
-            "synthetic",
-            "retriever.evaluation.index_suite:synthetic",
-            (),
-            "FAISS indexes against exact search over synthetic vectors: recall@10, queries/s",
-            needs_model=False,
-        ),
+    "index": _tasks(
+        "index_suite",
+        ("synthetic", "FAISS indexes against exact search over synthetic vectors: recall@10, queries/s"),
+        needs_model=False,
     ),
 }
 

@@ -14,15 +14,10 @@ DEFAULT_TAG = "retriever"
 
 
 def write_run(path: Path, rankings: Mapping[str, ScoredIds], *, tag: str = DEFAULT_TAG) -> None:
-    """Write rankings as a TREC run, one ``qid Q0 docid rank score tag`` a line, ranks from 1.
+    """Write rankings by query id as a TREC run, one ``qid Q0 docid rank score tag`` a line, ranks from 1.
 
     Readers sort by score and break ties their own way, so a score that does not fall is written as the next smaller
-    single-precision number: every reader then sees the order given here.
-
-    Args:
-        path: the file to write; it appears whole or not at all.
-        rankings: per query id, document ids with scores, best first.
-        tag: name of the run.
+    single-precision number: every reader then sees the order given here. The file appears whole or not at all.
 
     Raises:
         UsageError: an id or the tag is empty or holds white space, or a score rises with the rank.
@@ -34,9 +29,7 @@ def write_run(path: Path, rankings: Mapping[str, ScoredIds], *, tag: str = DEFAU
 def write_qrels(path: Path, relevant: Mapping[str, Mapping[str, int]]) -> None:
     """Write judgements as TREC qrels, one ``qid 0 docid relevance`` a line, ids in ascending order within a query.
 
-    Args:
-        path: the file to write; it appears whole or not at all.
-        relevant: per query id, the relevance of document ids; 0 is judged and not relevant.
+    A relevance of 0 is judged and not relevant. The file appears whole or not at all.
 
     Raises:
         UsageError: an id is empty or holds white space.
@@ -48,13 +41,9 @@ def write_qrels(path: Path, relevant: Mapping[str, Mapping[str, int]]) -> None:
 def export(
     folder: Path | None, name: str, rankings: Mapping[str, ScoredIds], relevant: Mapping[str, Mapping[str, int]]
 ) -> None:
-    """Write ``NAME.run`` and ``NAME.qrels`` to a folder; nothing where there is none.
+    """Write ``NAME.run`` and ``NAME.qrels`` to an existing folder; nothing where there is none.
 
-    Args:
-        folder: an existing folder.
-        name: of the task. White space in it, and in query ids, becomes hyphens.
-        rankings: as for `write_run`.
-        relevant: as for `write_qrels`.
+    White space in the name and in query ids becomes hyphens.
 
     Raises:
         UsageError: two query ids become one, or what `write_run` and `write_qrels` refuse.

@@ -18,9 +18,6 @@ class EncoderPool:
 
     Who asks for an encoder that is being loaded waits for it; who asks for another one does not. An encoder stays
     loaded for as long as the pool lives. One that cannot be loaded is tried anew at the next call.
-
-    Args:
-        load: loads the encoder of a description.
     """
 
     def __init__(self, load: encoding.Loader = encoding.load_described) -> None:

@@ -32,7 +32,6 @@ class Snapshot:
         seconds: how long it has run, or ran.
         progress: what the work last told; None before that.
         result: what the work returned; None before that.
-        error: why it failed.
     """
 
     status: Status
@@ -134,12 +133,9 @@ class Jobs:
     def start(self, name: str, title: str, work: Work, *, about: object = None, alone: str = "") -> Job:
         """Begin a job and keep it under a name.
 
-        Args:
-            name: what it is found by.
-            title: what it does, for the user.
-            work: is given the job, to tell its progress and to learn whether it is stopped.
-            about: what it works on, for whoever began it.
-            alone: a prefix of names of which one job runs at a time, such as ``diagnose``; empty for this name alone.
+        The work is given the job, to tell its progress and to learn whether it is stopped; ``about`` says what it works
+        on, for whoever began it. Of the names that begin with ``alone``, such as ``diagnose``, one job runs at a time;
+        empty, it is this name alone.
 
         Raises:
             RetrieverError: the job of that name, or one of that prefix, still runs.

@@ -28,17 +28,12 @@ from retriever.encoders.options import EncoderOptions
 from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
 
 # Rows of length 1 differ by this much at most after merging and rounding the adapter.
-TOLERANCE = {torch.float32: 0.02, torch.bfloat16: 0.15}
+SAVED_TOLERANCE = {torch.float32: 0.02, torch.bfloat16: 0.15}
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveProof:
-    """How far the vectors of a saved model are from those of others: the largest distance of a row.
-
-    Attributes:
-        to_trained: from the model in memory.
-        to_base: from the model that training began from.
-    """
+    """The largest distance of a saved model's vectors from the model in memory, and from where training began."""
 
     to_trained: float
     to_base: float
@@ -54,15 +49,10 @@ def trained_encoder(adapted: Adapted, method: str, options: EncoderOptions) -> P
 def save_trained(
     adapted: Adapted, folder: Path, *, method: str, options: EncoderOptions, card: str, dtype: torch.dtype | None = None
 ) -> None:
-    """Write the trained model as a checkpoint folder.
+    """Write the trained model, under its encoder's method and options, as a checkpoint folder that must not exist yet.
 
-    Args:
-        adapted: what was trained.
-        folder: must not exist yet.
-        method: the encoder's.
-        options: stored with it.
-        card: text of the model card.
-        dtype: number format of the stored weights; bfloat16 by default, which halves the folder.
+    ``card`` is the text of the model card. Weights are stored in ``dtype``, by default in bfloat16, which halves the
+    folder.
 
     Raises:
         CheckpointError: the folder exists.
@@ -79,13 +69,9 @@ def save_trained(
 
 
 def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dropout: float = 0.0) -> Adapted:
-    """Load a checkpoint folder to train it further; its base is the backbone without it.
+    """Load a checkpoint folder to train it further, with dropout as in `AdapterSettings`.
 
-    Args:
-        folder: what `save_trained` wrote.
-        device: where to run.
-        dtype: the model's number format.
-        dropout: as in `AdapterSettings`.
+    Its base is the backbone without it.
 
     Raises:
         CheckpointError: a file changed, or was written for another backbone.
@@ -100,7 +86,7 @@ def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dro
 def _trainable(folder: Path, backbone: Backbone, learned: Mapping[str, Tensor], dropout: float) -> Adapted:
     """Put a checkpoint's weights into its backbone, ready to be trained further."""
     length = len(learned.get("look_ahead", ()))
-    layers = _stored(folder / LAYERS_FILE)
+    layers = load_file(folder / LAYERS_FILE) if (folder / LAYERS_FILE).exists() else {}
     if layers:
         depth = sum(any(name.startswith(f"{one}.") for name in layers) for one in layer_names(backbone))
         settings = AdapterSettings(kind=AdapterKind.LAYERS, layers=depth, look_ahead=length, dropout=dropout)
@@ -146,7 +132,7 @@ def prove_active(
     with adapted.base() if start is None else adapted.holding(start):
         began = trained_encoder(adapted, saved.method, saved.options)
         to_base = _distance(stored, began.encode(texts, instruction=instruction))
-    limit = TOLERANCE[adapted.backbone.dtype]
+    limit = SAVED_TOLERANCE[adapted.backbone.dtype]
     if not to_trained <= limit:
         raise CheckpointError(
             f"The saved model does not give the trained vectors: they are {to_trained:.3g} apart, {limit:.3g} allowed.",
@@ -159,10 +145,6 @@ def prove_active(
             hint="Train longer or at a higher learning rate.",
         )
     return ActiveProof(to_trained, to_base)
-
-
-def _stored(file: Path) -> dict[str, Tensor]:
-    return load_file(file) if file.exists() else {}
 
 
 def _distance(one: Embeddings, other: Embeddings) -> float:

@@ -91,14 +91,10 @@ class _TrainedWeight:
 
 
 class Adapted:
-    """A backbone with what is trained of it. Made by `attach`.
+    """A backbone with what is trained of it, made by `attach`.
 
-    Args:
-        backbone: the model, with the adapter in it.
-        settings: what is trained.
-        peft: the PEFT model around it; None when whole layers are trained.
-        weights: the weights of the unfrozen layers by name; empty with an adapter.
-        look_ahead: learned embeddings (L, d); None for none.
+    With an adapter there is a PEFT model around the backbone and no unfrozen weights, with whole layers it is the other
+    way round. The look-ahead embeddings are (L, d), None for none.
     """
 
     def __init__(
@@ -125,7 +121,7 @@ class Adapted:
 
     @property
     def look_ahead_length(self) -> int:
-        """How many learned look-ahead embeddings there are, L."""
+        """The number of learned look-ahead embeddings, L."""
         return 0 if self.look_ahead is None else len(self.look_ahead)
 
     @property
@@ -169,8 +165,7 @@ class Adapted:
     def dropout(self, rate: float | None = None) -> Iterator[None]:
         """Within the block a share of attention probabilities and LoRA inputs is zeroed; 0 is as at inference.
 
-        Args:
-            rate: the share; None for the settings' own.
+        The share is ``rate``, or the settings' own.
         """
         with dropout_at(self.backbone.model, self.settings.dropout if rate is None else rate):
             yield
@@ -181,15 +176,11 @@ class Adapted:
 
 
 def attach(backbone: Backbone, settings: AdapterSettings, *, peft: PeftModel | None = None) -> Adapted:
-    """Freeze a backbone and add what is trained. The backbone must not have been packed, and is changed.
+    """Freeze a backbone in float32 or bfloat16 and add what is trained. It must not have been packed, and is changed.
 
-    LoRA matrices start at random from torch's generator, look-ahead embeddings from those of a phrase that announces
-    an answer, whole layers from themselves.
-
-    Args:
-        backbone: a loaded model in float32 or bfloat16.
-        settings: what to train.
-        peft: an adapter that already sits in the backbone and is trained on; ``settings`` then say nothing about it.
+    LoRA matrices start at random from torch's generator, look-ahead embeddings from those of a phrase that announces an
+    answer, whole layers from themselves. An adapter ``peft`` that already sits in the backbone is trained on; the
+    settings then say nothing about it.
 
     Raises:
         UsageError: the model runs in float16, or has no such projections or not as many layers.

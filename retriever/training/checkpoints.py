@@ -24,7 +24,7 @@ from retriever.encoders.checkpoint import reading_weights
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.training.randomness import RandomState
 
-KEPT = 2  # the newest, and one to fall back on
+KEPT_STATES = 2  # the newest, and one to fall back on
 STATE = "state.safetensors"
 POSITION = "position.json"
 _SLACK = 1 << 20  # bytes
@@ -33,14 +33,7 @@ _BEFORE = "Remove this folder to go on from the state before it."
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a run stands.
-
-    Attributes:
-        step: steps done.
-        epoch: the epoch under way, from 0.
-        batch: batches of that epoch done.
-        seconds: time spent in steps so far, over all pieces of the run.
-    """
+    """Where a run stands: steps done, the epoch under way, batches of it done, seconds over all pieces of the run."""
 
     step: int = 0
     epoch: int = 0
@@ -51,9 +44,7 @@ class Position:
 class TrainingCheckpoints:
     """The training states of one run, in one folder.
 
-    Args:
-        folder: where they lie.
-        identity: what makes the run this run: settings, data, seed. Another run's states are refused.
+    Their ``identity``, which makes the run this run, is its settings, data and seed; another run's states are refused.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, JSON]) -> None:
@@ -90,7 +81,7 @@ class TrainingCheckpoints:
                 write_manifest(draft)
         except OSError as error:
             raise _no_room(target, str(error)) from error
-        for old in sorted(self.folder.glob("step-*"))[:-KEPT]:
+        for old in sorted(self.folder.glob("step-*"))[:-KEPT_STATES]:
             shutil.rmtree(old)
         return target
 
@@ -103,14 +94,16 @@ class TrainingCheckpoints:
         """
         check_manifest(folder, hint=_BEFORE)
         record = _record(folder)
-        if changed := _differences(record["identity"], self.identity):
+        before = record["identity"]
+        if changed := sorted(key for key in {*before, *self.identity} if before.get(key) != self.identity.get(key)):
             raise UsageError(
                 f"{folder} belongs to another run: {', '.join(changed)} changed.",
                 hint="Repeat the options and data of that run, or choose another output folder.",
             )
         with reading_weights(folder):
             stored = load_file(folder / STATE)
-        if missing := sorted({f"weights/{name}" for name in parameters} ^ _names(stored, "weights/")):
+        held = {name for name in stored if name.startswith("weights/")}
+        if missing := sorted({f"weights/{name}" for name in parameters} ^ held):
             raise UsageError(
                 f"{folder} holds other weights than are trained now ({missing[0]}).",
                 hint="Repeat the adapter's options of that run.",
@@ -163,14 +156,6 @@ def _restore_moments(
                 moments[kind] = value if kind == "step" else value.to(parameter.device)
         if moments:
             optimizer.state[parameter] = moments
-
-
-def _names(stored: Mapping[str, Tensor], prefix: str) -> set[str]:
-    return {name for name in stored if name.startswith(prefix)}
-
-
-def _differences(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> list[str]:
-    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
 def _no_room(target: Path, why: str) -> TrainingError:

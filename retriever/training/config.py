@@ -6,7 +6,7 @@ The file that is written beside a trained model can be given to the next run as 
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,7 +19,7 @@ from retriever.encoders.tokenize import MAX_TEXT_TOKENS
 from retriever.training.adapters import AdapterSettings
 from retriever.training.loop import LoopSettings
 from retriever.training.methods import DEFAULT, METHODS, TrainingMethod, find_method
-from retriever.training.negatives import MARGIN
+from retriever.training.negatives import MINING_MARGIN
 from retriever.training.objectives.batching import BatchSettings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class DataSettings:
     held_out: float | None = None
     seed: int = 0
     max_text_tokens: int = MAX_TEXT_TOKENS
-    margin: float = MARGIN
+    margin: float = MINING_MARGIN
 
     def __post_init__(self) -> None:
         if self.held_out is not None and not 0 < self.held_out < 1:
@@ -81,8 +81,6 @@ class FinetuneConfig:
     """All that a fine-tuning is told.
 
     Attributes:
-        method: how it trains.
-        objective: the method's own settings.
         adapter: what of the model is trained; a base that is trained already keeps its own.
         loop: how it optimises.
         batch: how rows become batches.
@@ -112,7 +110,8 @@ class FinetuneConfig:
         lines = [f"method = {json.dumps(self.method.name)}"]
         for name in _sections(self):
             lines += ["", f"[{name}]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in self.to_json()[name].items() if value is not None]
+            given = {key: value for key, value in self.to_json()[name].items() if value is not None}
+            lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in given.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -206,7 +205,3 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
 
 def _sections(config: FinetuneConfig) -> list[str]:
     return [one.name for one in fields(config) if one.name != "method" and getattr(config, one.name) is not None]
-
-
-def _toml(value: bool | int | float | str | Sequence[str]) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from retriever.training.curation.duplicates import duplicates
-from retriever.training.curation.filters import LengthLimits, language_problem, length_problem
+from retriever.training.curation.filters import LengthLimits, duplicates, language_problem, length_problem
 from retriever.training.curation.report import Dropped, StepReport, step_report
 from retriever.training.curation.votes import Expert, vote
 from retriever.training.negatives import MiningOptions
@@ -27,11 +26,9 @@ _NO_EXPERTS = "no expert encoder was named"
 
 @dataclass(frozen=True, slots=True)
 class CurationOptions:
-    """How rows are curated.
+    """Settings of how rows are curated.
 
     Attributes:
-        lengths: characters a field may have.
-        mining: how many hard negatives a row gets, and the margin.
         judge: asked about every row that came so far; None skips the step.
         announce: called with the name of each step as it begins.
     """
@@ -61,13 +58,7 @@ class Curated:
 def curate(
     rows: Sequence[TrainingRow], experts: Sequence[Expert] = (), options: CurationOptions | None = None
 ) -> Curated:
-    """Return the rows worth learning from.
-
-    Args:
-        rows: rows of any layout.
-        experts: encoders that vote; the first of them mines the hard negatives.
-        options: limits, judge, margin.
-    """
+    """Return the rows worth learning from; the experts vote, and the first of them mines the hard negatives."""
     chosen = options or CurationOptions()
     steps: dict[str, Callable[[list[TrainingRow]], tuple[list[TrainingRow], StepReport]]] = {
         "length": lambda left: _filter("length", left, lambda row: length_problem(row, chosen.lengths)),

@@ -28,10 +28,6 @@ def dropout_at(model: nn.Module, rate: float) -> Iterator[None]:
 
     What stays is scaled by 1 / (1 - rate). At 0 the model does what it does at inference.
 
-    Args:
-        model: a transformers model, with LoRA layers or without.
-        rate: at least 0, below 1.
-
     Raises:
         UsageError: the rate is out of range, or the model's attention has no dropout to switch on.
     """

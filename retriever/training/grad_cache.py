@@ -13,9 +13,7 @@ Chunk = TypeVar("Chunk")
 
 
 def cached_backward(
-    encode: Callable[[Chunk], Sequence[Tensor]],
-    chunks: Sequence[Chunk],
-    loss: Callable[[Sequence[Tensor]], Tensor],
+    encode: Callable[[Chunk], Sequence[Tensor]], chunks: Sequence[Chunk], loss: Callable[[Sequence[Tensor]], Tensor]
 ) -> Tensor:
     """Add the gradients of a loss over a whole batch to the parameters, holding one chunk's graph at a time.
 

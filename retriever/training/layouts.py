@@ -23,11 +23,9 @@ class Layout:
     """Field names that make a file readable; the first present of each role's names is taken.
 
     Attributes:
-        name: what the layout is called.
         text: names of what is embedded.
         answer: names of the one right answer; empty where a row has positives.
         positives: names of texts that a search should find; empty where a row has an answer.
-        instruction: names of the question.
         asks: whether a row must have a question.
         negatives: names of wrong answers, or of texts that a search should not find.
         alone: whether it holds only where no field is left over that could be the text.
@@ -102,11 +100,7 @@ class QAFields(FieldNames):
 
 
 def find_layout(values: Mapping[str, object], place: str) -> Layout:
-    """Return the first layout a row is of.
-
-    Args:
-        values: the row.
-        place: file and row, for the error.
+    """Return the first layout a row is of. ``place`` names file and row, for the error.
 
     Raises:
         InputError: there is none; the row's fields and the known layouts are named.

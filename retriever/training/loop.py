@@ -16,8 +16,7 @@ from torch import nn
 from retriever.core.errors import TrainingError, UsageError
 from retriever.core.types import JSON
 from retriever.training.checkpoints import Position, TrainingCheckpoints
-from retriever.training.interrupts import Interrupts
-from retriever.training.pacing import Clock, Pauses, StepProgress
+from retriever.training.pacing import Clock, Interrupts, Pauses, StepProgress
 from retriever.training.randomness import RandomState
 from retriever.training.run_record import RunRecord
 
@@ -32,7 +31,7 @@ Batches: TypeAlias = Callable[[int], Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How a run optimises.
+    """Settings of how a run optimises.
 
     Attributes:
         learning_rate: the highest.
@@ -74,12 +73,7 @@ class LoopSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """How a run ended.
-
-    Attributes:
-        position: where it stands.
-        steps: steps of the whole run.
-    """
+    """Where a run stands at its end, and the steps of the whole run."""
 
     position: Position
     steps: int
@@ -91,17 +85,11 @@ class TrainingResult:
 
 
 class Trainer:
-    """One run over one set of parameters.
+    """One run over one set of parameters, by name, whose states and record go into a folder.
 
-    Args:
-        parameters: what is trained, by name.
-        backward: computes a batch's losses and adds their gradients to the parameters.
-        batches: the batches of each epoch.
-        settings: how to optimise.
-        folder: where states and the record go.
-        identity: what the run is besides ``settings``: data hash, seed, method, teachers, device; stored with every
-            state, and another one's states are refused.
-        row_name: what a row number stands for, for a message.
+    ``backward`` computes a batch's losses and adds their gradients to the parameters. ``identity`` says what the run is
+    besides its settings: data hash, seed, method, teachers, device; it is stored with every state, and another one's
+    states are refused. ``row_name`` says what a row number stands for, for a message.
     """
 
     def __init__(
@@ -142,12 +130,8 @@ class Trainer:
     ) -> TrainingResult:
         """Train to the end, or until it is time to pause.
 
-        Resumed, the run ends with the very weights of one that was never interrupted.
-
-        Args:
-            resume: go on from the newest state, where there is one.
-            pauses: when to save, when to stop.
-            on_progress: called after every step; what it does with torch's random numbers is undone.
+        Resumed from the newest state, the run ends with the very weights of one that was never interrupted.
+        ``on_progress`` is called after every step; what it does with torch's random numbers is undone.
 
         Raises:
             UsageError: the folder holds a run already and ``resume`` is off, or it is another run's.

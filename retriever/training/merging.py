@@ -16,11 +16,7 @@ from torch import Tensor, nn
 
 
 class MergedLayer:
-    """A LoRA layer that reads with its merged weight.
-
-    Args:
-        layer: a vanilla LoRA layer over a linear one.
-    """
+    """A vanilla LoRA layer over a linear one that reads with its merged weight."""
 
     def __init__(self, layer: Linear) -> None:
         self._layer: Any = layer

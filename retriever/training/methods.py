@@ -65,15 +65,10 @@ class TrainingMethod:
         mined: "Sequence[HardNegatives] | None" = None,
         teacher: "Encoder | None" = None,
     ) -> "Objective":
-        """Make the method's objective.
+        """Make the method's objective over rows to learn from.
 
-        Args:
-            learner: the model.
-            rows: what it learns from.
-            settings: the method's own.
-            batch: how rows become batches.
-            mined: hard negatives of every row; None for none.
-            teacher: the encoder that the settings name; None where they name none.
+        ``mined`` are hard negatives of every row, ``teacher`` is the encoder that the settings name, where they name
+        one.
 
         Raises:
             UsageError: the method has no use for hard negatives, or for this model.

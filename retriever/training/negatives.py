@@ -19,7 +19,7 @@ from retriever.core.protocols import VectorIndex
 from retriever.core.types import Embeddings, Ids
 from retriever.vectors.exact import ExactIndex
 
-MARGIN = 0.95
+MINING_MARGIN = 0.95
 _EXACT = 4096  # vectors up to which NumPy compares with all
 _AT_ONCE = 1 << 22  # (queries x candidates) of one search
 _DEEPER = 4  # how many times as many candidates are fetched when too few are left
@@ -27,7 +27,7 @@ _DEEPER = 4  # how many times as many candidates are fetched when too few are le
 
 @dataclass(frozen=True, slots=True)
 class MiningOptions:
-    """How negatives are mined.
+    """Settings of how negatives are mined.
 
     Attributes:
         count: most negatives of a row.
@@ -36,7 +36,7 @@ class MiningOptions:
     """
 
     count: int = 4
-    margin: float = MARGIN
+    margin: float = MINING_MARGIN
     depth: int = 32
 
     def __post_init__(self) -> None:
@@ -52,7 +52,6 @@ class MinedIds:
 
     Attributes:
         ids: per query, the ids of its negatives, most similar first; fewer than asked for where there are no more.
-        skipped: per query, how many candidates the margin skipped.
     """
 
     ids: list[list[int]]

@@ -1,8 +1,12 @@
-"""How fast a run goes, and when it saves and stops."""
+"""Keep a run's pace, and say when it saves and stops: by the clock, or because somebody pressed Ctrl-C."""
 
+import signal
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Any
 
 from retriever.training.checkpoints import Position
 
@@ -33,7 +37,6 @@ class StepProgress:
         epoch: the step's epoch, from 0.
         loss: a running mean of the loss.
         losses: the step's own losses by name.
-        learning_rate: the step's.
         rows_per_second: over the last steps.
         seconds_left: at that pace.
     """
@@ -49,12 +52,7 @@ class StepProgress:
 
 
 class Clock:
-    """Keeps a run's pace, and says when to save and when to stop.
-
-    Args:
-        pauses: when that is.
-        steps: of the whole run.
-    """
+    """Keeps a run's pace, and says when to save and when to stop."""
 
     def __init__(self, pauses: Pauses, steps: int) -> None:
         self._pauses = pauses
@@ -95,3 +93,27 @@ class Clock:
         """Whether it is time to stop."""
         limit = self._pauses.stop_minutes
         return limit is not None and time.monotonic() - self._began >= 60 * limit
+
+
+class Interrupts:
+    """Within the block a first SIGINT is noted, a second raised at once. Outside the main thread nothing changes."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True

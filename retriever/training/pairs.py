@@ -16,9 +16,8 @@ from retriever.training.rows import TrainingRow, normalise_answer
 
 NEGATIVES = 4
 _TRIES = 8  # draws for every wanted negative
-_NEGATIONS = frozenset(
-    word for word in STOPWORDS if word in {"no", "nor", "not", "cannot"} or word.endswith("n't")
-)  # fmt: skip
+_NEGATIONS = frozenset(word for word in STOPWORDS if word in {"no", "nor", "not", "cannot"} or word.endswith("n't"))
+_REMOVED = STOPWORDS - _NEGATIONS
 _PUNCTUATION = '.,;:!?"()[]\u201c\u201d\u2026'
 
 AnswerSet = tuple[str, str]
@@ -30,8 +29,6 @@ class AnswerExample:
     """A training example of InBedder and InstEmb.
 
     Attributes:
-        text: the text.
-        instruction: the question.
         answer: the answer without stopwords, never empty.
         document: the answer as the row has it.
         same: question group and answer; examples with equal ones are positives of each other, never negatives.
@@ -49,8 +46,6 @@ class ContrastiveExample:
     """A training example of GIRCSE and DICL.
 
     Attributes:
-        text: the query's text.
-        instruction: the query's instruction.
         positive: a text that belongs with the query.
         negatives: texts that do not, of the same kind as the positive.
         symmetric: whether positive and negatives are read under the query's instruction too; passages and answers
@@ -75,9 +70,8 @@ class ContrastiveExample:
 class HardNegatives:
     """The hard negatives that mining found for one row, most similar first.
 
-    Attributes:
-        texts: texts that answer the row's question otherwise.
-        answers: wrong answers, or for a row with positives, wrong passages.
+    They are texts that answer the row's question otherwise, and wrong answers, or for a row with positives, wrong
+    passages.
     """
 
     texts: tuple[str, ...] = ()
@@ -91,10 +85,8 @@ def remove_stopwords(answer: str) -> str:
 
     Source: Peng et al., "Answer is All You Need" (InBedder).
     """
-    kept = [
-        word for word in answer.split() if not _is_stopword(word.lower().strip(_PUNCTUATION).replace("\u2019", "'"))
-    ]
-    return " ".join(kept) or answer
+    plain = {word: word.lower().strip(_PUNCTUATION).replace("\u2019", "'") for word in answer.split()}
+    return " ".join(word for word in answer.split() if plain[word] not in _REMOVED) or answer
 
 
 def answer_set(row: TrainingRow) -> AnswerSet:
@@ -103,11 +95,9 @@ def answer_set(row: TrainingRow) -> AnswerSet:
 
 
 def set_numbers(sets: Sequence[AnswerSet], *, strict: bool = False) -> list[int]:
-    """Return a number for every example of a batch, equal for examples of one positive set.
+    """Return a number for every example of a batch, equal for examples of one positive set, which their `same` tells.
 
-    Args:
-        sets: the examples' `same`.
-        strict: give every example a set of its own, as in InstEmb's equation 3.
+    Strictly, every example is a set of its own, as in InstEmb's equation 3.
     """
     if strict:
         return list(range(len(sets)))
@@ -124,24 +114,15 @@ def answer_examples(rows: Sequence[TrainingRow]) -> list[AnswerExample]:
 
 
 def gircse_examples(
-    rows: Sequence[TrainingRow],
-    *,
-    seed: int,
-    negatives: int = NEGATIVES,
-    mined: Sequence[HardNegatives] | None = None,
+    rows: Sequence[TrainingRow], *, seed: int, negatives: int = NEGATIVES, mined: Sequence[HardNegatives] | None = None
 ) -> list[ContrastiveExample]:
     """Return the rows as GIRCSE trains on them, in order.
 
-    The positive is one of the row's positives; else another text with the same answer to the same question (a
-    symmetric task), and where there is none, the answer alone. Negatives are of the positive's kind: passages the row
-    names, texts that answer the question otherwise, or other answers to it. The row's own and mined ones come first,
-    then random ones fill up; there may be fewer than wanted, or none.
-
-    Args:
-        rows: all training rows, which examples are drawn from.
-        seed: of the draws.
-        negatives: most negatives of an example.
-        mined: what mining found, one a row.
+    The positive is one of the row's positives; else another text with the same answer to the same question (a symmetric
+    task), and where there is none, the answer alone. Negatives, at most ``negatives``, are of the positive's kind:
+    passages the row names, texts that answer the question otherwise, or other answers to it. The row's own and mined
+    ones come first, then random ones fill up; there may be fewer than wanted, or none. All draws are from all rows, by
+    the seed.
 
     Raises:
         UsageError: ``mined`` is not one a row.
@@ -153,32 +134,19 @@ def gircse_examples(
 
 
 def dicl_examples(
-    rows: Sequence[TrainingRow],
-    *,
-    seed: int,
-    negatives: int = NEGATIVES,
-    mined: Sequence[HardNegatives] | None = None,
+    rows: Sequence[TrainingRow], *, seed: int, negatives: int = NEGATIVES, mined: Sequence[HardNegatives] | None = None
 ) -> list[ContrastiveExample]:
-    """Return the rows as DICL trains on them, in order.
+    """Return the rows as DICL trains on them, in order; arguments and errors as for `gircse_examples`.
 
     The positive is the answer with an empty instruction part, or one of the row's positives; negatives are other
     answers to the question. Where a question has no other answer in the rows, answers to other questions on the same
     text stand in for them.
-
-    Args:
-        rows: all training rows, which examples are drawn from.
-        seed: of the draws.
-        negatives: most negatives of an example.
-        mined: what mining found, one a row.
-
-    Raises:
-        UsageError: ``mined`` is not one a row.
     """
     pool = _Pool(rows)
     examples = []
     for place, hard in _with(rows, mined):
         draw = random.Random(f"{seed}:{place}")
-        positive = draw.choice(rows[place].positives or (rows[place].answer,))
+        positive = draw.choice(rows[place].right)
         examples.append(_example_for(pool, place, positive, hard.answers, draw, negatives))
     return examples
 
@@ -295,7 +263,3 @@ def _draw(
         if len(chosen) == count:
             break
     return list(chosen)
-
-
-def _is_stopword(word: str) -> bool:
-    return word in STOPWORDS and word not in _NEGATIONS

@@ -43,27 +43,15 @@ class TeacherStates:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLogits:
-    """The model's predictions at the places of answer tokens, over all rows of a batch.
-
-    Attributes:
-        logits: (M, V) float32, M the answer tokens of all rows, row by row.
-        targets: (M,) the answer tokens.
-        rows: (M,) the row each belongs to.
-    """
+    """The model's predictions (M, V) in float32 at the places of a batch's answer tokens, row by row, and these."""
 
     logits: Tensor
     targets: Tensor
-    rows: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class PaddedAnswers:
-    """Answers padded on the right.
-
-    Attributes:
-        ids: (B, L), 0 where an answer is shorter.
-        counted: (B, L) true where an answer has a token.
-    """
+    """Answers padded on the right (B, L), 0 where an answer is shorter, and where they have a token."""
 
     ids: Tensor
     counted: Tensor
@@ -72,16 +60,10 @@ class PaddedAnswers:
 def student_states(
     adapted: Adapted, prompts: PromptBatch, *, look_ahead: int | None = None, dropout: float | None = None
 ) -> TailStates:
-    """Read [x; s_1..s_L] with the model in training (InstEmb, eq. 1).
+    """Read [x; s_1..s_L] with the model in training (InstEmb, eq. 1): h_|x| (B, d) and h_|x|+1.. (B, L, d).
 
-    Args:
-        adapted: the model, with look-ahead embeddings unless ``look_ahead`` is 0.
-        prompts: x of each row.
-        look_ahead: L; None for all the learned embeddings, 0 to read x alone.
-        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
-
-    Returns:
-        h_|x| (B, d) and h_|x|+1.. (B, L, d).
+    ``look_ahead`` is L; None for all the learned embeddings, 0 to read x alone. ``dropout`` is the share of attention
+    probabilities and LoRA inputs zeroed; None for the settings' own.
 
     Raises:
         UsageError: the model has fewer look-ahead embeddings.
@@ -103,13 +85,9 @@ def student_states(
 def teacher_states(
     adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequence[int]], *, length: int
 ) -> TeacherStates:
-    """Read [x; y_trunc] with the untrained model, without dropout or gradient (InstEmb, eq. 2).
+    """Read [x; y_trunc] with the untrained model, without dropout or gradient (InstEmb, eq. 2); ``length`` is L.
 
-    Args:
-        adapted: the model; its adapter is off for this pass.
-        prompts: x of each row.
-        answers: token ids of each row's answer y.
-        length: L, the most answer tokens read.
+    The answers y are token ids, of which the first L are read.
     """
     backbone = adapted.backbone
     padded = pad_answers([list(ids)[:length] for ids in answers], width=length, device=backbone.device)
@@ -118,34 +96,23 @@ def teacher_states(
     return TeacherStates(read.last, read.tail, padded.ids, padded.counted)
 
 
-def lone_states(
-    adapted: Adapted, answers: Sequence[Sequence[int]], *, look_ahead: int | None = 0, dropout: float | None = None
-) -> TailStates:
-    """Read whole answers y alone, without a template: InstEmb's fourth view, at |y| (B, d).
+def lone_states(adapted: Adapted, answers: Sequence[Sequence[int]], *, look_ahead: int | None = 0) -> TailStates:
+    """Read whole answers y, as token ids, alone, without a template: InstEmb's fourth view, at |y| (B, d).
 
-    Args:
-        adapted: the model.
-        answers: token ids of each answer.
-        look_ahead: L, as in `student_states`; the paper's view has none.
-        dropout: as in `student_states`.
+    ``look_ahead`` is L, as in `student_states`; the paper's view has none.
     """
     start = adapted.backbone.tokenizer.start
     prompts = SeparatePrompts([[*start, *ids] for ids in answers])
-    return student_states(adapted, prompts, look_ahead=look_ahead, dropout=dropout)
+    return student_states(adapted, prompts, look_ahead=look_ahead)
 
 
 def soft_token_states(
     adapted: Adapted, prompts: SeparatePrompts, *, steps: int, dropout: float | None = None
 ) -> Tensor:
-    """Return z_1..z_K (B, K, d) in float32 of GIRCSE's soft tokens (GIRCSE, eq. 3-5).
+    """Return z_1..z_K (B, K, d) in float32 of GIRCSE's soft tokens (GIRCSE, eq. 3-5), K at least 1.
 
-    Nothing is sampled or detached: gradients flow through every soft token into all that came before it.
-
-    Args:
-        adapted: a causal model.
-        prompts: the input of each row.
-        steps: K, at least 1.
-        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
+    Nothing is sampled or detached: gradients flow through every soft token into all that came before it. ``dropout`` as
+    in `student_states`.
 
     Raises:
         UsageError: there is not one step.
@@ -162,16 +129,10 @@ def soft_token_states(
     return torch.stack(pooled, dim=1)
 
 
-def answer_logits(
-    adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequence[int]], *, dropout: float | None = None
-) -> AnswerLogits:
+def answer_logits(adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequence[int]]) -> AnswerLogits:
     """Predict the answer tokens of [x; y] from those before them; the head sees no other position (InBedder, eq. 1).
 
-    Args:
-        adapted: a causal model.
-        prompts: x of each row.
-        answers: token ids of each row's answer, with an end-of-text token where that is to be learned.
-        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
+    The answers y are token ids, with an end-of-text token where that is to be learned.
 
     Raises:
         UsageError: no row has an answer token.
@@ -180,11 +141,10 @@ def answer_logits(
     padded = pad_answers(answers, device=backbone.device)
     if not padded.counted.any():
         raise UsageError("No row of the batch has an answer.")
-    with adapted.dropout(dropout):
+    with adapted.dropout():
         read = prompts.read(backbone, backbone.embed(padded.ids[:, :-1]))
     states = torch.cat([read.last.unsqueeze(1), read.tail], dim=1)  # (B, L, d): state j predicts answer token j
-    rows = padded.counted.nonzero()[:, 0]
-    return AnswerLogits(backbone.logits(states[padded.counted]), padded.ids[padded.counted], rows)
+    return AnswerLogits(backbone.logits(states[padded.counted]), padded.ids[padded.counted])
 
 
 def masked_answer_logits(
@@ -192,11 +152,8 @@ def masked_answer_logits(
 ) -> AnswerLogits:
     """Predict the answer tokens in the places of as many mask tokens behind the prompt (InBedder, appendix).
 
-    Args:
-        adapted: a masked model.
-        prompts: x of each row.
-        answers: token ids of each row's answer, without an end-of-text token.
-        dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
+    The model is a masked one; the answers are token ids, without an end-of-text token. ``dropout`` as in
+    `student_states`.
 
     Raises:
         UsageError: no row has an answer token, or a row is longer than the model has positions.
@@ -223,9 +180,7 @@ def masked_answer_logits(
     starts = torch.tensor([len(row) for row in prompts.rows], device=backbone.device)
     columns = torch.arange(longest, device=backbone.device)
     asked = (columns >= starts[:, None]) & (columns < (starts + lengths)[:, None])  # (B, T)
-    return AnswerLogits(
-        backbone.logits(states[asked]), torch.tensor(targets, device=backbone.device), asked.nonzero()[:, 0]
-    )
+    return AnswerLogits(backbone.logits(states[asked]), torch.tensor(targets, device=backbone.device))
 
 
 def pad_answers(

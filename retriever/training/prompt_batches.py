@@ -6,7 +6,7 @@ other, which gives the same states for less work.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,43 +22,21 @@ from retriever.encoders.tokenize import PieceTokenizer
 
 @dataclass(frozen=True, slots=True)
 class TailStates:
-    """Last hidden states of a batch.
-
-    Attributes:
-        last: (B, d) h_|x|, the state of the last prompt token.
-        tail: (B, L, d) h_|x|+1.., the states of what stands behind it.
-    """
+    """Last hidden states of a batch: of the last prompt token (B, d), and of what stands behind it (B, L, d)."""
 
     last: Tensor
     tail: Tensor
 
 
-class PromptBatch(Protocol):
-    """Prompts that can be read in one pass."""
-
-    @property
-    def size(self) -> int:
-        """How many prompts, B."""
-        ...
-
-    def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
-        """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class SeparatePrompts:
-    """Prompts read side by side.
-
-    Attributes:
-        rows: token ids of each whole prompt.
-    """
+    """Prompts read side by side: the token ids of each."""
 
     rows: list[list[int]]
 
     @property
     def size(self) -> int:
-        """How many prompts, B."""
+        """The number of prompts, B."""
         return len(self.rows)
 
     def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
@@ -72,12 +50,7 @@ class SeparatePrompts:
 
 @dataclass(frozen=True, slots=True)
 class PromptGroup:
-    """Several prompts that begin alike: one text under several instructions.
-
-    Attributes:
-        trunk: token ids they share, at least one.
-        branches: how each goes on, at least one token each.
-    """
+    """Several prompts that begin alike, at least one token each: one text, the trunk, under several instructions."""
 
     trunk: list[int]
     branches: list[list[int]]
@@ -85,17 +58,13 @@ class PromptGroup:
 
 @dataclass(frozen=True, slots=True)
 class SharedPrompts:
-    """Groups of prompts; what a group shares is read once. The prompts count group by group.
-
-    Attributes:
-        groups: one for each text.
-    """
+    """A group of prompts for each text; what a group shares is read once. The prompts count group by group."""
 
     groups: list[PromptGroup]
 
     @property
     def size(self) -> int:
-        """How many prompts, B, over all groups."""
+        """The number of prompts, B, over all groups."""
         return sum(len(group.branches) for group in self.groups)
 
     def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
@@ -117,6 +86,9 @@ class SharedPrompts:
         embeddings = embeddings.index_put((rows, at), tails.to(backbone.dtype))
         states = backbone.forward(embeddings, mask=layout.mask(backbone.dtype), positions=layout.positions)
         return TailStates(states[layout.group, layout.last], states[rows, at])
+
+
+PromptBatch: TypeAlias = SeparatePrompts | SharedPrompts
 
 
 class _Layout:
@@ -151,11 +123,8 @@ class _Layout:
         before = columns[:, None] >= columns
         # Padding comes last and sees itself, for a row that sees nothing would be no number.
         hidden = ~(before & ((seen == 0) | (seen == reader)))
-        return (
-            torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
-            .masked_fill(hidden, torch.finfo(dtype).min)
-            .unsqueeze(1)
-        )
+        shown = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+        return shown.masked_fill(hidden, torch.finfo(dtype).min).unsqueeze(1)
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch.device) -> Tensor:
@@ -170,13 +139,7 @@ def can_share(backbone: Backbone) -> bool:
 
 
 class PromptTokeniser:
-    """Turns texts, instructions and answers into token ids, with the seams the encoders have.
-
-    Args:
-        tokenizer: the backbone's.
-        template: how text and instruction become one prompt.
-        default_instruction: what an empty instruction stands for.
-    """
+    """Turns texts, instructions and answers into token ids, with the seams the encoders have."""
 
     def __init__(
         self, tokenizer: PieceTokenizer, template: PromptTemplate, *, default_instruction: str = DEFAULT_INSTRUCTION
@@ -191,10 +154,7 @@ class PromptTokeniser:
     ) -> SeparatePrompts:
         """Return the prompt of every text under the instruction beside it.
 
-        Args:
-            texts: any strings.
-            instructions: one for each text.
-            room: the most tokens a prompt may have; a text is cut to it, an instruction never is.
+        ``room`` is the most tokens a prompt may have; a text is cut to it, an instruction never is.
 
         Raises:
             UsageError: an instruction is too long.
@@ -231,9 +191,7 @@ class PromptTokeniser:
     def answers(self, answers: Sequence[str], *, end: bool = False) -> list[list[int]]:
         """Return the token ids of every answer with its leading space, cut like a text.
 
-        Args:
-            answers: any strings.
-            end: add the token that ends an answer, where the tokenizer has one.
+        With ``end`` the token that ends an answer follows, where the tokenizer has one.
         """
         closing = self.tokenizer.tokenizer.eos_token_id
         suffix = [int(closing)] if end and closing is not None else []

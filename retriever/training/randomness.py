@@ -8,12 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class RandomState:
-    """Where torch's generators stand.
-
-    Attributes:
-        cpu: (n,) uint8 state of the processor's generator.
-        cuda: (m,) uint8 state of the GPU's generator; None without a GPU.
-    """
+    """The states of torch's generators, uint8: the processor's, and the GPU's where there is one."""
 
     cpu: Tensor
     cuda: Tensor | None = None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from retriever.core.protocols import Encoder, VectorIndex
 from retriever.core.types import Embeddings
+from retriever.evaluation.asked import encode_each
 from retriever.training.negatives import MiningOptions, MiningQueries, mine, vector_index
 from retriever.training.pairs import AnswerSet, HardNegatives, answer_set
 from retriever.training.rows import TrainingRow, normalise_answer
@@ -43,22 +44,8 @@ class IndexedDocuments:
 
 
 def embed_queries(rows: Sequence[TrainingRow], encoder: Encoder) -> Embeddings:
-    """Return (rows, dim) texts under their instructions.
-
-    Rows are read question by question where there are fewer questions than texts, else text by text, so that a text is
-    read once for all of its questions.
-    """
-    queries = np.empty((len(rows), encoder.dim), dtype=np.float32)
-    by_question = _places(row.instruction for row in rows)
-    by_text = _places(row.text for row in rows)
-    if len(by_question) <= len(by_text):
-        for instruction, places in by_question.items():
-            queries[places] = encoder.encode([rows[one].text for one in places], instruction=instruction)
-        return queries
-    for text, places in by_text.items():
-        views = encoder.encode_many([text], [rows[one].instruction for one in places])
-        queries[places] = np.concatenate(views)
-    return queries
+    """Return (rows, dim) vectors of the rows' texts under their questions; see `encode_each`."""
+    return encode_each(encoder, [row.text for row in rows], [row.instruction for row in rows])
 
 
 def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningOptions) -> Mined:
@@ -68,16 +55,11 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
     answers to all questions. Right for a row are the answers, positives included, of every row with the same text and
     question. Rows with positives have all rows' positives for candidates. Answers are read under the default
     instruction.
-
-    Args:
-        rows: rows to mine for, and whose answers are the candidates.
-        encoder: what mines.
-        options: how many, and the margin.
     """
-    pool = _Strings(one for row in rows for one in row.positives or (row.answer,))
+    pool = _Strings(one for row in rows for one in row.right)
     vectors = encoder.encode(pool.texts)
     index, queries = vector_index(vectors), embed_queries(rows, encoder)
-    owned = [pool.ids(row.positives or (row.answer,)) for row in rows]
+    owned = [pool.ids(row.right) for row in rows]
     right: dict[tuple[str, str], set[int]] = defaultdict(set)
     asked: dict[str, set[int]] = defaultdict(set)
     keys = [(row.group, row.text_key) for row in rows]
@@ -101,19 +83,13 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
 def mine_documents(
     rows: Sequence[TrainingRow], encoder: Encoder, documents: IndexedDocuments, options: MiningOptions
 ) -> Mined:
-    """Return documents of a user's own index that the encoder puts near a row's text.
+    """Return documents of a user's own index that its encoder puts near a row's text.
 
     The base view serves rows with positives: documents less similar than the margin lets pass, that are neither the
     text nor a positive of a row with that text and question. A view under an instruction serves the rows of text,
     question and answer that ask it in the same words. What a document would answer is not known, so there the margin
     alone, below the mean cosine to the other texts with the same answer, keeps right ones out, beside the texts that
-    the rows know to have that answer.
-
-    Args:
-        rows: rows to mine for; one that the view does not serve gets nothing.
-        encoder: the index's own.
-        documents: the view.
-        options: how many, and the margin.
+    the rows know to have that answer. A row that the view does not serve gets nothing.
     """
     asked = documents.instruction.strip()
     base = [place for place, row in enumerate(rows) if row.positives and not asked]

@@ -30,14 +30,12 @@ class TrainingRow:
     """One question about one text, and what is right.
 
     Attributes:
-        text: what is embedded.
         instruction: the question in the row's own words; empty where the file has none, for the encoder's default.
         answer: the right answer; of a row with positives, its first positive.
         positives: texts a search should find; empty in rows of text, question and answer.
         negatives: texts a search should not find; in rows of text, question and answer, wrong answers.
         group: the same for all wordings of one question; the normalised instruction where the file has no ``group``.
         file: the file as the user named it.
-        line: its line, from 1.
     """
 
     text: str
@@ -48,6 +46,11 @@ class TrainingRow:
     group: str = ""
     file: str = ""
     line: int = 0
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """All that is right: the positives, else the answer."""
+        return self.positives or (self.answer,)
 
     @property
     def answer_key(self) -> str:
@@ -79,10 +82,8 @@ class TrainingRows:
     """The result of reading files of training rows.
 
     Attributes:
-        rows: the good rows, in the order of the files.
         mappings: by file, which field became what, in words.
         bad: the first thousand bad rows.
-        skipped: how many bad rows there were.
     """
 
     rows: list[TrainingRow]
@@ -118,30 +119,22 @@ def normalise_answer(answer: str) -> str:
     return " ".join(filter(None, words)) or " ".join(folded.split())
 
 
-def read_training_rows(
-    paths: Sequence[str | Path], *, limits: Limits | None = None, encoding: str | None = None
-) -> TrainingRows:
+def read_training_rows(paths: Sequence[str | Path], *, encoding: str | None = None) -> TrainingRows:
     """Read QA files: JSON Lines, CSV, TSV or Parquet, ``-`` for JSON Lines on standard input.
 
     The layout of a file (`layouts.LAYOUTS`) is that of its first readable row. A negative that is also right is left
     out of the row; of several answers the first is taken. A row whose fields are missing, empty or of another kind goes
     to quarantine.
 
-    Args:
-        paths: the files.
-        limits: what a row may hold.
-        encoding: what the files are in, as for `corpus.readers.read_documents`.
-
     Raises:
         InputError: a file cannot be read, is of no known layout, or holds no good row; file and row are named.
     """
-    bounds = limits or Limits()
     rows: list[TrainingRow] = []
     mappings: dict[str, str] = {}
     bad: list[BadRow] = []
     skipped = 0
     for path in paths:
-        reader = _Reader(str(path), bounds, encoding)
+        reader = _Reader(str(path), encoding)
         before, first = len(rows), None
         for row in reader.read():
             if isinstance(row, TrainingRow):
@@ -164,10 +157,10 @@ def read_training_rows(
 class _Reader:
     """Turns the rows of one file into training rows and remembers which fields it used."""
 
-    def __init__(self, file: str, limits: Limits, encoding: str | None) -> None:
+    def __init__(self, file: str, encoding: str | None) -> None:
         self.file = file
         self.used: dict[Role, tuple[str, ...]] = {}
-        self._limits = limits
+        self._limits = Limits()
         self._encoding = encoding
         self._layout: Layout | None = None
 

@@ -19,22 +19,13 @@ LOSSES_FILE = "losses.jsonl"
 
 
 class RunRecord:
-    """The record of one run.
-
-    Args:
-        folder: where its files lie.
-    """
+    """The record of one run, in files of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def begin(self, identity: Mapping[str, JSON], steps: int) -> None:
-        """Start the record afresh.
-
-        Args:
-            identity: settings, seed, data hash.
-            steps: of the whole run.
-        """
+        """Start the record of a run of so many steps afresh; its identity is settings, seed and data hash."""
         make_folder(self.folder)
         about = {**identity, "steps": steps, "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         (self.folder / RUN_FILE).write_text(json.dumps({**about, "versions": versions()}, indent=1) + "\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retriever.core.errors import InputError, UsageError
 from retriever.training.rows import TrainingRow
 
-HELD_OUT = 0.1
+HELD_OUT_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +19,13 @@ class HeldOut:
     held_out: list[TrainingRow]
 
 
-def hold_out(rows: Sequence[TrainingRow], *, share: float = HELD_OUT, seed: int = 0) -> HeldOut:
+def hold_out(rows: Sequence[TrainingRow], *, share: float = HELD_OUT_SHARE, seed: int = 0) -> HeldOut:
     """Keep a share of the texts, with all of their rows, out of training.
 
     Texts are the same whatever their case, spaces and punctuation. Every question gives about the same share of its
-    texts, the rarest question first; where questions are too rare for that, as when each is asked once, texts are
-    taken until their share is reached. Which texts is decided by their hash and the seed, so a row that is added or
-    moved hardly changes it. Both sides keep the order of the rows.
-
-    Args:
-        rows: a user's rows.
-        share: of the texts, between 0 and 1.
-        seed: another one takes other texts.
+    texts, the rarest question first; where questions are too rare for that, as when each is asked once, texts are taken
+    until their share is reached. Which texts is decided by their hash and the seed, so a row that is added or moved
+    hardly changes it. Both sides keep the order of the rows.
 
     Raises:
         UsageError: the share is not between 0 and 1.

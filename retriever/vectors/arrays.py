@@ -3,6 +3,7 @@
 NumPy reads it too: ``with open(path, "rb") as file: ids, vectors = np.load(file), np.load(file)``.
 """
 
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,19 +59,15 @@ def write_arrays(vectors: ViewVectors, folder: Path, path: Path) -> Handle:
     """
 
     def write(take: Callable[[bytes], None]) -> None:
-        np.lib.format.write_array_header_1_0(_Writer(take), _header(_ID, len(vectors.ids)))
+        take(_header(_ID, len(vectors.ids)))
         take(np.ascontiguousarray(vectors.ids, dtype=_ID).tobytes())
-        np.lib.format.write_array_header_1_0(_Writer(take), _header(_VECTOR, len(vectors.ids), vectors.dim))
+        take(_header(_VECTOR, len(vectors.ids), vectors.dim))
         for batch in checked_batches(vectors):
             take(np.ascontiguousarray(batch.embeddings, dtype=_VECTOR).tobytes())
 
-    written = write_file(path, write)
-    return {
-        "path": path.relative_to(folder).as_posix(),
-        "sha256": written.sha256,
-        "size": len(vectors.ids),
-        "dim": vectors.dim,
-    }
+    sha256 = write_file(path, write)
+    where = path.relative_to(folder).as_posix()
+    return {"path": where, "sha256": sha256, "size": len(vectors.ids), "dim": vectors.dim}
 
 
 def read_arrays(folder: Path, handle: Handle) -> IdsAndVectors:
@@ -89,12 +86,7 @@ def read_arrays(folder: Path, handle: Handle) -> IdsAndVectors:
         return IdsAndVectors(ids.astype(np.int64), embeddings.astype(np.float32))
 
 
-class _Writer:
-    """Gives what NumPy writes to a function; NumPy asks for an object with ``write``."""
-
-    def __init__(self, take: Callable[[bytes], None]) -> None:
-        self.write = take
-
-
-def _header(dtype: np.dtype[Any], *shape: int) -> dict[str, Any]:
-    return {"descr": dtype.str, "fortran_order": False, "shape": shape}
+def _header(dtype: np.dtype[Any], *shape: int) -> bytes:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": dtype.str, "fortran_order": False, "shape": shape})
+    return header.getvalue()

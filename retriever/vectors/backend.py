@@ -116,9 +116,7 @@ class VectorBackend(Protocol):
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index, in memory alone, whose scores are those of the built ones: for a view's tail.
 
-        Args:
-            ids: (n,) ascending.
-            embeddings: (n, dim) rows of length 1.
+        The ids (n,) ascend, the embeddings are (n, dim) rows of length 1.
         """
         ...
 
@@ -138,10 +136,7 @@ class VectorBackend(Protocol):
 def open_backend(name: str, folder: Path, device: str = "auto") -> VectorBackend:
     """Return the backend of a name for an index's folder.
 
-    Args:
-        name: of `BACKENDS`.
-        folder: the index's folder.
-        device: where to search.
+    ``device`` is where it searches: ``auto``, ``cpu`` or ``cuda``.
 
     Raises:
         UsageError: there is none of that name; the nearest is suggested.

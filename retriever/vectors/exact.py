@@ -1,37 +1,21 @@
 """Brute-force search in NumPy: the oracle that other indexes are held to, the search of small sets, and a backend."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError, UsageError
+from retriever.core.errors import UsageError
 from retriever.core.similarity import top_k
 from retriever.core.types import Embeddings, Ids, Neighbours
-from retriever.vectors.arrays import read_arrays, write_arrays
-from retriever.vectors.backend import (
-    BuildOptions,
-    BuiltIndex,
-    Handle,
-    ListedIndex,
-    ViewVectors,
-    refuse_location,
-    text_of,
-)
+from retriever.vectors.arrays import IdsAndVectors, read_arrays, write_arrays
+from retriever.vectors.backend import BuildOptions, BuiltIndex, Handle, ListedIndex, ViewVectors, refuse_location
 from retriever.vectors.checks import check_embeddings, check_ids, check_search
-from retriever.vectors.files import new_path, remove_others, view_folder
-
-SUFFIX = ".npy"
+from retriever.vectors.files import FileBackend, new_path
 
 
 class ExactIndex:
     """Compares a query with every vector; implements `retriever.core.protocols.VectorIndex`.
 
-    Scores are summed in float64 and rounded once to float32, so equal vectors tie wherever they stand.
-
-    Args:
-        ids: (n,) distinct integers, in any order.
-        embeddings: (n, dim) float32 rows of length 1.
+    The ids (n,) are distinct, in any order. Scores are summed in float64 and rounded once to float32, so equal vectors
+    tie wherever they stand.
 
     Raises:
         UsageError: the arrays do not fit each other, an id occurs twice, or a vector is not finite.
@@ -42,23 +26,10 @@ class ExactIndex:
         check_embeddings(embeddings, embeddings.shape[-1])
         if len(ids) != len(embeddings):
             raise UsageError(f"{len(ids)} ids were given for {len(embeddings)} vectors.")
-        self._ids = ids.astype(np.int64)
+        self.ids = ids.astype(np.int64)
+        self.dim = int(embeddings.shape[1])
+        self.size = len(ids)
         self._embeddings = embeddings.astype(np.float64)
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return int(self._embeddings.shape[1])
-
-    @property
-    def size(self) -> int:
-        """Number of vectors."""
-        return len(self._ids)
-
-    @property
-    def ids(self) -> Ids:
-        """The (n,) ids, in the order they were given."""
-        return self._ids
 
     def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
         """Return the k nearest ids of each query; see `retriever.core.protocols.VectorIndex.search`.
@@ -67,21 +38,18 @@ class ExactIndex:
             UsageError: the queries are not finite (q, dim) float32, or k is below 1.
         """
         check_search(queries, k, self.dim)
-        keep = slice(None) if allowed is None else np.isin(self._ids, allowed)
+        keep = slice(None) if allowed is None else np.isin(self.ids, allowed)
         scores = queries.astype(np.float64) @ self._embeddings[keep].T  # (q, n)
-        return top_k(scores.astype(np.float32), self._ids[keep], k)
+        return top_k(scores.astype(np.float32), self.ids[keep], k)
 
 
-class ExactBackend:
+class ExactBackend(FileBackend):
     """Keeps the vectors of a view in single precision and compares with all of them; implements `VectorBackend`.
 
-    Args:
-        folder: the index's folder.
-        device: not used: NumPy computes on the CPU.
+    The device is not used: NumPy computes on the CPU.
     """
 
-    def __init__(self, folder: Path, device: str = "auto") -> None:
-        self._folder = folder
+    suffix = ".npy"
 
     def require(self, dim: int, options: BuildOptions) -> None:
         """Raise UsageError where a server's address is given; nothing else can be wrong."""
@@ -89,26 +57,17 @@ class ExactBackend:
 
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Write the vectors of a view; see `VectorBackend.build`."""
-        handle = write_arrays(vectors, self._folder, new_path(self._folder, view, SUFFIX))
+        handle = write_arrays(vectors, self._folder, new_path(self._folder, view, self.suffix))
         return BuiltIndex(handle, details={"bytes_per_vector": 4 * vectors.dim + 8})
 
     def open(self, handle: Handle) -> ListedIndex:
         """Read the vectors of a view; see `VectorBackend.open`."""
-        found = read_arrays(self._folder, handle)
+        found = self._read(handle)
         return ExactIndex(found.ids, found.embeddings)
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index of a few vectors; see `VectorBackend.hold`."""
         return ExactIndex(ids, embeddings)
 
-    def check(self, handle: Handle) -> str | None:
-        """Check a file and describe what is wrong with it: its hash is computed, and its arrays read."""
-        try:
-            read_arrays(self._folder, handle)
-        except IndexDamagedError as error:
-            return error.message
-        return None
-
-    def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
-        """Delete the view's files but those to keep; see `VectorBackend.remove`."""
-        remove_others(view_folder(self._folder, view), SUFFIX, {Path(text_of(one, "path")).name for one in keep})
+    def _read(self, handle: Handle) -> IdsAndVectors:
+        return read_arrays(self._folder, handle)

@@ -6,29 +6,46 @@ SHA-256 and hands it back to open it. Nothing of a file is parsed before its has
 
 import hashlib
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.paths import DRAFT_SUFFIX, atomic_write, folder_within, make_folder, sync_directory
+from retriever.vectors.backend import Handle, text_of
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A file that is whole and on the disk.
+class FileBackend(ABC):
+    """What backends share that keep a vector index as one hashed file in its view's folder.
 
-    Attributes:
-        path: where it is.
-        sha256: hex digest of its bytes.
-        size_bytes: their number.
+    Args:
+        folder: the index's folder.
+        device: where to search: ``auto``, ``cpu`` or ``cuda``.
     """
 
-    path: Path
-    sha256: str
-    size_bytes: int
+    suffix: ClassVar[str]
+
+    def __init__(self, folder: Path, device: str = "auto") -> None:
+        self._folder, self._device = folder, device
+
+    @abstractmethod
+    def _read(self, handle: Handle) -> object:
+        """Read the file of a handle after checking that it is the one that was written."""
+
+    def check(self, handle: Handle) -> str | None:
+        """Check a file and describe what is wrong with it: its hash is computed, and what it holds is parsed."""
+        try:
+            self._read(handle)
+        except IndexDamagedError as error:
+            return error.message
+        return None
+
+    def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
+        """Delete the view's files but those to keep; see `VectorBackend.remove`."""
+        kept = {Path(text_of(one, "path")).name for one in keep}
+        remove_others(view_folder(self._folder, view), self.suffix, kept)
 
 
 def view_folder(folder: Path, view: int) -> Path:
@@ -45,27 +62,23 @@ def new_path(folder: Path, view: int, suffix: str) -> Path:
     return view_folder(folder, view) / (uuid.uuid4().hex + suffix)
 
 
-def write_file(path: Path, write: Callable[[Callable[[bytes], None]], None]) -> WrittenFile:
-    """Write a file whole or not at all; its folder is made when missing.
+def write_file(path: Path, write: Callable[[Callable[[bytes], None]], None]) -> str:
+    """Write a file whole or not at all and return its SHA-256 in hex; its folder is made when missing.
 
-    It is readable by its owner alone: vectors give away the texts they stand for.
-
-    Args:
-        path: of the file.
-        write: is given a function that takes the bytes, one part after the other.
+    It is readable by its owner alone: vectors give away the texts they stand for. ``write`` is given a function that
+    takes the bytes, one part after the other.
 
     Raises:
         RetrieverError: the disk is full or the folder cannot be written.
     """
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
     try:
         make_folder(path.parent, private=True)
         with atomic_write(path) as file:
 
             def take(data: bytes) -> None:
-                nonlocal size
                 digest.update(data)
-                size += file.write(data)
+                file.write(data)
 
             write(take)
         sync_directory(path.parent.parent)  # made by a process that was killed before it could
@@ -74,7 +87,7 @@ def write_file(path: Path, write: Callable[[Callable[[bytes], None]], None]) -> 
             f"Cannot write {path}: {error.strerror or error}.",
             hint="Free space or check permissions, then run it again.",
         ) from error
-    return WrittenFile(path, digest.hexdigest(), size)
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -99,13 +112,8 @@ def reading(path: Path, sha256: str) -> Iterator[BinaryIO]:
 def remove_others(folder: Path, suffix: str, keep: Collection[str]) -> list[Path]:
     """Delete what no longer counts in a view's folder: temporary files of killed writers, and those not to be kept.
 
-    Args:
-        folder: of one view; may be missing.
-        suffix: of the files that may be removed.
-        keep: names of files.
-
-    Returns:
-        The paths that were to be deleted.
+    Only files that end in ``suffix`` are removed but for those whose names are in ``keep``. The folder may be missing.
+    The paths that were to be deleted are returned.
     """
     ours = (path for path in sorted(folder.glob("*")) if path.suffix in {suffix, DRAFT_SUFFIX})
     stale = [path for path in ours if path.name not in keep]

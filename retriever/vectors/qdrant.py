@@ -35,8 +35,7 @@ from retriever.vectors.files import new_path, remove_others, view_folder, write_
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".qdrant"
-KEY = "QDRANT_API_KEY"
-"""Environment variable of the server's key, which is stored nowhere."""
+KEY = "QDRANT_API_KEY"  # environment variable of the server's key, which is stored nowhere
 
 _SECONDS = 60
 _CONDITION = 10_000  # ids in one condition: some 80 kB of a request
@@ -78,32 +77,13 @@ class QdrantIndex:
 
     Equal scores go by ascending id; where more than 16,384 vectors share the score of the k-th hit, some of the lowest
     ids stand for them. Safe for searches from several threads: local mode, which is not, is asked one at a time.
-
-    Args:
-        collection: the collection.
-        ids: (n,) ids of all its points, ascending.
-        dim: length of a vector.
-        condition: most ids in one condition of a filter.
+    ``ids`` (n,) are those of all points, ascending, and ``condition`` is the most of them in one condition of a filter.
     """
 
     def __init__(self, collection: _Collection, ids: Ids, dim: int, condition: int = _CONDITION) -> None:
-        self._collection, self._ids, self._dim, self._condition = collection, ids, dim, condition
+        self.ids, self.dim, self.size = ids, dim, len(ids)
+        self._collection, self._condition = collection, condition
         self._alone: AbstractContextManager[Any] = nullcontext() if collection.url else threading.Lock()
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return self._dim
-
-    @property
-    def size(self) -> int:
-        """Number of vectors."""
-        return len(self._ids)
-
-    @property
-    def ids(self) -> Ids:
-        """The (n,) ids, ascending."""
-        return self._ids
 
     def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
         """Return the k nearest ids of each query; see `retriever.core.protocols.VectorIndex.search`.
@@ -116,7 +96,7 @@ class QdrantIndex:
             IndexDamagedError: the collection is gone.
             RetrieverError: the server does not answer.
         """
-        check_search(queries, k, self._dim)
+        check_search(queries, k, self.dim)
         found = [Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32))]
         for part in self._parts(allowed, k) if len(queries) else ():
             fetch = min(part.deepest, (k + 1) * -(-part.deepest // part.size))
@@ -125,8 +105,8 @@ class QdrantIndex:
 
     def _parts(self, allowed: Ids | None, k: int) -> Iterator["_Part"]:
         """Yield disjoint parts of the points that together are those allowed; none is empty."""
-        keep = np.ones(self.size, dtype=bool) if allowed is None else np.isin(self._ids, allowed)
-        kept, rest = self._ids[keep], self._ids[~keep]
+        keep = np.ones(self.size, dtype=bool) if allowed is None else np.isin(self.ids, allowed)
+        kept, rest = self.ids[keep], self.ids[~keep]
         if len(rest) and len(kept) > _LOOKED_UP and not self._collection.url:
             yield _Part(len(kept), self.size, None, kept)
         elif len(kept) and len(rest) <= min(self._condition, len(kept)):
@@ -157,7 +137,7 @@ class QdrantIndex:
         models = _models()
         exact = models.SearchParams(exact=True) if self._collection.url else None  # local mode always is
         filtered = 0 if condition is None else self._condition
-        step = max(1, _REQUEST_BYTES // (_NUMBER_BYTES * (self._dim + fetch) + 8 * filtered))
+        step = max(1, _REQUEST_BYTES // (_NUMBER_BYTES * (self.dim + fetch) + 8 * filtered))
         hits: list[Any] = []
         for start in range(0, len(queries), step):
             requests = [
@@ -175,10 +155,7 @@ class QdrantIndex:
 class QdrantBackend:
     """Keeps vector indexes as Qdrant collections; implements `retriever.vectors.backend.VectorBackend`.
 
-    Args:
-        folder: the index's folder.
-        device: not used.
-        condition: most ids in one condition of a filter.
+    The device is not used; ``condition`` is the most ids in one condition of a filter.
     """
 
     def __init__(self, folder: Path, device: str = "auto", condition: int = _CONDITION) -> None:
@@ -197,15 +174,12 @@ class QdrantBackend:
         collection = _Collection(_client(options.location), f"retriever-{path.stem}", options.location)
         if not collection.url:
             return BuiltIndex({**write_arrays(vectors, self._folder, path), "url": ""}, details=details)
-        note = {"url": collection.url, "collection": collection.name, "folder": str(self._folder.resolve())}
-        write_file(path, lambda take: take(json.dumps(note).encode()))
+        where = {"url": collection.url, "collection": collection.name}
+        note = json.dumps({**where, "folder": str(self._folder.resolve())})
+        write_file(path, lambda take: take(note.encode()))
         _fill(collection, vectors)
-        where = {
-            "path": path.relative_to(self._folder).as_posix(),
-            "url": collection.url,
-            "collection": collection.name,
-        }
-        return BuiltIndex({**where, "size": len(vectors.ids), "dim": vectors.dim}, details=details)
+        held = {"size": len(vectors.ids), "dim": vectors.dim}
+        return BuiltIndex({"path": path.relative_to(self._folder).as_posix(), **where, **held}, details=details)
 
     def open(self, handle: Handle) -> ListedIndex:
         """Open a collection and read its ids, or load it into this process; see `VectorBackend.open`."""

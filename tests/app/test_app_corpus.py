@@ -42,7 +42,7 @@ def test_a_dropped_file_becomes_an_index(indexes, app):
     }  # fmt: skip
     finish(click(session, "Index"), "my reviews")
     assert "6 reviews added" in shown(session)
-    assert not list((indexes / intake.FOLDER).glob("*"))
+    assert not list((indexes / intake.UPLOADS_FOLDER).glob("*"))
     click(session, "Show it")
     assert session.title[0].value == "my reviews"
     with Index(indexes / "my reviews", encoder=KeywordEncoder()) as index:
@@ -167,7 +167,7 @@ def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypa
 def test_names_of_files_lead_nowhere(tmp_path):
     kept = intake.keep(tmp_path, "../../etc/pass\\..\\wd<b>.csv", b"text\nx\n")
     assert kept.name == "wd_b_.csv"
-    assert kept.parents[1] == tmp_path / intake.FOLDER
+    assert kept.parents[1] == tmp_path / intake.UPLOADS_FOLDER
     assert intake.keep(tmp_path, "..", b"").name == "reviews"
 
 
@@ -225,7 +225,7 @@ def begin(session, name):
 
 
 def files(indexes):
-    return {file: file.stat().st_ino for file in (indexes / intake.FOLDER).glob("*/a.csv")}
+    return {file: file.stat().st_ino for file in (indexes / intake.UPLOADS_FOLDER).glob("*/a.csv")}
 
 
 def test_one_file_becomes_two_indexes_at_once(indexes, app, gated):
@@ -238,7 +238,7 @@ def test_one_file_becomes_two_indexes_at_once(indexes, app, gated):
     finish(session, "one")
     finish(session, "two")
     assert shown(session).count("6 reviews added") == 2
-    assert not list((indexes / intake.FOLDER).glob("*"))
+    assert not list((indexes / intake.UPLOADS_FOLDER).glob("*"))
 
 
 def test_a_file_that_is_dropped_again_does_not_touch_the_one_being_indexed(indexes, app, gated):
@@ -364,7 +364,7 @@ def test_the_example_takes_the_place_of_a_dropped_file(indexes, app):
     assert any(button.label == "Index 224 reviews" for button in session.button)
     whole(session.run())
     assert any(button.label == "Index 224 reviews" for button in session.button)
-    assert [file.name for file in (indexes / intake.FOLDER).glob("*/*")] == ["example.jsonl"]
+    assert [file.name for file in (indexes / intake.UPLOADS_FOLDER).glob("*/*")] == ["example.jsonl"]
     session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
     whole(session.run())
     assert any(button.label == "Index 6 reviews" for button in session.button)

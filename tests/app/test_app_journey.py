@@ -5,7 +5,7 @@ import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS
 from browsing import SLOW, ask, choose, downloaded, go, press, read
 
-from retriever_app.trainings import FOLDER
+from retriever_app.trainings import MODELS_FOLDER
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -24,7 +24,7 @@ def test_from_a_file_to_a_model_of_ones_own(serve, page, tmp_path):
     cluster_and_look_closer(page)
     train_and_promote(page)
     pointer = json.loads((tmp_path / "user" / "default.json").read_text())
-    assert pointer["folder"] == str(place / FOLDER / "learns" / "model")
+    assert pointer["folder"] == str(place / MODELS_FOLDER / "learns" / "model")
 
 
 def upload_and_index(page):

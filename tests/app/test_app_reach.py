@@ -9,7 +9,7 @@ from browsing import SLOW, read, rest
 from train_fakes import finish, rows
 
 from retriever_app.serving import UPLOAD_MB
-from retriever_app.trainings import FOLDER, Trainings
+from retriever_app.trainings import MODELS_FOLDER, Trainings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -83,7 +83,7 @@ def everything(tmp_path_factory):
     with Index(folder / "reviews", encoder=load_encoder()) as index:
         long = [{**one, "text": f"{one['text']} {'Oh' * 60}"} for one in REVIEWS]
         index.add(documents(long), instructions=[PRODUCT, MOOD, LONG])
-    finish(Trainings(folder / FOLDER).create("moods", rows()))
+    finish(Trainings(folder / MODELS_FOLDER).create("moods", rows()))
     return folder
 
 

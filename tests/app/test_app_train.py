@@ -9,7 +9,7 @@ from app_checks import shown, whole
 from retriever.encoders.promoted import read_promotion, write_promotion
 from retriever.index import models
 from retriever_app import trainings as module
-from retriever_app.trainings import FOLDER, Told, Trainings
+from retriever_app.trainings import MODELS_FOLDER, Told, Trainings
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def trainings(indexes, monkeypatch):
     """The trainings of the place, where a stand-in trains."""
     script = Path(__file__).with_name("train_process.py")
     monkeypatch.setattr(module, "COMMAND", (sys.executable, str(script)))
-    made = Trainings(indexes / FOLDER)
+    made = Trainings(indexes / MODELS_FOLDER)
     yield made
     for name in made.names():
         made.stop(made.find(name))

@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
 
-from retriever.clusters.arithmetic.evidence import central, measures, typical_sentence
 from retriever.clusters.arithmetic.kmeans import Partition
-from retriever.clusters.arithmetic.naming import answer_words, keywords, labels_of, text_words
+from retriever.clusters.arithmetic.naming import (
+    answer_words,
+    central,
+    keywords,
+    labels_of,
+    measures,
+    text_words,
+    typical_sentence,
+)
 from retriever.core.similarity import normalise
 
 
@@ -73,8 +80,8 @@ def test_measures_are_means_over_the_cluster(partition):
 
 
 def test_central_documents_are_nearest_first_and_differ(partition):
-    assert central(partition, ["a", "b", "c", "d", "e"], 0) == [1, 0, 2]
-    assert central(partition, ["a", "a", "c", "d", "e"], 0) == [1, 2]
+    assert central(partition, ["a", "b", "c", "d", "e"], 0, count=3) == [1, 0, 2]
+    assert central(partition, ["a", "a", "c", "d", "e"], 0, count=3) == [1, 2]
     assert central(partition, ["a", "b", "c", "d", "e"], 1, count=1) == [4]
 
 

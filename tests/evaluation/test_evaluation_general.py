@@ -9,7 +9,7 @@ from label_fakes import BlindEncoder
 from retrieval_fakes import BagEncoder
 
 from retriever.core.encoder import EncoderSpec
-from retriever.evaluation.general import GeneralSet, SentencePair, general_score, load_general, score_texts
+from retriever.evaluation.general import GeneralSet, SentencePair, general_score, load_general
 from retriever.evaluation.scores import difference
 
 SECOND = 1 / math.log2(3)
@@ -51,7 +51,7 @@ def test_a_small_set_is_scored_as_by_hand():
         # cosines 1, 1/2, 0: ranks 3 2 1 against 2 3 1, so 1 - 6 * 2 / (3 * 8) = 1/2
         (SentencePair("x", "x", 2.5), SentencePair("x y", "x z", 5), SentencePair("x", "y", 0)),
     )
-    found = score_texts(BagEncoder("cat dog bird x y z"), texts, seed=0)
+    found = general_score(BagEncoder("cat dog bird x y z"), texts=texts)
     retrieval = 100 * (SECOND + 1) / 2
     assert found.retrieval.value == pytest.approx(retrieval)
     assert (found.retrieval.low, found.retrieval.high) == pytest.approx((100 * SECOND, 100))
@@ -65,7 +65,7 @@ def test_a_small_set_is_scored_as_by_hand():
 def test_the_first_ten_documents_count(rivals, value):
     documents = {f"p{number:02}": "cat" for number in range(rivals)} | {"q": "cat dog", "r": "dog"}
     texts = GeneralSet(documents, {"q": "cat"}, FULL.pairs[:2])
-    assert score_texts(BagEncoder("cat dog"), texts, seed=0).retrieval.value == pytest.approx(value)
+    assert general_score(BagEncoder("cat dog"), texts=texts).retrieval.value == pytest.approx(value)
 
 
 def test_an_oracle_scores_all_of_it():
@@ -91,7 +91,7 @@ def test_a_wrong_order_of_grades_is_a_negative_correlation():
     turned = GeneralSet(
         FULL.documents, FULL.queries, tuple(SentencePair(one.first, one.second, -one.likeness) for one in FULL.pairs)
     )
-    assert score_texts(Oracle(), turned, seed=0).similarity.value == pytest.approx(-100, abs=0.1)
+    assert general_score(Oracle(), texts=turned).similarity.value == pytest.approx(-100, abs=0.1)
 
 
 def test_every_text_is_embedded_once_under_the_default_instruction():

@@ -70,10 +70,10 @@ def test_a_limit_keeps_the_relevant_passages_and_a_few_others(tmp_path):
 @pytest.mark.parametrize(
     "change, problem",
     [
-        ({"relevant": ["p9"]}, "the relevant passage 'p9' is not in retrieval_msmarco_corpus"),
-        ({"relevant": [["p1"]]}, "is not in retrieval_msmarco_corpus"),
+        ({"relevant": ["p9"]}, "'relevant' names 'p9', which retrieval_msmarco_corpus"),
+        ({"relevant": [["p1"]]}, "which retrieval_msmarco_corpus.jsonl lacks"),
         ({"relevant": []}, "'relevant' is empty"),
-        ({"id": "q1"}, "the id 'q1' is that of an earlier query"),
+        ({"id": "q1"}, "the id 'q1' is there twice"),
         ({"relevant": "p1"}, "'relevant' is not a list"),
     ],
 )

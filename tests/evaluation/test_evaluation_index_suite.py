@@ -90,7 +90,7 @@ def test_a_factory_that_cannot_be_built_is_refused(factory):
 
 
 def test_queries_a_second_are_queries_over_time():
-    measured = FactoryMeasure("Flat", np.array([1.0, 0.5]), np.array([0.001, 0.003]), 0, 0.1, 64)
+    measured = FactoryMeasure("Flat", np.array([1.0, 0.5]), np.array([0.001, 0.003]), 0, 64)
     recall, speed = factory_scores(measured, k=10, seed=0)
     assert (recall.metric, recall.value, recall.headline) == ("recall@10", 75, True)
     assert (speed.metric, speed.value, speed.headline) == ("queries/s", pytest.approx(500), False)

@@ -123,7 +123,7 @@ def test_a_limit_is_that_of_the_reviews(tmp_path):
         ({"id": "z", "text": "t", "aspects": [{"aspect": "food"}]}, "row 2: an entry of 'aspects' lacks its"),
         ({"id": "z", "text": "t", "aspects": ["food"]}, "row 2: an entry of 'aspects' lacks its"),
         ({"id": "z", "text": "t"}, "row 2: 'aspects' is missing"),
-        (BAD, "row 2: the id 'a' is that of an earlier review"),
+        (BAD, "row 2: the id 'a' is there twice"),
         (review("z", ("food", "neutral")), "no aspect with both complaints and praise"),
     ],
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from retriever.core.errors import IndexNotFoundError, UsageError
-from retriever.serving.index_folder import IndexFolder, index_folder
+from retriever.serving.index_pool import IndexFolder, index_folder
 
 
 def test_a_folder_has_its_indexes(indexes, make):

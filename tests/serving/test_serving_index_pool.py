@@ -9,8 +9,7 @@ from index_fakes import PRODUCT, FakeEncoder
 
 from retriever.core.errors import IndexNotFoundError
 from retriever.serving.encoder_pool import EncoderPool
-from retriever.serving.index_folder import IndexFolder
-from retriever.serving.index_pool import IndexPool
+from retriever.serving.index_pool import IndexFolder, IndexPool
 
 THREADS = 8
 

@@ -7,8 +7,8 @@ from retriever.training.losses.dicl import DiclEmbeddings, dicl
 from retriever.training.losses.infonce import Negatives
 from retriever.training.losses.tiered import TieredEmbeddings, tiered
 from retriever.training.objectives import reading
+from retriever.training.objectives.contrastive import wrong_parts
 from retriever.training.objectives.dicl import DiclObjective, DiclSettings
-from retriever.training.objectives.tiers import wrong_parts
 from retriever.training.pairs import HardNegatives, dicl_examples
 
 PLAIN = DiclSettings(margin=0.6, temperature=0.3, negatives=2)

@@ -11,8 +11,14 @@ from retriever.training.losses.afd import order_error, similarity_error
 from retriever.training.losses.vectors import unit
 from retriever.training.objectives import reading, similarity
 from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
-from retriever.training.objectives.related import GROUP, RelatedTexts, nearest
-from retriever.training.objectives.similarity import SimilarityObjective, SimilaritySettings, pool
+from retriever.training.objectives.similarity import (
+    GROUP,
+    RelatedTexts,
+    SimilarityObjective,
+    SimilaritySettings,
+    nearest,
+    pool,
+)
 
 SETTINGS = SimilaritySettings(weight=0.3, texts=7)
 MANY = [row(f"text {i}", f"question {i}", f"answer {i}") for i in range(50)]

@@ -3,14 +3,14 @@ from curation_fakes import TableEncoder
 
 from retriever.core.errors import UsageError
 from retriever.training.curate import CurationOptions, curate
-from retriever.training.curation.duplicates import duplicates
 from retriever.training.curation.filters import (
     LengthLimits,
     ascii_share,
+    duplicates,
     language_problem,
     length_problem,
 )
-from retriever.training.curation.report import EXAMPLES
+from retriever.training.curation.report import EXAMPLES_OF_A_REASON
 from retriever.training.curation.votes import Expert, vote
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow
@@ -193,7 +193,7 @@ def test_every_step_tells_what_it_dropped_with_examples():
     length = done.to_json()[0]
     assert length["reasons"] == {"text under 4 characters": 5, "text over 1024 characters": 1}
     assert [one["line"] for one in length["examples"]] == [1, 2, 3, 6]
-    assert len(length["examples"]) == EXAMPLES + 1
+    assert len(length["examples"]) == EXAMPLES_OF_A_REASON + 1
     assert length["examples"][0]["row"] == {
         "text": "no",
         "question": "Which product is it?",

@@ -25,7 +25,7 @@ from retriever.training.objectives.fusion import FusionObjective
 from retriever.training.objectives.instemb import InstEmbObjective
 from retriever.training.run import finetuning, stages
 from retriever.training.run.finetuning import FinetuneRequest, finetune
-from retriever.training.run.model_card import model_card
+from retriever.training.run.report import model_card
 
 SHORT = "[loop]\nmax_steps = 3\n[batch]\ntexts = 4\n[adapter]\nrank = 2\nlook_ahead = 1\n[objective]\nviews = []\n"
 

@@ -54,7 +54,7 @@ def test_equal_answers_give_nothing_to_find():
 
 
 def test_of_many_candidates_half_at_most_are_right(monkeypatch):
-    monkeypatch.setattr(examples, "AMONG", 6)
+    monkeypatch.setattr(examples, "MOST_CANDIDATES", 6)
     rows = [row(f"kettle {place}", "kettle") for place in range(9)] + [row("toy", "toy")]
     candidates = example_searches(rows)[0].candidates
     assert [one.right for one in candidates] == [False, True, True, True]  # of equally near ones the wrong one is first

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import faiss
 import numpy as np
@@ -26,16 +27,25 @@ def make(factory: str, seed: int = 0):
     return build_index(ids, [clustered(COUNT, DIM, seed=seed)], DIM, factory=factory, min_recall=0)
 
 
+class Written(NamedTuple):
+    path: Path
+    sha256: str
+
+
+def write(index, path):
+    return Written(path, write_faiss(index, path))
+
+
 @pytest.fixture(params=KINDS, scope="module")
 def built(request):
     return make(KINDS[request.param])
 
 
 def test_what_was_written_is_what_is_opened(built, tmp_path):
-    written = write_faiss(built.index, tmp_path / "new" / "folder" / "g1.faiss")
+    written = write(built.index, tmp_path / "new" / "folder" / "g1.faiss")
     assert written.path == tmp_path / "new" / "folder" / "g1.faiss"
     assert written.sha256 == file_hash(written.path)
-    assert written.size_bytes == written.path.stat().st_size == round(built.bytes_per_vector * COUNT)
+    assert written.path.stat().st_size == round(built.bytes_per_vector * COUNT)
     opened = read_faiss(written.path, sha256=written.sha256, size=COUNT, dim=DIM, probes=built.probes)
     queries = clustered(40, DIM, seed=9)
     found, expected = opened.search(queries, 10), built.index.search(queries, 10)
@@ -50,12 +60,12 @@ def test_what_was_written_is_what_is_opened(built, tmp_path):
 
 def test_an_empty_index_can_be_stored(tmp_path):
     empty = build_index(np.empty(0, np.int64), [], DIM).index
-    written = write_faiss(empty, tmp_path / "empty.faiss")
+    written = write(empty, tmp_path / "empty.faiss")
     assert read_faiss(written.path, sha256=written.sha256, size=0, dim=DIM).size == 0
 
 
 def test_the_file_is_its_owners_alone(built, tmp_path):
-    written = write_faiss(built.index, tmp_path / "g1.faiss")
+    written = write(built.index, tmp_path / "g1.faiss")
     assert stat.S_IMODE(written.path.stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["g1.faiss"]
 
@@ -67,19 +77,19 @@ def test_file_and_folder_are_synced_around_the_rename(built, tmp_path, monkeypat
         os, "fsync", lambda fd: (steps.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file"), sync(fd))
     )
     monkeypatch.setattr(Path, "replace", lambda self, target: (steps.append("rename"), replace(self, target))[1])
-    write_faiss(built.index, tmp_path / "g1.faiss")
+    write(built.index, tmp_path / "g1.faiss")
     assert steps == ["file", "rename", "folder", "folder"]  # the view's folder, and the one that holds it
 
 
 @pytest.mark.parametrize("room", [0, 100, 5000])
 def test_a_full_disk_leaves_nothing_and_the_old_file_stands(tmp_path, room):
     index = make("SQfp16").index
-    before = write_faiss(index, tmp_path / "g1.faiss")
+    before = write(index, tmp_path / "g1.faiss")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
     try:
         with pytest.raises(RetrieverError, match=r"Cannot write .*g1\.faiss.*Free space"):
-            write_faiss(make("SQfp16", seed=1).index, tmp_path / "g1.faiss")
+            write(make("SQfp16", seed=1).index, tmp_path / "g1.faiss")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [path.name for path in tmp_path.iterdir()] == ["g1.faiss"]
@@ -93,12 +103,12 @@ def test_a_failure_late_in_writing_removes_the_temporary_file(tmp_path, monkeypa
 
     monkeypatch.setattr(*((os, "fsync") if call == "fsync" else (Path, "replace")), fail)
     with pytest.raises(RetrieverError, match="Input/output error"):
-        write_faiss(make("SQfp16").index, tmp_path / "g1.faiss")
+        write(make("SQfp16").index, tmp_path / "g1.faiss")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_flipped_bit_anywhere_is_found(built, tmp_path):
-    written = write_faiss(built.index, tmp_path / "g1.faiss")
+    written = write(built.index, tmp_path / "g1.faiss")
     whole = written.path.read_bytes()
     places = {0, 1, 4, 20, len(whole) // 3, len(whole) // 2, len(whole) - 9, len(whole) - 1}
     for place in places | set(range(0, len(whole), max(1, len(whole) // 40))):
@@ -110,7 +120,7 @@ def test_a_flipped_bit_anywhere_is_found(built, tmp_path):
 
 
 def test_nothing_is_parsed_before_the_checksum_is_right(tmp_path, monkeypatch):
-    written = write_faiss(make("SQfp16").index, tmp_path / "g1.faiss")
+    written = write(make("SQfp16").index, tmp_path / "g1.faiss")
     monkeypatch.setattr(faiss, "read_index", lambda *_: pytest.fail("parsed a damaged file"))
     with pytest.raises(IndexDamagedError):
         read_faiss(written.path, sha256="0" * 64, size=COUNT, dim=DIM)
@@ -118,15 +128,15 @@ def test_nothing_is_parsed_before_the_checksum_is_right(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
 def test_a_truncated_file_is_found(built, tmp_path, share):
-    written = write_faiss(built.index, tmp_path / "g1.faiss")
-    os.truncate(written.path, int(written.size_bytes * share))
+    written = write(built.index, tmp_path / "g1.faiss")
+    os.truncate(written.path, int(written.path.stat().st_size * share))
     with pytest.raises(IndexDamagedError, match="checksum"):
         read_faiss(written.path, sha256=written.sha256, size=COUNT, dim=DIM)
 
 
 def test_swapped_and_missing_files_are_found(tmp_path):
-    first = write_faiss(make("SQfp16").index, tmp_path / "g1.faiss")
-    second = write_faiss(make("SQfp16", seed=1).index, tmp_path / "g2.faiss")
+    first = write(make("SQfp16").index, tmp_path / "g1.faiss")
+    second = write(make("SQfp16", seed=1).index, tmp_path / "g2.faiss")
     second.path.replace(first.path)
     with pytest.raises(IndexDamagedError, match="checksum"):
         read_faiss(first.path, sha256=first.sha256, size=COUNT, dim=DIM)
@@ -135,7 +145,7 @@ def test_swapped_and_missing_files_are_found(tmp_path):
 
 
 def test_a_right_checksum_on_the_wrong_index_is_found(tmp_path):
-    written = write_faiss(make("SQfp16").index, tmp_path / "g1.faiss")
+    written = write(make("SQfp16").index, tmp_path / "g1.faiss")
     for expected in ({"size": COUNT + 1, "dim": DIM}, {"size": COUNT, "dim": DIM + 1}):
         with pytest.raises(IndexDamagedError, match="it holds 300 vectors of length 16"):
             read_faiss(written.path, sha256=written.sha256, **expected)
@@ -151,14 +161,14 @@ def test_a_right_checksum_on_the_wrong_index_is_found(tmp_path):
 
 def test_the_limits_of_the_reader_are_put_back(tmp_path):
     before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
-    written = write_faiss(make("SQfp16").index, tmp_path / "g1.faiss")
+    written = write(make("SQfp16").index, tmp_path / "g1.faiss")
     read_faiss(written.path, sha256=written.sha256, size=COUNT, dim=DIM)
     assert before == (faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit())
 
 
 def test_leftovers_are_removed_and_nothing_else(tmp_path):
     index = make("SQfp16").index
-    kept = [write_faiss(index, tmp_path / f"{name}.faiss") for name in ("old", "new")]
+    kept = [write(index, tmp_path / f"{name}.faiss") for name in ("old", "new")]
     (tmp_path / "new-k2j3.tmp").write_bytes(b"half a file")
     (tmp_path / "notes.txt").write_text("mine")
     gone = remove_others(tmp_path, ".faiss", keep={"new.faiss"})
@@ -198,7 +208,7 @@ print(int(peak.split()[1]) // 1024)
 
 
 def test_mutated_files_past_the_checksum_neither_crash_nor_eat_memory(built, tmp_path):
-    written = write_faiss(built.index, tmp_path / "g1.faiss")
+    written = write(built.index, tmp_path / "g1.faiss")
     command = [sys.executable, "-c", _MUTATE_AND_READ, str(written.path), str(COUNT), str(DIM)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     child = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)

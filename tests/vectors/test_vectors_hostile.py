@@ -22,9 +22,8 @@ def written(request, tmp_path):
     ids = ids_for(np.random.default_rng(0), COUNT)
     rows = clustered(COUNT, DIM)
     factory = KINDS[request.param]
-    return write_faiss(
-        build_index(ids, [rows], DIM, factory=factory, min_recall=0).index, tmp_path / "whole.faiss"
-    ).path
+    write_faiss(build_index(ids, [rows], DIM, factory=factory, min_recall=0).index, tmp_path / "whole.faiss")
+    return tmp_path / "whole.faiss"
 
 
 def try_copies(whole, copies):
@@ -124,7 +123,7 @@ def test_the_limits_of_the_reader_hold_while_a_file_is_read_and_not_afterwards(t
     monkeypatch.setattr(faiss, "read_index", lambda *given: (seen.append(limits()), read(*given))[1])
     ids = np.arange(COUNT)
     index = FaissIndex(container_of(clustered(COUNT, DIM), ids, factory="SQfp16"))
-    written = write_faiss(index, tmp_path / "a.faiss")
-    assert read_faiss(written.path, sha256=written.sha256, size=COUNT, dim=DIM).size == COUNT
+    sha256 = write_faiss(index, tmp_path / "a.faiss")
+    assert read_faiss(tmp_path / "a.faiss", sha256=sha256, size=COUNT, dim=DIM).size == COUNT
     assert seen == [[1 << 16, 1 << 16, 1 << 10]]
     assert limits() == before

@@ -16,10 +16,8 @@ from retriever.core.types import Embeddings
 from retriever.vectors.faiss._faiss import faiss
 
 ITERATIONS = 25
-STARTS = 5
-"""K-means++ starts; the best is kept."""
-TRAINED_ON = 50_000
-"""Most rows that centroids are learned from; the rest are assigned to them."""
+STARTS = 5  # K-means++ starts; the best is kept
+TRAINED_ON = 50_000  # most rows that centroids are learned from; the rest are assigned to them
 _SEEDED_ON = 10_000
 _ROWS = 65_536  # of which cosines with all centroids are held at once
 
@@ -42,7 +40,7 @@ class Partition:
 
     @property
     def k(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return len(self.centroids)
 
     @property

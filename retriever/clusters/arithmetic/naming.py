@@ -1,4 +1,4 @@
-"""Names of clusters: the words that set each apart, weighted by class-based tf-idf.
+"""Names of clusters, the words that set each apart by class-based tf-idf, and the evidence for them.
 
 The words are either those the model itself answered for every document under the instruction, or those of the texts;
 a reader sees both, and where they disagree.
@@ -7,10 +7,12 @@ a reader sees both, and where they disagree.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.clusters.arithmetic.kmeans import Partition
 from retriever.core.stopwords import STOPWORDS
 from retriever.core.text import drop_prefixes
 
@@ -18,6 +20,9 @@ KEYWORDS = 8
 LABEL_WORDS = 3
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019-][^\W\d_]+)*")
 _LEAST_DOCUMENTS = 2  # of a cluster that must share a word for it to name the cluster, where it has that many
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
+_LOOKED_AT = 20  # documents nearest to a centroid that a typical sentence may come from
+_SHORTEST, _LONGEST = 3, 30  # words
 
 
 def text_words(text: str) -> set[str]:
@@ -38,15 +43,10 @@ def keywords(
     """Return the words that set every cluster apart, best first, at most ``count`` each.
 
     The weight of word t in cluster c is tf(t, c) log(1 + A / tf(t)): tf(t, c) the share of the cluster's documents with
-    the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst,
-    "BERTopic", 2022, equation 2, with every document counted once a word and clusters of any size alike). A word that
-    begins a weightier one is left out.
-
-    Args:
-        words: the different words of every document.
-        labels: (n,) cluster of every document.
-        k: number of clusters.
-        count: most words of a cluster.
+    the word, tf(t) the sum of these over the clusters, A their mean over clusters (c-tf-idf: Grootendorst, "BERTopic",
+    2022, equation 2, with every document counted once a word and clusters of any size alike). A word that begins a
+    weightier one is left out. ``words`` are the different ones of every document, ``labels`` (n,) the documents'
+    clusters.
     """
     counts: list[Counter[str]] = [Counter() for _ in range(k)]
     sizes: Counter[int] = Counter()
@@ -84,6 +84,60 @@ def labels_of(named: Sequence[Sequence[str]]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The size of a cluster, and how closely its documents lie together.
+
+    Attributes:
+        size: documents.
+        cohesion: mean cosine with the centroid.
+        margin: by how much it is higher than that with the next centroid, on average; 0 is no border at all.
+    """
+
+    size: int
+    cohesion: float
+    margin: float
+
+
+def measures(found: Partition) -> list[Measures]:
+    """Compute the size, cohesion and margin of every cluster."""
+    result = []
+    for number in range(found.k):
+        members = found.labels == number
+        cohesion, margin = (float(one[members].mean(dtype=np.float64)) for one in (found.cosines, found.margins))
+        result.append(Measures(int(members.sum()), cohesion, margin))
+    return result
+
+
+def central(found: Partition, texts: Sequence[str], number: int, *, count: int) -> list[int]:
+    """Return the rows of a cluster nearest to its centroid, each another text; fewer where it has no more."""
+    rows = np.flatnonzero(found.labels == number)
+    first: dict[str, int] = {}
+    for row in rows[np.argsort(-found.cosines[rows], kind="stable")].tolist():
+        first.setdefault(texts[row], row)
+        if len(first) == count:
+            break
+    return list(first.values())
+
+
+def typical_sentence(texts: Sequence[str], keywords: Sequence[str]) -> str:
+    """Return the sentence of some texts, the most central first, that says most of a cluster's words in few.
+
+    A keyword counts for 1 / rank, the best being the first.
+    """
+    weights = {word: 1 / rank for rank, word in enumerate(keywords, start=1)}
+    best, score = "", -1.0
+    for text in texts[:_LOOKED_AT]:
+        for sentence in _SENTENCE_END.split(text):
+            length = len(sentence.split())
+            if not _SHORTEST <= length <= _LONGEST:
+                continue
+            found = sum(weights.get(word, 0.0) for word in text_words(sentence)) / length**0.5
+            if found > score:
+                best, score = sentence.strip(), found
+    return best
 
 
 def _stem(word: str) -> str:

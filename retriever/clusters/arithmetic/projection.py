@@ -18,12 +18,7 @@ _ROWS = 16_384
 
 
 def project(vectors: Embeddings, *, seed: int = 0) -> NDArray[np.float32]:
-    """Return (n, 2) places between -1 and 1, the same from the same vectors on the same machine.
-
-    Args:
-        vectors: (n, dim) rows of length 1.
-        seed: of the sample.
-    """
+    """Return (n, 2) places between -1 and 1 for rows (n, dim) of length 1, the same on one machine from one seed."""
     distinct, places = np.unique(vectors, axis=0, return_inverse=True)
     chosen = np.random.default_rng(seed).permutation(len(distinct))[:LANDMARKS]
     landmarks = distinct[np.sort(chosen)]

@@ -1,7 +1,7 @@
 """Whether an encoder obeys an instruction on a user's own texts: how its view moves, its answers, what pairs say."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from retriever.evaluation.run.view_measures import Shape, Shift, mean_shift, sha
 from retriever.index.encoding import describe
 from retriever.workspace import Index
 
-SAMPLE = 200
+DIAGNOSED_TEXTS = 200
 LEAST_TEXTS = 8
 
 PARAPHRASES = (
@@ -55,7 +55,7 @@ is not; 0.5 is guessing.
 LOST_AUC: an instruction under which this chance is lower than without it by more than that is not obeyed.
 """
 
-_WORDS = 20
+_MOST_WORDS = 20
 
 Obedience = Literal["obeyed", "weakly", "ignored"]
 
@@ -71,10 +71,9 @@ class TextPair:
 
 @dataclass(frozen=True, slots=True)
 class PairAccuracy:
-    """How well cosines tell pairs that are the same from pairs that are not.
+    """Figures of how well cosines tell pairs that are the same from pairs that are not.
 
     Attributes:
-        pairs: how many there are.
         same: how many of them are the same.
         auc: area under the ROC curve.
         accuracy: balanced accuracy at the best threshold.
@@ -100,9 +99,7 @@ class Diagnosis:
     """The result of a diagnosis.
 
     Attributes:
-        instruction: the one in question.
         encoder: its name, fingerprint and settings.
-        texts: how many texts were looked at.
         base: shift against no instruction.
         paraphrase: mean shift against paraphrases; small where the instruction's meaning counts.
         unrelated: mean shift against unrelated instructions; large where it is read.
@@ -111,7 +108,6 @@ class Diagnosis:
         words: what the model answers most often, with the number of texts.
         view: shape under the instruction.
         base_view: shape under the default instruction.
-        pairs: the user's pairs; None without.
     """
 
     instruction: str
@@ -142,16 +138,11 @@ class Diagnosis:
         word = {"obeyed": "is obeyed", "weakly": "is obeyed weakly", "ignored": "is ignored"}[self.level]
         if self.unrelated.regrouped < STILL:
             return f"The instruction {word}: the vectors are the same whatever is asked."
-        if self.pairs is not None and self.pairs.lost:
-            return (
-                f"The instruction {word}: a pair that is the same is closer than one that is not in "
-                f"{self.pairs.auc:.0%} of cases, and without the instruction in {self.pairs.base_auc:.0%}."
-            )
         if self.pairs is not None:
-            return (
-                f"The instruction {word}: a pair that is the same is closer than one that is not in "
-                f"{self.pairs.auc:.0%} of cases (obeyed from {OBEYED_AUC:.0%}, weakly from {WEAK_AUC:.0%})."
-            )
+            same = f"a pair that is the same is closer than one that is not in {self.pairs.auc:.0%} of cases"
+            if self.pairs.lost:
+                return f"The instruction {word}: {same}, and without the instruction in {self.pairs.base_auc:.0%}."
+            return f"The instruction {word}: {same} (obeyed from {OBEYED_AUC:.0%}, weakly from {WEAK_AUC:.0%})."
         return (
             f"The instruction {word}: unrelated instructions move the view {self.selectivity:.1f} times as far as "
             f"paraphrases do (obeyed from {OBEYED_SELECTIVITY:.1f}, weakly from {WEAK_SELECTIVITY:.1f})."
@@ -176,11 +167,8 @@ class Diagnosis:
 def diagnose(encoder: Encoder, texts: Sequence[str], instruction: str, pairs: Sequence[TextPair] = ()) -> Diagnosis:
     """Measure an instruction's effect on the vectors of some texts, and count the model's answers to it.
 
-    Args:
-        encoder: what is asked.
-        texts: a sample of the corpus; equal ones count once.
-        instruction: the one in question.
-        pairs: texts that are the same, or not, under the instruction.
+    The texts are a sample of the corpus, of which equal ones count once; the pairs are the same, or not, under the
+    instruction.
 
     Raises:
         UsageError: the instruction is empty, or there are too few texts to compare.
@@ -219,7 +207,7 @@ def diagnose(encoder: Encoder, texts: Sequence[str], instruction: str, pairs: Se
 def _most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
     """Return the words most texts were answered with, and of how many texts."""
     counts = Counter(word for words in answers for word in dict.fromkeys(words))
-    return [(word, counts[word]) for word in drop_prefixes((word for word, _ in counts.most_common()), _WORDS)]
+    return [(word, counts[word]) for word in drop_prefixes((word for word, _ in counts.most_common()), _MOST_WORDS)]
 
 
 def selectivity(paraphrase: Shift, unrelated: Shift) -> float:
@@ -267,7 +255,12 @@ def corpus_texts(corpus: Path, limit: int, *, seed: int = 0, encoding: str | Non
     Raises:
         InputError: the file cannot be read, or a row is bad.
     """
-    return sample(list(_documents(corpus, encoding)), limit, seed=seed)
+    texts = []
+    for row in read_documents([str(corpus)], encoding=encoding):
+        if isinstance(row, BadRow):
+            raise InputError(f"{row.file}, row {row.line}: {row.reason}", hint="Mend or remove the row.")
+        texts.append(row.text)
+    return sample(texts, limit, seed=seed)
 
 
 def read_pairs(file: Path) -> list[TextPair]:
@@ -278,13 +271,6 @@ def read_pairs(file: Path) -> list[TextPair]:
     """
     rows = read_rows(file.parent, file.name)
     return [TextPair(row.get("a", str), row.get("b", str), row.get("same", bool)) for row in rows]
-
-
-def _documents(corpus: Path, encoding: str | None) -> Iterator[str]:
-    for row in read_documents([str(corpus)], encoding=encoding):
-        if isinstance(row, BadRow):
-            raise InputError(f"{row.file}, row {row.line}: {row.reason}", hint="Mend or remove the row.")
-        yield row.text
 
 
 def _level(value: float, obeyed: float, weakly: float) -> Obedience:

@@ -25,16 +25,14 @@ from retriever.index.encoding import view_key
 from retriever.store.connection import Connections
 from retriever.store.views import ViewKey
 
-CHUNK = 256
-"""Texts embedded between two commits: the most that an interruption costs."""
+CHUNK = 256  # texts embedded between two commits: the most that an interruption costs
 
-NAME = "embeddings"
-"""The prefix of the files' names; another layout of theirs needs another name."""
+NAME = "embeddings"  # the prefix of the files' names; another layout of theirs needs another name
 
 MAX_BYTES = 8 * 2**30
 """Bytes that the files hold; beyond them the encoder that was not used for longest goes first."""
 
-_BATCH = 500  # keys are bound one by one
+_KEYS_AT_ONCE = 500  # bound one by one
 _LAYOUT = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL)"
 
 _Result = TypeVar("_Result")
@@ -43,12 +41,8 @@ _Result = TypeVar("_Result")
 class EmbeddingCache(Closing):
     """Vectors by view and text, exact to the last bit: a SQLite file an encoder. Several processes may share them.
 
-    Args:
-        folder: where the files are; made where there is none.
-        max_bytes: bytes to keep.
-
-    Attributes:
-        notes: what the user should know, such as that a damaged file was moved aside.
+    The files are kept in a folder, which is made where there is none, up to ``max_bytes`` of them. ``notes`` say what
+    the user should know, such as that a damaged file was moved aside.
     """
 
     def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
@@ -126,7 +120,7 @@ class EmbeddingCache(Closing):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingProgress:
-    """How far one call of an encoder is.
+    """The progress of one call of an encoder.
 
     Attributes:
         done: texts embedded by now, each counted once per instruction.
@@ -145,11 +139,6 @@ class CachedEncoder(WrappedEncoder):
     """An encoder that keeps what it has embedded.
 
     Words are not kept, and none are given: an evaluation needs none, and asking for them costs a pass of its own.
-
-    Args:
-        encoder: what embeds.
-        cache: where vectors are kept.
-        on_progress: called after every chunk of texts.
     """
 
     def __init__(
@@ -233,8 +222,8 @@ def _checksum(key: bytes, vector: bytes) -> int:
 
 def _read(database: Connections, view: ViewKey, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
     start, found = _beginning(view), {}
-    for first in range(0, len(digests), _BATCH):
-        keys = [start + digest for digest in digests[first : first + _BATCH]]
+    for first in range(0, len(digests), _KEYS_AT_ONCE):
+        keys = [start + digest for digest in digests[first : first + _KEYS_AT_ONCE]]
         marks = ", ".join("?" * len(keys))
         sql = f"SELECT key, vector, checksum FROM vectors WHERE key IN ({marks})"
         for key, vector, checksum in database.rows(sql, keys):

@@ -1,4 +1,4 @@
-"""Running a suite: task by task, each kept when it is done, so that an interrupted evaluation goes on where it was.
+"""Run a suite task by task, each kept when it is done, so that an interrupted evaluation goes on where it was.
 
 Nothing is caught: a task that cannot run ends the evaluation with its own error, and what was finished before it stays.
 """
@@ -21,13 +21,7 @@ from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON, Encoded
 from retriever.evaluation.run.embedding_cache import CachedEncoder, EmbeddingCache, EmbeddingProgress
 from retriever.evaluation.run.requests import EvaluationRequest
-from retriever.evaluation.run.results import (
-    Evaluation,
-    compare,
-    score_from_file,
-    score_to_file,
-    write_json,
-)
+from retriever.evaluation.run.results import Evaluation, compare, score_from_file, score_to_file, write_json
 from retriever.evaluation.run.search_path import IndexSearchPath
 from retriever.evaluation.scores import Score
 from retriever.evaluation.suites import Bench, Task, find_suite
@@ -43,15 +37,7 @@ _MEASURING = ("clusters", "core", "corpus", "encoders", "evaluation", "index", "
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """How far an evaluation is.
-
-    Attributes:
-        suite: the suite's name.
-        task: the task that runs.
-        number: its place among the tasks, from 1.
-        tasks: how many there are.
-        embedding: how far its embedding is; None at its start.
-    """
+    """The progress of an evaluation: the task that runs, its place among all from 1, and how far its embedding is."""
 
     suite: str
     task: str
@@ -73,13 +59,8 @@ def evaluate(
     """Run the tasks of a suite that have not been run before, and return the scores of all.
 
     A task is kept under what it depends on: suite, encoder with its settings, limit, seed, the contents of the data
-    files, and the code that measures. The file of the whole run is written beside them.
-
-    Args:
-        request: what to measure.
-        encoder: what is measured; None where no task needs a model.
-        progress: called at the start of every task and after every chunk of texts embedded.
-        folder: where embeddings and runs are kept; by default ``evaluation`` in the user's cache.
+    files, and the code that measures. The file of the whole run is written beside them, by default into ``evaluation``
+    in the user's cache. ``progress`` is called at the start of every task and after every chunk of texts embedded.
 
     Raises:
         UsageError: a task needs an encoder and there is none.
@@ -94,9 +75,17 @@ def evaluate(
     run = kept / "runs" / f"{request.suite}-{_run_hash(request, description, data)[:20]}"
     scores: list[Score] = []
     seconds: dict[str, float] = {}
-    with _bench(request, encoder or NoEncoder(), kept) as (bench, cached, teller):
+    state = EvaluationProgress(request.suite, "", 0, len(request.chosen))
+
+    def tell(embedding: EmbeddingProgress) -> None:
+        if progress is not None:
+            progress(replace(state, embedding=embedding))
+
+    with _bench(request, encoder or NoEncoder(), kept, tell) as (bench, cached):
         for number, task in enumerate(request.chosen, start=1):
-            teller.start(progress, EvaluationProgress(request.suite, task.name, number, len(request.chosen)))
+            state = replace(state, task=task.name, number=number)
+            if progress is not None:
+                progress(state)
             file = run / f"task-{task.name}.json"
             done = (_saved(file) if request.trec is None else None) or _measured(file, task, bench)
             scores += done.scores
@@ -123,9 +112,7 @@ def evaluate(
 def document(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> dict[str, Any]:
     """Return the documented JSON object of an evaluation run.
 
-    Args:
-        ours: one evaluation a suite.
-        theirs: those of the encoder it is measured against, in the same order; or none.
+    There is an evaluation a suite; those of the encoder it is measured against are in the same order.
     """
     pairs = [pair for one, other in zip(ours, theirs, strict=True) for pair in compare(one, other)] if theirs else []
     return {
@@ -151,36 +138,16 @@ class _Done:
     seconds: float
 
 
-class _Teller:
-    """Adds the running task to what the cache tells of its embedding."""
-
-    def __init__(self) -> None:
-        self._progress: Progress | None = None
-        self._state: EvaluationProgress | None = None
-
-    def start(self, progress: Progress | None, state: EvaluationProgress) -> None:
-        self._progress, self._state = progress, state
-        if progress is not None:
-            progress(state)
-
-    def embedding(self, embedding: EmbeddingProgress) -> None:
-        if self._progress is not None and self._state is not None:
-            self._progress(replace(self._state, embedding=embedding))
-
-
 @contextmanager
 def _bench(
-    request: EvaluationRequest, encoder: Encoder, folder: Path
-) -> Iterator[tuple[Bench, CachedEncoder, _Teller]]:
-    """Yield what tasks work with, the encoder in it and who tells of its progress."""
-    teller = _Teller()
+    request: EvaluationRequest, encoder: Encoder, folder: Path, tell: Callable[[EmbeddingProgress], None]
+) -> Iterator[tuple[Bench, CachedEncoder]]:
+    """Yield what tasks work with, and the encoder in it."""
     with EmbeddingCache(folder) as cache:
-        cached = CachedEncoder(encoder, cache, on_progress=teller.embedding)
+        cached = CachedEncoder(encoder, cache, on_progress=tell)
         with IndexSearchPath(cached) as search:
-            bench = Bench(
-                request.data, cached, search, request.limit, request.seed, _trec_folder(request), request.factories
-            )
-            yield bench, cached, teller
+            trec = _trec_folder(request)
+            yield Bench(request.data, cached, search, request.limit, request.seed, trec, request.factories), cached
 
 
 def _trec_folder(request: EvaluationRequest) -> Path | None:
@@ -229,12 +196,8 @@ def _run_hash(request: EvaluationRequest, encoder: Mapping[str, JSON], data: Map
 def _code_hash() -> str:
     """Return a hash of all code that a score can depend on: everything but commands and training."""
     package = Path(__file__).parents[2]
-    files = sorted(
-        file
-        for wing in _MEASURING
-        for ending in ("*.py", "*.json", "*.jsonl")
-        for file in (package / wing).rglob(ending)
-    )
+    endings = (f"{wing}/**/*.{ending}" for wing in _MEASURING for ending in ("py", "json", "jsonl"))
+    files = sorted(file for ending in endings for file in package.glob(ending))
     digest = hashlib.sha256()
     for file in files:
         digest.update(str(file.relative_to(package)).encode() + file.read_bytes())

@@ -51,9 +51,6 @@ class MtebEncoder:
 
     Queries, and the texts of tasks without queries, are read under the task's instruction. Documents are read under
     the default one, unless the task's prompt has an entry for them: this is how mteb compares instructed embedders.
-
-    Args:
-        encoder: what embeds.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -76,13 +73,9 @@ class MtebEncoder:
     ) -> Embeddings:
         """Return (n, dim) float32 rows of length 1, in the order of the batches.
 
-        Args:
-            inputs: batches (a DataLoader) with ``text``, and for queries ``query`` and perhaps ``instruction``.
-            task_metadata: the task's prompt is the instruction.
-            hf_split: not used.
-            hf_subset: not used.
-            prompt_type: whether these are queries or documents; None for tasks that have neither.
-            options: ``show_progress_bar``; mteb's ``batch_size`` is not used, batches are planned by length.
+        ``inputs`` are batches (a DataLoader) with ``text``, and for queries ``query`` and perhaps ``instruction``. The
+        task's prompt is the instruction of texts without one; without a prompt type they are neither queries nor
+        documents. mteb's ``batch_size`` is not used, batches are planned by length.
         """
         kind = None if prompt_type is None else prompt_type.value
         texts: list[str] = []
@@ -117,10 +110,6 @@ class MtebSearch(Closing):
 
     Every corpus goes into a temporary index and is searched as `IndexSearchPath` says. mteb breaks ties by descending
     id; scores that tie are told apart here, so that it sees the index's own order.
-
-    Args:
-        encoder: what embeds.
-        mode: dense, lexical, hybrid, or auto.
     """
 
     def __init__(self, encoder: Encoder, *, mode: SearchMode = "dense") -> None:
@@ -137,9 +126,7 @@ class MtebSearch(Closing):
     def index(self, corpus: Iterable[Mapping[str, Any]], **task: object) -> None:
         """Take a corpus with ``id``, ``text`` and perhaps ``title``; a document without text cannot be found.
 
-        Args:
-            corpus: a `datasets.Dataset` or any rows.
-            task: what mteb says of the task, not used: views wait for the queries' instructions.
+        What mteb says of the task is not used: views wait for the queries' instructions.
         """
         documents = [Document(str(row["id"]), f"{row.get('title') or ''} {row['text']}".strip()) for row in corpus]
         self._documents = [document for document in documents if document.text]
@@ -153,14 +140,9 @@ class MtebSearch(Closing):
         top_ranked: Mapping[str, Sequence[str]] | None = None,
         **task: object,
     ) -> dict[str, dict[str, float]]:
-        """Return by query id the scores of the ``top_k`` documents found.
+        """Return by query id the scores of the ``top_k`` documents found, of those alone that ``top_ranked`` names.
 
-        Args:
-            queries: rows with ``id``, ``text`` and perhaps ``instruction``.
-            task_metadata: the task's prompt is the instruction of queries without one.
-            top_k: documents a query.
-            top_ranked: by query id, the only documents to rank.
-            task: what else mteb says of the task, not used.
+        Queries have ``id``, ``text`` and perhaps ``instruction``; the task's prompt is that of queries without one.
 
         Raises:
             UsageError: `index` was not called.

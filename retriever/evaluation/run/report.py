@@ -1,6 +1,7 @@
 """An evaluation for people: Markdown with every figure, and a picture of the headline scores beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ from retriever.core.text import shortened
 from retriever.evaluation.run.results import EncoderComparison, Evaluation, compare
 from retriever.evaluation.scores import LEVEL, RESAMPLES, Score
 
-COLOURS = ("#0072B2", "#E69F00")
+ENCODER_COLOURS = ("#0072B2", "#E69F00")
 """Blue and orange of Okabe and Ito's palette, told apart with any colour vision and in grey."""
 
-_BAR = 0.38  # inches a score takes in the picture
-_LABEL = 46  # characters of a label
+WHISKERS = {"fmt": "none", "ecolor": "#333333", "elinewidth": 1, "capsize": 2.5, "zorder": 3}
+"""The look of an interval."""
+
+_SCORE_INCHES = 0.38  # in the picture
+_LABEL_CHARACTERS = 46
 
 
 def check_report(path: Path) -> None:
@@ -31,12 +35,9 @@ def check_report(path: Path) -> None:
 
 
 def write_report(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> None:
-    """Write the Markdown to ``path`` and the picture beside it as SVG.
+    """Write the Markdown to ``path``, which ends in ``.md``, and the picture beside it as SVG.
 
-    Args:
-        path: a file that ends in ``.md``.
-        ours: the evaluations of one encoder, one a suite.
-        theirs: those of another on the same suites, in the same order; or none.
+    Evaluations are one a suite, those of another encoder in the same order.
 
     Raises:
         UsageError: it is not a Markdown file.
@@ -52,10 +53,7 @@ def write_report(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evalua
 def markdown(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = (), *, picture: str = "") -> str:
     """Return the report: what was measured and how, then a table a suite, with paired differences where there are two.
 
-    Args:
-        ours: the evaluations of one encoder, one a suite.
-        theirs: those of another on the same suites, in the same order; or none.
-        picture: name of the picture to show; empty for none.
+    Arguments as for `write_report`; ``picture`` is the name of the one to show, empty for none.
     """
     first = ours[0]
     names = [first.name, *(one.name for one in theirs[:1])]
@@ -140,13 +138,9 @@ def draw(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = 
 
     A suite has a panel. The same scores give the same bytes.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     panels = _panels(ours, theirs)
     heights = [max(1, len(rows)) * (2 if theirs else 1) + 1.6 for rows in panels.values()]
-    with mpl.rc_context({"svg.hashsalt": "retriever", "font.size": 9, "axes.titlesize": 10, "svg.fonttype": "path"}):
-        figure = Figure(figsize=(8, _BAR * sum(heights) + 0.9), layout="constrained")
+    with svg_figure(path, (8, _SCORE_INCHES * sum(heights) + 0.9)) as figure:
         axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         for axis, (title, rows) in zip(axes, panels.items(), strict=True):
             _draw_panel(axis, title, rows)
@@ -155,7 +149,23 @@ def draw(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = 
             figure.legend(_bars(axes[0]), names, loc="outside upper center", ncols=len(names), frameon=False)
         else:
             figure.suptitle(names[0], fontsize=10)
+
+
+@contextmanager
+def svg_figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """Give a matplotlib figure of so many inches, which is written as SVG at the block's end, each time the same."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "retriever", "font.size": 9, "axes.titlesize": 10, "svg.fonttype": "path"}):
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def whiskers(scores: Sequence[Score]) -> list[list[float]]:
+    """Return how far the intervals of scores reach below and above their values, never less than 0."""
+    return [[max(0.0, one.value - one.low) for one in scores], [max(0.0, one.high - one.value) for one in scores]]
 
 
 _Rows = list[tuple[str, list[Score]]]
@@ -172,7 +182,7 @@ def _panels(ours: Sequence[Evaluation], theirs: Sequence[Evaluation]) -> Mapping
             if not score.headline or (theirs and (score.task, score.metric) not in others):
                 continue
             both = [score, *([others[score.task, score.metric]] if theirs else [])]
-            panels.setdefault(title, []).append((_label(score), both))
+            panels.setdefault(title, []).append((shortened(f"{score.task}: {score.metric}", _LABEL_CHARACTERS), both))
     if not panels:
         raise UsageError("There is no headline score to draw.", hint="Leave out --report, or --task.")
     return panels
@@ -185,12 +195,8 @@ def _draw_panel(axis: Any, title: str, rows: _Rows) -> None:  # noqa: ANN401 - m
         scores = [both[which] for _, both in rows]
         places = [place + (which - (encoders - 1) / 2) * height for place in range(len(rows))]
         values = [score.value for score in scores]
-        whiskers = [
-            [max(0.0, score.value - score.low) for score in scores],
-            [max(0.0, score.high - score.value) for score in scores],
-        ]
-        axis.barh(places, values, height=height * 0.92, color=COLOURS[which], zorder=2)
-        axis.errorbar(values, places, xerr=whiskers, fmt="none", ecolor="#333333", elinewidth=1, capsize=2.5, zorder=3)
+        axis.barh(places, values, height=height * 0.92, color=ENCODER_COLOURS[which], zorder=2)
+        axis.errorbar(values, places, xerr=whiskers(scores), **WHISKERS)
         for score, place in zip(scores, places, strict=True):
             end = max(score.high, score.value, 0.0)
             axis.annotate(
@@ -213,10 +219,6 @@ def _bars(axis: Any) -> list[Any]:  # noqa: ANN401 - matplotlib's Axes
     from matplotlib.container import BarContainer
 
     return [one for one in axis.containers if isinstance(one, BarContainer)]
-
-
-def _label(score: Score) -> str:
-    return shortened(f"{score.task}: {score.metric}", _LABEL)
 
 
 def _facts(ours: Evaluation, theirs: Evaluation | None) -> list[str]:

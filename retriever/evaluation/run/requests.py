@@ -16,7 +16,6 @@ class EvaluationRequest:
     """A request to measure an encoder or an index with one suite.
 
     Attributes:
-        suite: a name of `SUITES`.
         data: the folder with the suite's files.
         tasks: those to run; empty for all of the suite.
         limit: most items a task looks at; None for all.

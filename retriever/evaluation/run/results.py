@@ -21,14 +21,9 @@ class Evaluation:
     """The scores of one encoder on one suite.
 
     Attributes:
-        suite: the suite's name.
         encoder: its name, fingerprint, pooling, steps, look_ahead, template and dtype; empty where none was needed.
-        scores: in the order of the suite's tasks.
         seconds: wall-clock time of every task when it was run.
-        seed: of sampling, clustering and resampling.
-        limit: most items a task looked at; None for all.
         data: SHA-256 of every data file by its name.
-        command: what was asked for, as a command line.
         date: when it was finished, ISO 8601 in UTC.
         machine: processor, cores and accelerator of the run that finished it.
         versions: of Python and the packages that matter.
@@ -86,14 +81,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EncoderComparison:
-    """One figure of two encoders.
-
-    Attributes:
-        suite: where it comes from.
-        ours: the score of the encoder that is measured.
-        theirs: that of the one it is measured against.
-        difference: ours less theirs, with the paired interval.
-    """
+    """One figure of two encoders, the one measured and the one it is measured against, with the paired difference."""
 
     suite: str
     ours: Score
@@ -148,13 +136,5 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def _score_json(score: Score) -> dict[str, Any]:
-    return {
-        "task": score.task,
-        "metric": score.metric,
-        "value": round(score.value, _DIGITS),
-        "low": round(score.low, _DIGITS),
-        "high": round(score.high, _DIGITS),
-        "items": score.items,
-        "headline": score.headline,
-        "note": score.note,
-    }
+    kept = {name: value for name, value in asdict(score).items() if name != "resampled"}
+    return {name: round(value, _DIGITS) if isinstance(value, float) else value for name, value in kept.items()}

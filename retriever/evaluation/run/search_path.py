@@ -19,11 +19,9 @@ from retriever.core.types import Document, Encoded
 from retriever.evaluation.suites import ScoredIds, SearchMode
 from retriever.workspace import Index
 
-MOST_VIEWS = 16
-"""Most instructions in one call whose views are completed."""
+MOST_VIEWS = 16  # most instructions in one call whose views are completed
 
-LEAST_QUERIES = 4
-"""Queries an instruction must have on average for its view to be worth completing."""
+LEAST_QUERIES = 4  # queries an instruction must have on average for its view to be worth completing
 
 
 class IndexSearchPath(Closing):
@@ -39,12 +37,7 @@ class IndexSearchPath(Closing):
       view, whose documents are read under the default instruction. This is how InstructIR and FollowIR are run.
 
     In mode auto every query is searched by itself, since the searcher chooses one mode for all queries of a request.
-
-    Args:
-        encoder: what embeds documents and queries; one that keeps its vectors makes a second corpus over the same
-            texts cheap.
-        folder: where the indexes go; by default the system's folder for temporary files. What is written there is
-            removed by `close`.
+    What is written to the folder, by default the system's for temporary files, is removed by `close`.
     """
 
     def __init__(self, encoder: Encoder, *, folder: Path | None = None) -> None:
@@ -64,12 +57,7 @@ class IndexSearchPath(Closing):
     ) -> list[ScoredIds]:
         """Return one ranking per query: k ids with the score they are ordered by, or all ids there are.
 
-        Args:
-            documents: the corpus; ids differ.
-            queries: what to look for.
-            instructions: one per query, empty for the default.
-            mode: dense, lexical, hybrid, or auto.
-            k: documents per query.
+        The ids of the documents differ; an empty instruction is the default one.
 
         Raises:
             UsageError: there are not as many instructions as queries.

@@ -1,4 +1,4 @@
-"""How far two views of the same texts are apart, and how the vectors of one lie.
+"""Measure how far two views of the same texts are apart, and how the vectors of one lie.
 
 Two ways to tell how far a view is from another are measured over the same texts. `moved`: one less the mean cosine of a
 text's two vectors. It says that something changed, also where all texts moved the same way. `regrouped`: one less the
@@ -21,12 +21,7 @@ _TINY = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far a view is from another.
-
-    Attributes:
-        moved: one less the mean cosine of a text's two vectors.
-        regrouped: one less the Pearson correlation of the cosines of all pairs of texts.
-    """
+    """The distance of a view from another: ``moved`` and ``regrouped``, as above."""
 
     moved: float
     regrouped: float
@@ -34,7 +29,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the vectors of a view lie.
+    """The shape of a view's vectors.
 
     Attributes:
         spread: one less the mean cosine over all pairs of texts; 0 where all are alike.

@@ -1,11 +1,17 @@
-"""Rows that are too short, too long or not English, judged by their characters and words alone."""
+"""Rows that are too short, too long, not English, or say again what another says, judged by their words alone."""
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from retriever.core.errors import UsageError
 from retriever.core.stopwords import STOPWORDS
-from retriever.training.rows import TrainingRow
+from retriever.training.curation.report import Dropped
+from retriever.training.rows import TrainingRow, normalise_answer, normalise_text
+
+SAME_PAIR = "same question and text as an earlier row"
+TEXT_IS_INSTRUCTION = "the text is the instruction"
+TEXT_IS_ANSWER = "the text is the answer"
 
 ASCII_LETTERS = 0.9
 FOREIGN_WORDS = 2
@@ -45,13 +51,7 @@ _FOREIGN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LengthLimits:
-    """Characters a field may have, blanks at its ends aside.
-
-    Attributes:
-        least: of the instruction and the text.
-        least_output: of answers, positives and negatives: "toy" is an answer.
-        most: of every field.
-    """
+    """Characters a field may have, blanks at its ends aside; ``least_output`` is for answers alone: "toy" is one."""
 
     least: int = 4
     least_output: int = 1
@@ -71,7 +71,7 @@ def length_problem(row: TrainingRow, limits: LengthLimits) -> str:
     """
     named = [("text", row.text, limits.least)]
     named += [("instruction", row.instruction, limits.least)] if row.instruction else []
-    named += [("answer", output, limits.least_output) for output in (row.positives or (row.answer,))]
+    named += [("answer", output, limits.least_output) for output in row.right]
     for name, field, least in named:
         length = len(field.strip())
         if length < least:
@@ -83,10 +83,30 @@ def length_problem(row: TrainingRow, limits: LengthLimits) -> str:
 
 def language_problem(row: TrainingRow) -> str:
     """Return why a row is not taken for English, or nothing; `ENGLISH_WORDS` states the rule."""
-    fields = [row.instruction, row.text, *(row.positives or (row.answer,))]
+    fields = [row.instruction, row.text, *row.right]
     if ascii_share(" ".join(fields)) < ASCII_LETTERS:
         return "letters that are not English"
     return "words that are not English" if any(map(_is_foreign, fields)) else ""
+
+
+def duplicates(rows: Sequence[TrainingRow]) -> Iterator[Dropped]:
+    """Yield the rows to drop: the first row of a question and text stays, whatever the later ones answer.
+
+    Questions are compared in their own words, so that one question in several wordings is several rows; case, spaces
+    and punctuation do not count. That rows share a question, or a text, alone is no fault: the rule within a field
+    would keep one row a question.
+    """
+    met: set[tuple[str, str]] = set()
+    for row in rows:
+        text, instruction = row.text_key, normalise_text(row.instruction)
+        if row.instruction and text == instruction:
+            yield Dropped(row, TEXT_IS_INSTRUCTION)
+        elif normalise_answer(row.text) in map(normalise_answer, row.right):
+            yield Dropped(row, TEXT_IS_ANSWER)
+        elif (instruction, text) in met:
+            yield Dropped(row, SAME_PAIR)
+        else:
+            met.add((instruction, text))
 
 
 def ascii_share(text: str) -> float:
@@ -96,13 +116,9 @@ def ascii_share(text: str) -> float:
 
 
 def _is_foreign(text: str) -> bool:
-    words = _words(text)
+    words = [word.lower().replace("\u2019", "'") for word in _WORD.findall(text)]
     foreign = sum(word in _FOREIGN for word in words)
     english = sum(word in _ENGLISH for word in words)
     return (foreign >= FOREIGN_WORDS and foreign > english) or (
         len(words) >= JUDGED_WORDS and english < ENGLISH_WORDS * len(words)
     )
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower().replace("\u2019", "'") for word in _WORD.findall(text)]

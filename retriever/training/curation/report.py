@@ -8,8 +8,8 @@ from typing import Any
 from retriever.core.text import shortened
 from retriever.training.rows import TrainingRow
 
-EXAMPLES = 3
-_SHOWN = 60
+EXAMPLES_OF_A_REASON = 3
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,10 @@ class StepReport:
     """The report of one step.
 
     Attributes:
-        step: its name.
         before: rows that came in.
-        dropped: rows that it dropped.
         reasons: how many by reason, the most frequent first.
         examples: the first few of every reason.
         skipped: why the step did not run, or nothing.
-        notes: what else there is to say.
     """
 
     step: str
@@ -71,7 +68,7 @@ class StepReport:
         lines = [f"{self.step}: {self.dropped} of {self.before} rows dropped, {self.after} left"]
         for reason, count in self.reasons.items():
             lines.append(f"  {count} x {reason}")
-            lines += [f"    {_place(one.row)}: {_short(one.row)}" for one in self.examples if one.reason == reason]
+            lines += [f"    {_short(one.row)}" for one in self.examples if one.reason == reason]
         return [*lines, *(f"  {note}" for note in self.notes)]
 
 
@@ -81,17 +78,13 @@ def step_report(step: str, before: int, dropped: Sequence[Dropped], *, notes: It
     shown: Counter[str] = Counter()
     examples = []
     for one in dropped:
-        if shown[one.reason] < EXAMPLES:
+        if shown[one.reason] < EXAMPLES_OF_A_REASON:
             shown[one.reason] += 1
             examples.append(one)
     return StepReport(step, before, len(dropped), dict(reasons.most_common()), examples, notes=list(notes))
 
 
-def _place(row: TrainingRow) -> str:
-    return f"{row.file}, row {row.line}"
-
-
 def _short(row: TrainingRow) -> str:
-    """Return the beginnings of question, text and answer on one line."""
-    parts = [row.instruction, row.text, row.answer]
-    return " | ".join(shortened(part, _SHOWN) for part in parts if part)
+    """Return a row's place and the beginnings of question, text and answer on one line."""
+    parts = [shortened(part, _SHOWN_CHARACTERS) for part in (row.instruction, row.text, row.answer) if part]
+    return f"{row.file}, row {row.line}: {' | '.join(parts)}"

@@ -21,13 +21,7 @@ class Expert:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """The scores that one expert gave to rows.
-
-    Attributes:
-        expert: its name.
-        scores: (rows,) cosine of text under instruction and answer.
-        median: of the scores.
-    """
+    """The scores (rows,) that one expert gave to rows, cosines of instructed text and answer, and their median."""
 
     expert: str
     scores: NDArray[np.float32]

@@ -19,10 +19,8 @@ ORDER = 0.05
 def fused_target(new: Tensor, base: Tensor, *, new_weight: float = NEW_WEIGHT) -> Tensor:
     """Return eq. 4, lambda E_new + (1 - lambda) E_base, both of length 1 first and the sum of length 1 again: (B, d).
 
-    Args:
-        new: embeddings (B, d) by the fine-tuned model.
-        base: embeddings (B, d) by the model as it was before.
-        new_weight: lambda, from 0 to 1; the paper stays within 0.4 and 0.6.
+    ``new`` is by the fine-tuned model, ``base`` by the model as it was before; lambda is from 0 to 1, and the paper
+    stays within 0.4 and 0.6.
 
     Raises:
         UsageError: lambda is below 0 or above 1.
@@ -33,24 +31,15 @@ def fused_target(new: Tensor, base: Tensor, *, new_weight: float = NEW_WEIGHT) -
 
 
 def squared_error(student: Tensor, target: Tensor) -> Tensor:
-    """Return eq. 5: the mean over texts of ||E_student - E_fused||^2, the sum over d of vectors of length 1.
-
-    Args:
-        student: embeddings (B, d), of any length.
-        target: (B, d), as `fused_target` gives them.
-    """
+    """Return eq. 5: the mean over texts of ||E_student - E_fused||^2, the sum over d of vectors (B, d) of length 1."""
     return (unit(student) - unit(target.detach())).square().sum(dim=-1).mean()
 
 
 def similarity_error(student: Tensor, teacher: Tensor) -> Tensor:
-    """Return the mean squared difference of the two models' cosines over all pairs of different rows.
+    """Return the mean squared difference of the two models' cosines over all pairs of different rows (B, d), (B, e).
 
-    For a teacher of another width, whose vectors cannot be compared with the student's one by one. A single row
-    makes no pair and gives 0.
-
-    Args:
-        student: embeddings (B, d).
-        teacher: embeddings (B, e) of the same texts.
+    For a teacher of another width, whose vectors cannot be compared with the student's one by one. A single row makes
+    no pair and gives 0.
     """
     difference = cosines(student, student) - cosines(teacher, teacher).detach()  # (B, B)
     pairs = ~torch.eye(len(student), dtype=torch.bool, device=student.device)  # (B, B)
@@ -60,14 +49,9 @@ def similarity_error(student: Tensor, teacher: Tensor) -> Tensor:
 def order_error(student: Tensor, teacher: Tensor, *, temperature: float = ORDER_TEMPERATURE) -> Tensor:
     """Compute how far the student is from the teacher in which texts are nearest to each: a mean KL divergence.
 
-    For each row the cosines with the others become a distribution, p for the teacher and q for the student, each by a
-    softmax over cosines / temperature; the error is the mean over rows of the sum of p log(p / q). The lower the
-    temperature, the more the nearest texts alone count. A single row gives 0.
-
-    Args:
-        student: embeddings (B, d).
-        teacher: embeddings (B, e) of the same texts.
-        temperature: above 0.
+    For each row the cosines with the others become a distribution, p for the teacher (B, e) and q for the student (B,
+    d), each by a softmax over cosines / temperature; the error is the mean over rows of the sum of p log(p / q). The
+    lower the temperature, the more the nearest texts alone count. A single row gives 0.
     """
     others = ~torch.eye(len(student), dtype=torch.bool, device=student.device)  # (B, B)
     width = len(student) - 1
@@ -82,13 +66,10 @@ def order_error(student: Tensor, teacher: Tensor, *, temperature: float = ORDER_
 
 
 def mean_similarity_error(students: Tensor, teacher: Tensor) -> Tensor:
-    """Return the mean over K students of what each has wrong: `similarity_error` + 0.05 `order_error`.
+    """Return the mean over K students (K, B, d) of what each has wrong: `similarity_error` + 0.05 `order_error`.
 
-    The values matter to all that compares scores, the order to what a search finds first.
-
-    Args:
-        students: embeddings (K, B, d), such as those of K soft-token steps.
-        teacher: embeddings (B, e) of the same texts.
+    The values matter to all that compares scores, the order to what a search finds first. The students are such as
+    those of K soft-token steps; the teacher's vectors are (B, e).
     """
     errors = [similarity_error(one, teacher) + ORDER * order_error(one, teacher) for one in students]
     return torch.stack(errors).mean()

@@ -19,13 +19,7 @@ _LOWEST_LOSS = 1e-8  # what a step's loss counts as, at least, under the logarit
 
 @dataclass(frozen=True, slots=True)
 class GircseLoss:
-    """The parts of GIRCSE's objective.
-
-    Attributes:
-        steps: (K,), L_k.
-        refinement: L_reg.
-        weight: lambda.
-    """
+    """The parts of GIRCSE's objective: L_k (K,), L_reg, and lambda."""
 
     steps: Tensor
     refinement: Tensor
@@ -50,17 +44,11 @@ def stepwise(
     negatives: Negatives | None = None,
     temperature: float = TEMPERATURE,
 ) -> Tensor:
-    """Return the losses L_k (K,) of eq. 7, each InfoNCE of z_k^q against z_k^d, averaged over the batch.
+    """Return the losses L_k (K,) of eq. 7, each InfoNCE of z_k^q against z_k^d (K, B, d), averaged over the batch.
 
-    The candidates of a row are its own document, the other rows' documents and the row's hard negatives. The paper
-    sums L_k over the steps; its released code averages instead, which has the same optimum at another scale.
-
-    Args:
-        queries: z_1..z_K of the queries (K, B, d).
-        documents: z_1..z_K of the positives (K, B, d).
-        groups: (B,) ids of equal (question group, answer); such rows are never each other's negatives.
-        negatives: the row's hard negatives, vectors (K, B, H, d) and mask (B, H).
-        temperature: tau.
+    The candidates of a row are its own document, the other rows' documents and the row's hard negatives, vectors (K, B,
+    H, d); ``groups`` as for `infonce`. The paper sums L_k over the steps; its released code averages instead, which has
+    the same optimum at another scale.
     """
     return infonce(queries, documents, temperature=temperature, groups=groups, own=negatives).mean(dim=-1)
 
@@ -68,8 +56,7 @@ def stepwise(
 def refinement(steps: Tensor) -> Tensor:
     """Return L_reg of eq. 8: 1 / (K - 1) sum_k max(log L_{k+1} - log L_k, 0), and 0 for K = 1.
 
-    Args:
-        steps: (K,), each held at 1e-8 or more before the logarithm.
+    Of the ``steps`` (K,) each is held at 1e-8 or more before the logarithm.
     """
     logs = full_precision(steps).clamp(min=_LOWEST_LOSS).log()  # (K,)
     return relu(logs[1:] - logs[:-1]).sum() / max(len(steps) - 1, 1)

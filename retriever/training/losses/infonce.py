@@ -14,11 +14,9 @@ Scope = Literal["batch", "row"]
 
 @dataclass(frozen=True, slots=True)
 class Negatives:
-    """Texts that are wrong answers to one row alone.
+    """Texts (..., B, H, d) that are wrong answers to one row alone, H places a row.
 
-    Attributes:
-        vectors: (..., B, H, d), H places a row.
-        mask: (B, H), true where the place holds a negative; the others may hold anything.
+    The mask (B, H) is true where a place holds a negative; the others may hold anything.
     """
 
     vectors: Tensor

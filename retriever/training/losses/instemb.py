@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import kl_div
 
-from retriever.training.losses.tokens import mean_cross_entropy
-from retriever.training.losses.vectors import cosines, full_precision
+from retriever.training.losses.vectors import cosines, full_precision, mean_cross_entropy
 
 TEMPERATURE = 0.1
 
@@ -26,10 +25,7 @@ _LOWEST_LOG = -1e4  # of a probability; exp of it is 0, and 0 times it is 0 wher
 def mse(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
     """Return eq. 1: the mean over counted positions of ||h^S - h^T||^2, a sum over d; 0 where none counts.
 
-    Args:
-        student: hidden states (B, L, d) at the look-ahead positions.
-        teacher: hidden states (B, L, d) at the answer's positions.
-        mask: (B, L), true where the answer has a token.
+    Hidden states (B, L, d) are those at the look-ahead positions and, of the teacher, at the answer's.
     """
     difference = full_precision(student[mask]) - full_precision(teacher[mask].detach())  # (C, d)
     return difference.square().sum() / max(len(difference), 1)
@@ -39,13 +35,7 @@ def kl(student: Tensor, teacher: Tensor, mask: Tensor, *, direction: KlDirection
     """Return eq. 2: the mean over counted positions of the divergence of next-token distributions; 0 where none counts.
 
     ``student-first`` is as printed, sum_v P^S(v) log(P^S(v) / P^T(v)); ``teacher-first`` is the forward direction,
-    sum_v P^T(v) log(P^T(v) / P^S(v)).
-
-    Args:
-        student: logits (B, L, V) at the look-ahead positions.
-        teacher: logits (B, L, V) at the answer's positions.
-        mask: (B, L), true where the answer has a token.
-        direction: whose distribution weighs the logarithms.
+    sum_v P^T(v) log(P^T(v) / P^S(v)). Logits (B, L, V) stand as the states of `mse`.
     """
     ours, theirs = _log_probabilities(student[mask]), _log_probabilities(teacher[mask].detach())  # (C, V)
     first, second = (ours, theirs) if direction == "student-first" else (theirs, ours)
@@ -55,12 +45,7 @@ def kl(student: Tensor, teacher: Tensor, mask: Tensor, *, direction: KlDirection
 def cross_entropy(student: Tensor, answers: Tensor, mask: Tensor) -> Tensor:
     """Return the control without a teacher (table 3, CE): the mean of -log P^S(y_j) over counted positions.
 
-    Nothing is shifted: look-ahead token j names answer token j.
-
-    Args:
-        student: logits (B, L, V) at the look-ahead positions.
-        answers: token ids (B, L) of the answers' first L tokens.
-        mask: (B, L), true where the answer has a token.
+    Nothing is shifted: look-ahead token j, with logits (B, L, V), names token j of the answers (B, L).
     """
     return mean_cross_entropy(student[mask], answers[mask])
 

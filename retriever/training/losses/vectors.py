@@ -1,7 +1,8 @@
-"""Cosines as the losses need them: in full precision, with gradients that stay finite."""
+"""Cosines and cross entropy as the losses need them: in full precision, with gradients that stay finite."""
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 
 def full_precision(tensor: Tensor) -> Tensor:
@@ -28,3 +29,8 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
 def paired_cosines(left: Tensor, right: Tensor) -> Tensor:
     """Return the cosine of each vector (..., d) with its partner (..., d): (...)."""
     return (unit(left) * unit(right)).sum(dim=-1)
+
+
+def mean_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of -log P(target) over logits (C, V) and token ids (C,), 0 where there are none."""
+    return cross_entropy(full_precision(logits), targets, reduction="sum") / max(len(targets), 1)

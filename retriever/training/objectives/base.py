@@ -43,13 +43,7 @@ class ObjectiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """The model in training and how its prompts are made.
-
-    Attributes:
-        adapted: the model.
-        tokeniser: makes prompts and answers.
-        seed: of everything that is drawn.
-    """
+    """The model in training and how its prompts are made; the seed is that of everything that is drawn."""
 
     adapted: Adapted
     tokeniser: PromptTokeniser

@@ -1,4 +1,4 @@
-"""How the rows of an epoch become batches: texts with their questions, and texts that share an answer together."""
+"""Make batches of the rows of an epoch: texts with their questions, and texts that share an answer together."""
 
 import random
 from collections import defaultdict
@@ -12,7 +12,7 @@ _LOOKED_AT = 8
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """How rows become batches.
+    """Settings of how rows become batches.
 
     Attributes:
         texts: texts of a batch, each with its questions.
@@ -54,13 +54,7 @@ class Keys:
 
 
 class TextBatches:
-    """All rows once an epoch: texts in an order that seed and epoch decide, each with its questions.
-
-    Args:
-        keys: one for each row.
-        settings: how large a batch is.
-        seed: of the order.
-    """
+    """All rows once an epoch: texts in an order that seed and epoch decide, each with its questions."""
 
     def __init__(self, keys: Sequence[Keys], settings: BatchSettings, seed: int) -> None:
         if not keys:

@@ -1,5 +1,6 @@
-"""Tell, for GIRCSE and DICL, which rows' positives are right for each other, and where negatives stand."""
+"""Tell, for GIRCSE and DICL, which positives are right for which rows, where negatives stand, and what is wrong."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -8,17 +9,12 @@ import torch
 from torch import Tensor
 
 from retriever.training.pairs import ContrastiveExample, set_numbers
-from retriever.training.rows import normalise_answer
+from retriever.training.rows import TrainingRow, normalise_answer
 
 
 @dataclass(frozen=True, slots=True)
 class NegativePlaces:
-    """Which prompts are the rows' negatives.
-
-    Attributes:
-        places: (B, H) numbers of prompts; 0 where a row has fewer than H.
-        mask: (B, H), true where there is one.
-    """
+    """Which prompts are the rows' negatives: their numbers (B, H), and where there is one; a row may have fewer."""
 
     places: Tensor
     mask: Tensor
@@ -46,3 +42,66 @@ def positive_sets(examples: Sequence[ContrastiveExample]) -> list[int]:
         known, own = sets[first.setdefault((one.positive_instruction, normalise_answer(one.positive)), row)], sets[row]
         sets = [known if number == own else number for number in sets]
     return sets
+
+
+@dataclass(frozen=True, slots=True)
+class WrongParts:
+    """I-, another question, and Q-, another text, for a row's lower tiers; None where the batch has none."""
+
+    instruction: str | None
+    text: str | None
+
+
+def wrong_parts(batch: Sequence[TrainingRow], *, seed: int) -> list[WrongParts]:
+    """Return the wrong parts of every row, drawn from the other rows of the batch.
+
+    I- is a question of another group with another answer; one that the batch asks of the row's own text comes first,
+    for its answer is known to be another. Q- is a text with another answer; one that is asked the row's own question
+    comes first. A question that the row's text answers with the row's answer, and a text that answers the row's
+    question with it, are never drawn.
+    """
+    facts = [_Facts.of(row) for row in batch]
+    known = set(facts)
+    draw = random.Random(seed)
+    return [_drawn(batch, facts, known, place, draw) for place in range(len(batch))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A row in the form in which rows are compared."""
+
+    text: str
+    group: str
+    answer: str
+
+    @classmethod
+    def of(cls, row: TrainingRow) -> "_Facts":
+        return cls(row.text_key, row.group, row.answer_key)
+
+
+def _drawn(
+    batch: Sequence[TrainingRow], facts: Sequence[_Facts], known: set[_Facts], place: int, draw: random.Random
+) -> WrongParts:
+    own = facts[place]
+    others = [(number, one) for number, one in enumerate(facts) if one.answer != own.answer]
+    questions = [
+        (number, one.text == own.text)
+        for number, one in others
+        if one.group != own.group and _Facts(own.text, one.group, own.answer) not in known
+    ]
+    texts = [
+        (number, one.group == own.group)
+        for number, one in others
+        if one.text != own.text and _Facts(one.text, own.group, own.answer) not in known
+    ]
+    question, text = _pick(questions, draw), _pick(texts, draw)
+    return WrongParts(
+        None if question is None else batch[question].instruction, None if text is None else batch[text].text
+    )
+
+
+def _pick(candidates: Sequence[tuple[int, bool]], draw: random.Random) -> int | None:
+    """Return the number of a preferred candidate, of any where none is preferred, None where there is none."""
+    preferred = [number for number, first in candidates if first]
+    numbers = preferred or [number for number, _ in candidates]
+    return draw.choice(numbers) if numbers else None

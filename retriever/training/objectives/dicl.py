@@ -16,9 +16,8 @@ from retriever.training.losses.infonce import Negatives
 from retriever.training.losses.tiered import TieredEmbeddings, tiered
 from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
-from retriever.training.objectives.contrastive import NegativePlaces, positive_sets
+from retriever.training.objectives.contrastive import NegativePlaces, positive_sets, wrong_parts
 from retriever.training.objectives.reading import Piece, Prompts, backward, in_order
-from retriever.training.objectives.tiers import wrong_parts
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, dicl_examples
 from retriever.training.rows import TrainingRow
@@ -31,7 +30,7 @@ class DiclSettings(ObjectiveSettings):
     Attributes:
         margin: g of the two hinge losses.
         temperature: tau, of the tiers too.
-        tiered: add the tiered ranking loss (appendix A), with the questions and texts of `tiers.wrong_parts`.
+        tiered: add the tiered ranking loss (appendix A), with the questions and texts of `wrong_parts`.
         negatives: most wrong answers of a row.
     """
 
@@ -53,14 +52,7 @@ class DiclObjective:
     """Losses and gradients of a batch of rows.
 
     Equal prompts of a batch are read once, and a text's questions together. Rows that share an answer are no positives
-    of each other here, so ``paired`` has no meaning.
-
-    Args:
-        learner: a causal model.
-        rows: what it learns from.
-        settings: which terms.
-        batch: how rows become batches.
-        mined: hard negatives of every row.
+    of each other here, so ``paired`` has no meaning. ``mined`` are hard negatives of every row.
     """
 
     def __init__(

@@ -14,19 +14,18 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.encoders.instemb import untrained_look_ahead
+from retriever.evaluation.asked import encode_each
 from retriever.training.adapters import Adapted
 from retriever.training.losses.afd import NEW_WEIGHT, fused_target, squared_error
 from retriever.training.objectives.base import Learner
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, add_up, in_order
 from retriever.training.objectives.vectors import VectorReader
-from retriever.training.row_negatives import embed_queries
-from retriever.training.rows import TrainingRow
 
 
 @dataclass(frozen=True, slots=True)
 class FusionSettings:
-    """How the two models are fused.
+    """Settings of how the two models are fused.
 
     Attributes:
         new_weight: lambda, the trained model's share; the paper stays within 0.4 and 0.6.
@@ -41,13 +40,7 @@ class FusionSettings:
 
 @dataclass(frozen=True, slots=True)
 class FusedTargets:
-    """The target vectors that the student is trained towards.
-
-    Attributes:
-        texts: n texts.
-        instructions: one for each; empty for the default one.
-        vectors: (n, d) float32 rows of length 1, on the CPU.
-    """
+    """The target vectors (n, d), float32 rows of length 1 on the CPU, that the student is trained towards."""
 
     texts: Sequence[str]
     instructions: Sequence[str]
@@ -64,17 +57,10 @@ def fused_targets(
     steps: int | None = None,
     base: Encoder | None = None,
 ) -> FusedTargets:
-    """Return eq. 4 for every text: lambda E_new + (1 - lambda) E_base.
+    """Return eq. 4 for every text under the instruction beside it: lambda E_new + (1 - lambda) E_base.
 
-    E_new is the model as it is now, E_base the model that this training began from.
-
-    Args:
-        learner: the trained model.
-        texts: one or more.
-        instructions: one for each text.
-        settings: lambda.
-        steps: as for `VectorReader`.
-        base: the encoder that was trained further; None for the bare backbone, its look-ahead embeddings untrained.
+    E_new is the model as it is now, E_base the encoder that was trained further; without one the bare backbone, its
+    look-ahead embeddings untrained. ``steps`` as for `VectorReader`.
 
     Raises:
         UsageError: there is no text, or not one instruction for each.
@@ -83,11 +69,15 @@ def fused_targets(
         raise UsageError(f"{len(texts)} texts and {len(instructions)} instructions were given; give one for each text.")
     reader = VectorReader(learner, steps=steps)
     read = reader.pieces(texts, instructions)
-    known = None if base is None else _encoded(base, texts, instructions)  # (n, d)
+    known = None if base is None else torch.as_tensor(encode_each(base, texts, instructions))  # (n, d)
     found = []
     for piece in read:
         new = reader.read(piece, dropout=0.0)
-        old = _untrained(learner.adapted, reader, piece) if known is None else known[piece.rows].to(new.device)
+        if known is None:
+            with _before_training(learner.adapted):
+                old = reader.read(piece, dropout=0.0)
+        else:
+            old = known[piece.rows].to(new.device)
         found.append(fused_target(new, old, new_weight=settings.new_weight).cpu())
     return FusedTargets(texts, instructions, in_order(read, torch.cat(found)))
 
@@ -97,12 +87,6 @@ class FusionObjective:
 
     The sum over texts adds up piece by piece, so that one piece is held at a time whatever ``held_tokens`` says. No
     text is compared with another, so ``paired`` has no meaning.
-
-    Args:
-        learner: the student.
-        targets: of every text.
-        batch: how texts become batches.
-        steps: as for `VectorReader`.
     """
 
     def __init__(
@@ -124,17 +108,6 @@ class FusionObjective:
             return squared_error(self._reader.read(piece), targets[piece.rows]) * (len(piece.rows) / len(batch))
 
         return {"loss": float(add_up(loss, read))}
-
-
-def _encoded(encoder: Encoder, texts: Sequence[str], instructions: Sequence[str]) -> Tensor:
-    """Return the encoder's vectors (n, d) of texts, each under the instruction beside it."""
-    rows = [TrainingRow(text, asked, "") for text, asked in zip(texts, instructions, strict=True)]
-    return torch.as_tensor(embed_queries(rows, encoder))
-
-
-def _untrained(adapted: Adapted, reader: VectorReader, piece: Piece) -> Tensor:
-    with _before_training(adapted):
-        return reader.read(piece, dropout=0.0)
 
 
 @contextmanager

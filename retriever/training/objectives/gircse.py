@@ -12,6 +12,7 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
+from retriever.evaluation.asked import encode_each
 from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.losses.gircse import TEMPERATURE, GircseLoss, gircse
 from retriever.training.losses.infonce import Negatives
@@ -22,7 +23,6 @@ from retriever.training.objectives.reading import Prompts, SeparatePiece, backwa
 from retriever.training.objectives.vectors import check_causal
 from retriever.training.pairs import NEGATIVES, HardNegatives, gircse_examples
 from retriever.training.passes import soft_token_states
-from retriever.training.row_negatives import embed_queries
 from retriever.training.rows import TrainingRow
 
 
@@ -69,15 +69,8 @@ class GircseObjective:
     """Losses and gradients of a batch of rows.
 
     Equal prompts of a batch are read once, whichever side they stand on. Rows that share an answer are no positives of
-    each other here, so ``paired`` has no meaning.
-
-    Args:
-        learner: a causal model.
-        rows: what it learns from.
-        settings: steps and weights.
-        batch: how rows become batches.
-        mined: hard negatives of every row.
-        teacher: the settings' teacher, never trained; None for none.
+    each other here, so ``paired`` has no meaning. The teacher, which is that of the settings, is never trained;
+    ``mined`` are hard negatives of every row.
     """
 
     def __init__(
@@ -147,5 +140,5 @@ class GircseObjective:
 
     def _taught(self, teacher: Encoder, prompts: Prompts) -> Tensor:
         """Return the teacher's vectors of the prompts (N, e), in their order."""
-        rows = [TrainingRow(text, asked, "") for text, asked in zip(prompts.texts, prompts.instructions, strict=True)]
-        return torch.as_tensor(embed_queries(rows, teacher), device=self._learner.adapted.backbone.device)
+        vectors = encode_each(teacher, prompts.texts, prompts.instructions)
+        return torch.as_tensor(vectors, device=self._learner.adapted.backbone.device)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from retriever.encoders.masked import position_count
-from retriever.training.losses.tokens import mean_cross_entropy
+from retriever.training.losses.vectors import mean_cross_entropy
 from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, SeparatePiece, add_up, pieces, separate_pieces, together
@@ -32,12 +32,6 @@ class InBedderObjective:
 
     The sum over tokens adds up piece by piece, so that one piece is held at a time whatever ``held_tokens`` says. No
     row is compared with another, so ``paired`` has no meaning.
-
-    Args:
-        learner: a causal or a masked model.
-        rows: what it learns from.
-        settings: what is predicted.
-        batch: how rows become batches.
     """
 
     def __init__(

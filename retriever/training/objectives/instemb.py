@@ -6,6 +6,7 @@ carry no gradient.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -13,28 +14,14 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.encoders.pooling import daap, masked_mean
-from retriever.training.losses.instemb import (
-    TEMPERATURE,
-    ContrastForm,
-    KlDirection,
-    cross_entropy,
-    kl,
-    mse,
-    view_contrast,
-)
+from retriever.training import passes
+from retriever.training.losses import instemb as losses
+from retriever.training.losses.instemb import TEMPERATURE, ContrastForm, KlDirection
 from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import Piece, backward, pieces, together
 from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
-from retriever.training.passes import (
-    VIEW_DROPOUT,
-    PaddedAnswers,
-    TeacherStates,
-    lone_states,
-    pad_answers,
-    student_states,
-    teacher_states,
-)
+from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers, TeacherStates
 from retriever.training.prompt_batches import SeparatePrompts, TailStates
 from retriever.training.rows import TrainingRow
 
@@ -80,14 +67,7 @@ class InstEmbSettings(ObjectiveSettings):
 
 
 class InstEmbObjective:
-    """Losses and gradients of a batch of rows.
-
-    Args:
-        learner: the model, with look-ahead embeddings unless nothing is distilled.
-        rows: what it learns from.
-        settings: which terms.
-        batch: how rows become batches.
-    """
+    """Losses and gradients of a batch of rows. The model has look-ahead embeddings unless nothing is distilled."""
 
     def __init__(
         self, learner: Learner, rows: Sequence[TrainingRow], settings: InstEmbSettings, batch: BatchSettings
@@ -114,7 +94,7 @@ class InstEmbObjective:
         numbers = set_numbers([one.same for one in examples], strict=self._settings.strict)
         device = self._learner.adapted.backbone.device
         sets = torch.tensor([numbers[row] for row in order], device=device)  # (B,)
-        targets = pad_answers([answers[row][: self._length] for row in order], width=self._length, device=device)
+        targets = passes.pad_answers([answers[row][: self._length] for row in order], width=self._length, device=device)
         teacher = self._teacher(read, answers)
         terms: dict[str, Tensor] = {}
 
@@ -130,10 +110,10 @@ class InstEmbObjective:
             return self._encode(piece, [examples[row] for row in piece.rows], [answers[row] for row in piece.rows])
 
         total = backward(encode, read, loss, held_tokens=self._held_tokens)
-        losses = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
-        if "mse" in losses:
-            losses["mse_per_dimension"] = losses["mse"] / self._learner.adapted.backbone.dim
-        return losses
+        found = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
+        if "mse" in found:
+            found["mse_per_dimension"] = found["mse"] / self._learner.adapted.backbone.dim
+        return found
 
     @property
     def _length(self) -> int:
@@ -144,17 +124,22 @@ class InstEmbObjective:
     ) -> list[Tensor]:
         """Return the student's states of the piece's rows: last (b, d), tail (b, L, d), and its other views (b, d)."""
         adapted = self._learner.adapted
-        student = student_states(adapted, piece.prompts)
+        student = passes.student_states(adapted, piece.prompts)
         views = self._settings.views if self._settings.contrast else ()
+        length = 0 if self._settings.compared == "input-last" else self._length
         found = [student.last, student.tail]
         if "dropout" in views:
-            read = student_states(adapted, piece.prompts, look_ahead=self._compared_length, dropout=VIEW_DROPOUT)
-            found.append(self._vector(read))
+            states = passes.student_states(adapted, piece.prompts, look_ahead=length, dropout=VIEW_DROPOUT)
+            found.append(self._vector(states))
         if "answer" in views:
-            found.append(self._different(answers, self._alone))
+            found.append(self._different(answers, partial(passes.lone_states, adapted, look_ahead=length)))
         if "document" in views:
+
+            def read(prompts: list[list[int]]) -> TailStates:
+                return passes.student_states(adapted, SeparatePrompts(prompts), look_ahead=length)
+
             documents = self._learner.tokeniser.separate([one.document for one in examples], [""] * len(examples))
-            found.append(self._different(documents.rows, self._document))
+            found.append(self._different(documents.rows, read))
         return found
 
     def _vector(self, states: TailStates) -> Tensor:
@@ -168,7 +153,7 @@ class InstEmbObjective:
         if not wanted and not (self._settings.contrast and "teacher" in self._settings.views):
             return None
         found = [
-            teacher_states(
+            passes.teacher_states(
                 self._learner.adapted, piece.prompts, [answers[row] for row in piece.rows], length=self._length
             )
             for piece in read
@@ -182,15 +167,15 @@ class InstEmbObjective:
 
     def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TeacherStates | None) -> dict[str, Tensor]:
         """Return the distillation terms of look-ahead states (B, L, d)."""
-        head = self._learner.adapted.backbone.logits
+        head, direction = self._learner.adapted.backbone.logits, self._settings.direction
         found: dict[str, Tensor] = {}
         for term in self._settings.distillation:
             if term == "ce":
-                found[term] = cross_entropy(head(tail), targets.ids, targets.counted)
+                found[term] = losses.cross_entropy(head(tail), targets.ids, targets.counted)
             elif teacher is not None and term == "mse":
-                found[term] = mse(tail, teacher.tail, teacher.counted)
+                found[term] = losses.mse(tail, teacher.tail, teacher.counted)
             elif teacher is not None:
-                found[term] = kl(head(tail), head(teacher.tail), teacher.counted, direction=self._settings.direction)
+                found[term] = losses.kl(head(tail), head(teacher.tail), teacher.counted, direction=direction)
         return found
 
     def _contrast(
@@ -199,7 +184,7 @@ class InstEmbObjective:
         compared = [self._vector(student), *views]
         if teacher is not None and "teacher" in self._settings.views:
             compared.append(self._teacher_vector(teacher))
-        return view_contrast(
+        return losses.view_contrast(
             torch.stack([one.float() for one in compared]),  # (V, B, d)
             sets,
             temperature=self._settings.temperature,
@@ -216,13 +201,3 @@ class InstEmbObjective:
         numbers: dict[tuple[int, ...], int] = {}
         places = [numbers.setdefault(tuple(ids), len(numbers)) for ids in rows]
         return self._vector(read([list(ids) for ids in numbers]))[places]
-
-    def _alone(self, answers: list[list[int]]) -> TailStates:
-        return lone_states(self._learner.adapted, answers, look_ahead=self._compared_length)
-
-    def _document(self, prompts: list[list[int]]) -> TailStates:
-        return student_states(self._learner.adapted, SeparatePrompts(prompts), look_ahead=self._compared_length)
-
-    @property
-    def _compared_length(self) -> int:
-        return 0 if self._settings.compared == "input-last" else self._length

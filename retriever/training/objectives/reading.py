@@ -17,13 +17,7 @@ PIECE_TOKENS = 2048
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """A text and the questions it is read under in one batch.
-
-    Attributes:
-        text: the text.
-        instructions: its questions.
-        rows: a number for each question, the caller's.
-    """
+    """A text and the questions it is read under in one batch, with the caller's number for each question."""
 
     text: str
     instructions: list[str]
@@ -32,13 +26,7 @@ class PromptRequest:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The input of one forward pass.
-
-    Attributes:
-        prompts: of every row.
-        rows: the rows' numbers, in the order of the prompts.
-        tokens: with padding.
-    """
+    """The input of one forward pass: prompts, their rows' numbers, and its tokens with padding."""
 
     prompts: PromptBatch = field(repr=False)
     rows: list[int]
@@ -92,10 +80,7 @@ def together(texts: Sequence[str], instructions: Sequence[str], rows: Sequence[i
 def pieces(learner: Learner, asked: Sequence[PromptRequest], *, tail: int) -> list[Piece]:
     """Return the prompts in forward passes of at most `PIECE_TOKENS`, or of one text, shortest texts first.
 
-    Args:
-        learner: whose prompts.
-        asked: texts with their questions.
-        tail: tokens that will stand behind every prompt.
+    ``tail`` tokens will stand behind every prompt.
     """
     shared = learner.shares
     widths = [_width(learner, one, tail, shared=shared) for one in asked]
@@ -104,19 +89,10 @@ def pieces(learner: Learner, asked: Sequence[PromptRequest], *, tail: int) -> li
 
 
 def separate_pieces(prompts: SeparatePrompts, *, tail: int) -> list[SeparatePiece]:
-    """Return prompts in forward passes as `pieces` does, for a pass that cannot read a text's questions together.
-
-    Args:
-        prompts: a row each, numbered from 0.
-        tail: tokens that will stand behind every prompt.
-    """
+    """Return prompts, numbered from 0, in passes as `pieces` does, where a text's questions cannot be read together."""
     widths = [len(row) + tail for row in prompts.rows]
     return [
-        SeparatePiece(
-            prompts=SeparatePrompts([prompts.rows[i] for i in group]),
-            rows=group,
-            tokens=widths[group[-1]] * len(group),
-        )
+        SeparatePiece(SeparatePrompts([prompts.rows[i] for i in group]), group, widths[group[-1]] * len(group))
         for group in _groups(widths, [1] * len(widths))
     ]
 
@@ -162,9 +138,7 @@ def backward(
 def _groups(widths: Sequence[int], lines: Sequence[int]) -> list[list[int]]:
     """Return the numbers of what one pass reads, group by group, the narrowest first.
 
-    Args:
-        widths: tokens of a line.
-        lines: how many lines each takes.
+    Each takes so many lines of so many tokens.
     """
     groups: list[list[int]] = []
     count = 0
@@ -185,11 +159,8 @@ def _piece(learner: Learner, asked: Sequence[PromptRequest], width: int, *, shar
         prompts: PromptBatch = learner.tokeniser.shared(texts, [one.instructions for one in asked])
         return Piece(prompts, rows, width * len(texts))
     every = [one.text for one in asked for _ in one.rows]
-    return Piece(
-        learner.tokeniser.separate(every, [one for text in asked for one in text.instructions]),
-        rows,
-        width * len(rows),
-    )
+    separate = learner.tokeniser.separate(every, [one for text in asked for one in text.instructions])
+    return Piece(separate, rows, width * len(rows))
 
 
 def _width(learner: Learner, asked: PromptRequest, tail: int, *, shared: bool) -> int:

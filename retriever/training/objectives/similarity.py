@@ -1,13 +1,14 @@
 """A general sentence encoder's similarities, kept under the default instruction beside another objective.
 
 Plain search asks nothing; a model that learns only from questions forgets it. The teacher's vectors have another
-width, so its cosines are taught (`losses.afd.mean_similarity_error`), of texts that it finds alike and of others.
+width, so its cosines are taught (`losses.afd.mean_similarity_error`), of texts that it finds alike and of others: two
+texts drawn from a corpus have next to nothing in common, and among a few dozen there is hardly a pair that a search
+would have to tell apart.
 """
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,18 +16,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
 from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.objectives.base import Learner, Objective
 from retriever.training.objectives.reading import Piece, backward, in_order
-from retriever.training.objectives.related import RelatedTexts
 from retriever.training.objectives.vectors import VectorReader
 from retriever.training.rows import TrainingRow
 
-BASE = "base"
-"""Stands for the model in training, as it was before."""
+BASE_TEACHER = "base"  # stands for the model in training, as it was before
 MOST_TEXTS = 20_000
 """Texts of the pool at most: the teacher reads them all before the first step and each is compared with each, which
 takes minutes for so many and hours for ten times as many; groups of related texts are found among these too."""
+GROUP = 4  # texts of a group: one and some of those nearest to it
+NEAREST = 12  # the nearest texts that the others of a group are drawn from
+_COMPARED_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +53,12 @@ class SimilaritySettings:
             raise UsageError(f"{self.texts} texts make no pair.", hint="Give texts of at least 2.")
 
 
-class Teacher(Protocol):
-    """An encoder, as far as it is needed here."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, e), a row for every text."""
-        ...
-
-
 class SimilarityObjective:
     """Another objective, and with every batch the teacher's similarities of some texts.
 
-    Args:
-        inner: the other objective; its batches are taken.
-        learner: the model.
-        rows: where texts are drawn from, as many as the batches of an epoch compare and 20,000 at most.
-        settings: weight and number of texts.
-        teacher: never trained; it reads the texts once, here.
-        held_tokens: as in `BatchSettings`.
-        steps: as for `VectorReader`.
+    Its batches are those of the other objective, ``inner``. The texts are drawn from the rows, as many as the batches
+    of an epoch compare and 20,000 at most; the teacher, never trained, reads them once, here. ``held_tokens`` as in
+    `BatchSettings`, ``steps`` as for `VectorReader`.
     """
 
     def __init__(
@@ -77,7 +67,7 @@ class SimilarityObjective:
         learner: Learner,
         rows: Sequence[TrainingRow],
         settings: SimilaritySettings,
-        teacher: Teacher,
+        teacher: Encoder,
         *,
         held_tokens: int,
         steps: int | None = None,
@@ -123,3 +113,46 @@ def pool(rows: Sequence[TrainingRow], count: int, seed: int) -> list[str]:
     """Return at most ``count`` different texts, questions and answers of the rows, drawn with a seed."""
     found = dict.fromkeys(one for row in rows for one in (row.text, row.instruction, row.answer) if one.strip())
     return random.Random(seed).sample(list(found), min(count, len(found)))
+
+
+class RelatedTexts:
+    """A pool of n different texts with a teacher's vectors (n, e) of length 1, drawn in groups."""
+
+    def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self.texts = texts
+        self.vectors = vectors
+        self._nearest = nearest(vectors, min(NEAREST, len(texts) - 1))
+
+    def draw(self, count: int, draw: random.Random) -> list[int]:
+        """Return the numbers of ``count`` different texts, group after group; of all, where there are no more."""
+        found: dict[int, None] = {}
+        for first in draw.sample(range(len(self.texts)), len(self.texts)):
+            if len(found) >= count:
+                break
+            near = [int(one) for one in self._nearest[first]]
+            found |= dict.fromkeys([first, *draw.sample(near, min(GROUP - 1, len(near)))])
+        return list(found)[:count]
+
+
+def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the numbers of the ``count`` rows nearest to each of (n, e) but for itself, (n, count).
+
+    The nearest come first; of equally near ones that with the lower number.
+    """
+    found = np.empty((len(vectors), count), dtype=np.int64)
+    for start in range(0, len(vectors) if count else 0, _COMPARED_ROWS):
+        distances = -(vectors[start : start + _COMPARED_ROWS] @ vectors.T)  # (b, n)
+        distances[np.arange(len(distances)), start + np.arange(len(distances))] = np.inf
+        found[start : start + _COMPARED_ROWS] = _lowest(distances, count)
+    return found
+
+
+def _lowest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the columns of the lowest values of every row of (b, n), as a stable sort has them: (b, count)."""
+    farthest = np.partition(values, count - 1, axis=1)[:, count - 1, None]  # (b, 1)
+    nearer, equal = values < farthest, values == farthest
+    room = count - nearer.sum(axis=1, keepdims=True)  # for those as far as the farthest
+    taken = nearer | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
+    columns = np.nonzero(taken)[1].reshape(len(values), count)  # rising in every row
+    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)

@@ -14,9 +14,7 @@ from retriever.training.passes import soft_token_states, student_states
 class VectorReader:
     """Reads prompts into vectors: GIRCSE's z_K, else InstEmb's ``daap``, else the last prompt state.
 
-    Args:
-        learner: a causal model; with look-ahead embeddings ``daap`` pools them.
-        steps: K, for a model that is to be a GIRCSE encoder.
+    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder.
 
     Raises:
         UsageError: the model is a masked one, or there is not one step.
@@ -38,12 +36,7 @@ class VectorReader:
         return pieces(self._learner, asked, tail=self._learner.adapted.look_ahead_length)
 
     def read(self, piece: Piece, *, dropout: float | None = None) -> Tensor:
-        """Return the vectors (b, d) of a piece's prompts, of any length.
-
-        Args:
-            piece: one of `pieces`.
-            dropout: share of attention probabilities and LoRA inputs zeroed; None for the settings' own.
-        """
+        """Return the vectors (b, d) of a piece's prompts, of any length; ``dropout`` as for `student_states`."""
         adapted = self._learner.adapted
         if self._steps is not None and isinstance(piece, SeparatePiece):
             return soft_token_states(adapted, piece.prompts, steps=self._steps, dropout=dropout)[:, -1]

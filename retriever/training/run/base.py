@@ -33,9 +33,7 @@ class Base:
         name: what the user called it.
         spec: what that stands for: ``METHOD:BACKBONE`` or a checkpoint folder.
         digest: SHA-256 that stands for its weights.
-        learner: the model in training.
         method: of the encoder that comes out.
-        options: of that encoder.
         continued: whether it was trained before.
         start: `Adapted.values` from before this training.
     """
@@ -70,16 +68,10 @@ def is_trained(name: str | None, method: TrainingMethod) -> bool:
 
 
 def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: str) -> Base:
-    """Load what is trained on.
+    """Load what is trained on: by a name of `retriever models list`, ``METHOD:BACKBONE`` or a checkpoint folder.
 
-    A checkpoint keeps its adapter's shape and, under its own method, its options; look-ahead tokens are added where it
-    has none or left out, as the method asks.
-
-    Args:
-        name: a name of `retriever models list`, ``METHOD:BACKBONE`` or a checkpoint folder; None for the method's own.
-        config: what to train.
-        device: where to run.
-        dtype: the model's number format.
+    Without a name it is the method's own. A checkpoint keeps its adapter's shape and, under its own method, its
+    options; look-ahead tokens are added where it has none or left out, as the method asks.
 
     Raises:
         EncoderError: there is no such model.

@@ -14,11 +14,7 @@ ENOUGH_ROWS = 200
 
 
 def check_rows(rows: Sequence[TrainingRow], names: str) -> None:
-    """Raise unless there is something to tell apart, and enough of it.
-
-    Args:
-        rows: the good ones.
-        names: where they are from, for the message.
+    """Raise unless there is something to tell apart, and enough of it; ``names`` says where the rows are from.
 
     Raises:
         InputError: there are too few rows, or all answers are equal.
@@ -28,29 +24,22 @@ def check_rows(rows: Sequence[TrainingRow], names: str) -> None:
             f"{names}: {len(rows)} rows can be used; at least {LEAST_ROWS} are needed.",
             hint=f"Give more rows; from {ENOUGH_ROWS} on a model is worth having.",
         )
-    if len({row.answer_key for row in rows}) < 2:
-        raise InputError(
-            f"{names}: all {len(rows)} answers are {rows[0].answer!r}; nothing can be told apart by them.",
-            hint="Give rows with different answers.",
-        )
+    _check_answers(rows, f"{names}: all {len(rows)} answers", "Give rows with different answers.")
 
 
 def check_training_side(rows: Sequence[TrainingRow], names: str) -> None:
     """Raise unless what is left to learn from, when some texts are held out, still has something to tell apart.
 
-    Args:
-        rows: those to learn from.
-        names: where they are from, for the message.
-
     Raises:
         InputError: all answers are equal.
     """
+    which = f"{names}: with some texts held out to measure with, all {len(rows)} answers to learn from"
+    _check_answers(rows, which, "Give more rows with other answers.")
+
+
+def _check_answers(rows: Sequence[TrainingRow], which: str, hint: str) -> None:
     if len({row.answer_key for row in rows}) < 2:
-        raise InputError(
-            f"{names}: with some texts held out to measure with, all {len(rows)} answers to learn from are "
-            f"{rows[0].answer!r}; nothing can be told apart by them.",
-            hint="Give more rows with other answers.",
-        )
+        raise InputError(f"{which} are {rows[0].answer!r}; nothing can be told apart by them.", hint=hint)
 
 
 def few_rows(rows: int) -> list[str]:

@@ -22,11 +22,8 @@ class CurationReport:
     """The report of a curation.
 
     Attributes:
-        output: the file that was written.
         read: good rows of the input.
         curated: the rows that were written, and what each step did.
-        mappings: by file, which field became what.
-        skipped: rows that could not be read.
         bad: the first of them.
     """
 
@@ -58,17 +55,11 @@ def curate_file(
     options: CurationOptions | None = None,
     encoding: str | None = None,
 ) -> CurationReport:
-    """Curate one file of questions and answers into JSON Lines.
+    """Curate one file of questions and answers, as `read_training_rows` reads them, into JSON Lines.
 
-    The output appears when it is complete; what an earlier run wrote there stays until then.
-
-    Args:
-        source: the rows, in any format and layout that `read_training_rows` reads.
-        output: where the rows go, a .jsonl file.
-        experts: gives the encoders that vote, the first of which mines hard negatives; called once the rows are read,
-            since loading takes longer than finding a mistake in them.
-        options: limits, judge, margin.
-        encoding: what the source is in, as for `read_documents`.
+    The output, a .jsonl file, appears when it is complete; what an earlier run wrote there stays until then.
+    ``experts`` gives the encoders that vote, the first of which mines hard negatives; it is called once the rows are
+    read, since loading takes longer than finding a mistake in them.
 
     Raises:
         InputError: the source cannot be read, the output is no place for rows, or no row is left.

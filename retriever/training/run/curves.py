@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.evaluation.run.report import COLOURS
+from retriever.evaluation.run.report import ENCODER_COLOURS, WHISKERS, svg_figure, whiskers
 from retriever.training.run.scores import Change
 
 _WINDOW = 0.1  # of a curve's steps that one point of its mean covers
@@ -14,25 +14,14 @@ _LIGHT = "#CCCCCC"
 
 
 def draw_curves(path: Path, stages: Mapping[str, Sequence[Mapping[str, float]]], changes: Sequence[Change]) -> None:
-    """Write an SVG; the same numbers give the same bytes.
-
-    Args:
-        path: where to.
-        stages: the record of every step, by the name of the stage.
-        changes: every score before and after.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({"svg.hashsalt": "retriever", "font.size": 9, "axes.titlesize": 10, "svg.fonttype": "path"}):
-        figure = Figure(figsize=(3.2 * len(stages) + 5.6, 3.2), layout="constrained")
+    """Write an SVG of every stage's record, by its name, and of every score; equal numbers give equal bytes."""
+    with svg_figure(path, (3.2 * len(stages) + 5.6, 3.2)) as figure:
         axes = figure.subplots(1, len(stages) + 1, squeeze=False, width_ratios=[3.2] * len(stages) + [5.6])[0]
         for axis, (name, rows) in zip(axes, stages.items(), strict=False):
             _draw_loss(axis, name, rows)
         _draw_scores(axes[-1], changes)
         for axis in axes:
             axis.spines[["top", "right"]].set_visible(False)
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
 
 
 def smoothed(values: Sequence[float]) -> list[float]:
@@ -48,7 +37,7 @@ def smoothed(values: Sequence[float]) -> list[float]:
 def _draw_loss(axis: Any, name: str, rows: Sequence[Mapping[str, float]]) -> None:  # noqa: ANN401 - matplotlib's Axes
     steps, losses = [row["step"] for row in rows], [row["loss"] for row in rows]
     axis.plot(steps, losses, color=_LIGHT, linewidth=0.8)
-    axis.plot(steps, smoothed(losses), color=COLOURS[0], linewidth=1.6)
+    axis.plot(steps, smoothed(losses), color=ENCODER_COLOURS[0], linewidth=1.6)
     axis.set_title(f"loss, {name}", loc="left", fontweight="bold")
     axis.set_xlabel("step")
 
@@ -58,12 +47,8 @@ def _draw_scores(axis: Any, changes: Sequence[Change]) -> None:  # noqa: ANN401 
         scores = [getattr(change, label) for change in changes]
         places = [place + shift for place in range(len(scores))]
         values = [one.value for one in scores]
-        whiskers = [
-            [max(0.0, one.value - one.low) for one in scores],
-            [max(0.0, one.high - one.value) for one in scores],
-        ]
-        axis.bar(places, values, width=0.36, color=COLOURS[1 - which], label=label, zorder=2)
-        axis.errorbar(places, values, yerr=whiskers, fmt="none", ecolor="#333333", elinewidth=1, capsize=2.5, zorder=3)
+        axis.bar(places, values, width=0.36, color=ENCODER_COLOURS[1 - which], label=label, zorder=2)
+        axis.errorbar(places, values, yerr=whiskers(scores), **WHISKERS)
         for place, one in zip(places, scores, strict=True):
             top = (place, max(one.high, one.value))
             axis.annotate(f"{one.value:.1f}", top, (0, 3), textcoords="offset points", ha="center", fontsize=8)

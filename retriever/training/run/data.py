@@ -16,14 +16,7 @@ from retriever.training.splits import hold_out
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file that was learned from.
-
-    Attributes:
-        name: as the user named it.
-        sha256: its hash; None for standard input.
-        rows: good rows in it.
-        mapping: which field became what, in words.
-    """
+    """A file that was learned from, its hash (None for standard input), its good rows, and which field became what."""
 
     name: str
     sha256: str | None
@@ -36,12 +29,9 @@ class FinetuneData:
     """Rows to learn from and to measure with.
 
     Attributes:
-        train: learned from.
         held_out: measured with; no text is on both sides.
-        files: where they are from.
         digest: SHA-256 of all good rows.
         bad: the first thousand rows that were skipped.
-        skipped: how many were.
         truncated: different strings that are cut to the limit of tokens, by what they are: texts, queries, answers,
             positives, negatives; what is never cut is left out.
     """
@@ -64,26 +54,23 @@ class FinetuneData:
 
     @property
     def cut(self) -> str:
-        """How many strings of which kind are cut, in words."""
+        """The number of strings of each kind that are cut, in words."""
         return ", ".join(f"{count} {kind}" for kind, count in self.truncated.items()) or "none"
 
 
 def prepare(found: TrainingRows, tokenizer: PieceTokenizer, settings: DataSettings) -> FinetuneData:
     """Return the rows that can be learned from, some of their texts kept out.
 
-    A row whose question is too long for an encoder is skipped, as those that could not be read were.
-
-    Args:
-        found: what was read.
-        tokenizer: of the model, cutting texts where training does.
-        settings: how much is held out, and the seed.
+    A row whose question is too long for an encoder is skipped, as those that could not be read were. The tokenizer is
+    the model's, which cuts texts where training does.
 
     Raises:
         InputError: there are too few rows, all answers are equal, be it only of those to learn from, or there is only
             one text.
     """
     rows, bad = _short_questions(found.rows, tokenizer)
-    kept = _counted(found, rows)
+    counts = Counter(row.file for row in rows)
+    kept = {name: counts[name] for name in found.mappings}
     check_rows(rows, ", ".join(kept))
     sides = hold_out(rows, share=settings.share(len({row.text for row in rows})), seed=settings.seed)
     check_training_side(sides.train, ", ".join(kept))
@@ -117,17 +104,11 @@ def _truncated(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> dict[s
     found: dict[str, dict[str, None]] = {kind: {} for kind in ("texts", "queries", "answers", "positives", "negatives")}
     for row in rows:
         found["queries" if row.positives else "texts"][row.text] = None
-        found["positives" if row.positives else "answers"] |= dict.fromkeys(row.positives or (row.answer,))
+        found["positives" if row.positives else "answers"] |= dict.fromkeys(row.right)
         found["negatives"] |= dict.fromkeys(row.negatives)
     limit = tokenizer.max_text_tokens
     counts = {kind: sum(count > limit for count in tokenizer.count([*one])) for kind, one in found.items()}
     return {kind: count for kind, count in counts.items() if count}
-
-
-def _counted(found: TrainingRows, rows: Sequence[TrainingRow]) -> Mapping[str, int]:
-    """Return the usable rows of every file that was read."""
-    counts = Counter(row.file for row in rows)
-    return {name: counts[name] for name in found.mappings}
 
 
 def _hash(name: str) -> str | None:

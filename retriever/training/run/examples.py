@@ -5,7 +5,7 @@ They go with the measures of `finetune_scores`: texts with the same answer are t
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,14 @@ import numpy as np
 from retriever.core.protocols import Encoder
 from retriever.training.rows import TrainingRow, normalise_answer
 
-SEARCHES = 3
-FOUND = 3
-AMONG = 30  # candidates of one search
+MOST_SEARCHES = 3
+SHOWN_HITS = 3  # of a search
+MOST_CANDIDATES = 30  # of a search
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text or an answer that a search can find.
-
-    Attributes:
-        text: a text, or an answer.
-        answer: the text's answer; empty where the text is an answer.
-        right: whether it is what should be found.
-    """
+    """A text with its answer, or an answer, that a search can find, and whether it should."""
 
     text: str
     answer: str
@@ -35,11 +29,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ExampleSearch:
-    """A held-out row that looks for its like.
+    """A held-out row that looks for its like: its text, under its question, is the query.
 
-    Attributes:
-        row: its text is the query, under its question.
-        candidates: texts with the same question, or answers where no text has the same answer; some are right.
+    The candidates are texts with the same question, or answers where no text has the same answer; some are right.
     """
 
     row: TrainingRow
@@ -50,7 +42,7 @@ class ExampleSearch:
         instruction = self.row.instruction if self.candidates[0].answer else ""
         query = encoder.encode([self.row.text], instruction=self.row.instruction)[0]
         vectors = encoder.encode([one.text for one in self.candidates], instruction=instruction)  # (n, dim)
-        order = np.argsort(-(vectors @ query), kind="stable")[:FOUND]
+        order = np.argsort(-(vectors @ query), kind="stable")[:SHOWN_HITS]
         return [self.candidates[one] for one in order]
 
 
@@ -64,7 +56,7 @@ def example_searches(rows: Sequence[TrainingRow]) -> list[ExampleSearch]:
         used = {search.row.text_key for search in found}
         candidates = (one for row in group if row.text_key not in used for one in _searches(row, group, rows))
         found.extend([first] if (first := next(candidates, None)) else [])
-        if len(found) == SEARCHES:
+        if len(found) == MOST_SEARCHES:
             break
     return found
 
@@ -78,8 +70,8 @@ def examples_json(
             "query": one.row.text,
             "instruction": one.row.instruction,
             "answer": one.row.answer,
-            "before": [_json(candidate) for candidate in old],
-            "after": [_json(candidate) for candidate in new],
+            "before": [asdict(candidate) for candidate in old],
+            "after": [asdict(candidate) for candidate in new],
         }
         for one, old, new in zip(searches, before, after, strict=True)
     ]
@@ -106,9 +98,9 @@ def _texts(row: TrainingRow, group: Sequence[TrainingRow]) -> list[Candidate]:
 
 def _answers(row: TrainingRow, rows: Sequence[TrainingRow]) -> list[Candidate]:
     """Return all answers; those to the row's question about its text are right."""
-    answers = {normalise_answer(one): one for other in rows for one in other.positives or (other.answer,)}
+    answers = {normalise_answer(one): one for other in rows for one in other.right}
     asked = [other for other in rows if (other.group, other.text_key) == (row.group, row.text_key)]
-    own = {normalise_answer(one) for other in asked for one in other.positives or (other.answer,)}
+    own = {normalise_answer(one) for other in asked for one in other.right}
     return _some(Candidate(one, "", key in own) for key, one in answers.items())
 
 
@@ -117,13 +109,9 @@ def _some(candidates: Iterable[Candidate]) -> list[Candidate]:
     sides: dict[bool, list[Candidate]] = {True: [], False: []}
     for one in candidates:
         sides[one.right].append(one)
-    right = sides[True][: AMONG // 2]
-    return [*sides[False][: AMONG - len(right)], *right]
+    right = sides[True][: MOST_CANDIDATES // 2]
+    return [*sides[False][: MOST_CANDIDATES - len(right)], *right]
 
 
 def _decides(candidates: Sequence[Candidate]) -> bool:
     return len({one.right for one in candidates}) == 2
-
-
-def _json(candidate: Candidate) -> dict[str, str | bool]:
-    return {"text": candidate.text, "answer": candidate.answer, "right": candidate.right}

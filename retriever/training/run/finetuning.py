@@ -33,20 +33,10 @@ from retriever.training.run.base import Base, is_trained, load_base
 from retriever.training.run.curves import draw_curves
 from retriever.training.run.data import prepare
 from retriever.training.run.examples import Candidate, example_searches, examples_json
-from retriever.training.run.model_card import CONFIG, CURVES, model_card
 from retriever.training.run.negatives import mine_index
-from retriever.training.run.report import FinetuneReport, Judgement, named
+from retriever.training.run.report import CONFIG_FILE, CURVES_FILE, FinetuneReport, Judgement, model_card, named
 from retriever.training.run.scores import Change, HeldOutTask, held_out_task, judge
-from retriever.training.run.stages import (
-    FUSION,
-    Announce,
-    Assignment,
-    OnProgress,
-    Stage,
-    saved_states,
-    stage_of,
-    train,
-)
+from retriever.training.run.stages import FUSION, Announce, Assignment, OnProgress, Stage, saved_states, stage_of, train
 from retriever.training.run_record import LOSSES_FILE
 
 REPORT = "finetune.json"
@@ -68,12 +58,9 @@ class FinetuneRequest:
         epochs: passes over the rows; None for the config's.
         seed: of everything that is drawn; None for the config's.
         index: an index to take hard negatives from.
-        resume: go on with a run that was stopped.
         promote: make a model that passes the gate the default.
         minutes: stop after so many, to be resumed.
         encoding: what the files are in; None for UTF-8.
-        device: where to run.
-        dtype: the model's number format.
         command: the command line, for the record.
     """
 
@@ -114,10 +101,7 @@ def finetune(
 ) -> FinetuneReport:
     """Fine-tune a model, measure it before and after, and make it the default if it got better.
 
-    Args:
-        request: what is asked for.
-        on_progress: called after every step.
-        announce: told what is being done besides.
+    ``on_progress`` is called after every step, ``announce`` is told what is being done besides.
 
     Raises:
         UsageError: options or settings make no sense, or the output is there already.
@@ -196,13 +180,9 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
     if request.index is not None:
         say(f"taking hard negatives from {request.index}")
         options = MiningOptions(config.objective.negatives, config.data.margin)
+        passages = config.method.mined == "positives"
         negatives = mine_index(
-            request.index,
-            data.train,
-            options,
-            held_out=data.held_out,
-            passages=config.method.mined == "positives",
-            device=request.device,
+            request.index, data.train, options, held_out=data.held_out, passages=passages, device=request.device
         )
         mined = negatives.rows
         notes.append(
@@ -306,9 +286,9 @@ def _describe(
 ) -> None:
     """Write beside a checkpoint what it was made from and how it went; its manifest covers that too."""
     (folder / CARD).write_text(model_card(report, judgement), encoding="utf-8")
-    (folder / CONFIG).write_text(report.config.to_toml(), encoding="utf-8")
+    (folder / CONFIG_FILE).write_text(report.config.to_toml(), encoding="utf-8")
     (folder / REPORT).write_text(json.dumps(report.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    draw_curves(folder / CURVES, {name: stage.rows for name, stage in stages.items()}, judgement.changes)
+    draw_curves(folder / CURVES_FILE, {name: stage.rows for name, stage in stages.items()}, judgement.changes)
     for name in stages:
         shutil.copyfile(states / name / LOSSES_FILE, folder / f"{name}-{LOSSES_FILE}")
     write_manifest(folder)

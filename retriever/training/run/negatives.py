@@ -39,15 +39,9 @@ def mine_index(
 ) -> MinedNegatives:
     """Return documents of an index that its encoder puts near the rows' texts though they do not belong there.
 
-    Rows with positives are served by the base view, others by the complete view of their own question.
-
-    Args:
-        path: the index folder.
-        rows: to mine for.
-        options: how many, and the margin.
-        held_out: rows whose texts must not be learned from in any part.
-        passages: serve rows with positives only, for a method that compares no texts.
-        device: where the index's encoder runs.
+    Rows with positives are served by the base view, others by the complete view of their own question; with
+    ``passages`` only the first are, for a method that compares no texts. The texts of held-out rows are not learned
+    from in any part.
 
     Raises:
         IndexNotFoundError: there is no index.

@@ -1,4 +1,4 @@
-"""Report on a fine-tuning: for the command to print, as JSON, and beside the model it made."""
+"""Report on a fine-tuning: for the command to print, as JSON, and as the card of the model it made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -6,15 +6,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.text import printable, shortened
 from retriever.core.types import JSON
-from retriever.evaluation.scores import Score
+from retriever.evaluation.run.report import ranged, table
+from retriever.evaluation.scores import LEVEL, RESAMPLES, Difference, Score
 from retriever.training.adapter_files import ActiveProof
 from retriever.training.config import FinetuneConfig
 from retriever.training.run.base import Base
 from retriever.training.run.data import FinetuneData
 from retriever.training.run.scores import Change, Verdict
 
-_DIGITS = 4
+CURVES_FILE = "curves.svg"
+CONFIG_FILE = "finetune.toml"
+_SHOWN_CHARACTERS = 80  # of a text in the card
+
+_LIMITS = """\
+- Measured on texts of the same files as it learned from, and on a small general set; elsewhere it may do worse.
+- Questions unlike those it was trained on are answered as the base would at best.
+- It repeats what the data says, mistakes and prejudices included.
+- The licences of the data and of the backbone hold for it too; this card does not know them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +62,11 @@ class FinetuneReport:
 
     Attributes:
         output: the checkpoint folder; there once the status is finished.
-        config: all settings.
-        data: rows and files.
         base: name and resolved name of what was trained on.
-        command: what was asked for, as a command line.
         step: steps done, over all stages.
         steps: steps of all stages begun.
         seconds: spent in steps, over all pieces of the run.
         judgement: scores and verdict; None while the run is paused.
-        versions: of Python and the packages that matter.
         notes: what the user should know besides.
     """
 
@@ -124,21 +131,98 @@ def named(base: Base) -> dict[str, str]:
 
 
 def _change_json(change: Change) -> dict[str, JSON]:
-    moved = change.difference
     return {
         "task": change.before.task,
         "metric": change.before.metric,
         "items": change.before.items,
-        "before": _score_json(change.before),
-        "after": _score_json(change.after),
-        "difference": {"value": _round(moved.value), "low": _round(moved.low), "high": _round(moved.high)},
+        "before": _interval_json(change.before),
+        "after": _interval_json(change.after),
+        "difference": _interval_json(change.difference),
         "note": change.before.note,
     }
 
 
-def _score_json(score: Score) -> dict[str, JSON]:
-    return {"value": _round(score.value), "low": _round(score.low), "high": _round(score.high)}
+def _interval_json(one: Score | Difference) -> dict[str, JSON]:
+    return {"value": round(one.value, 4), "low": round(one.low, 4), "high": round(one.high, 4)}
 
 
-def _round(value: float) -> float:
-    return round(value, _DIGITS)
+def model_card(report: FinetuneReport, judgement: Judgement) -> str:
+    """Return the card of a finished run as Markdown."""
+    data, name, spec = report.data, report.base["name"], report.base["spec"]
+    files = [[one.name, str(one.rows), f"`{one.sha256 or 'not recorded'}`", one.mapping] for one in data.files]
+    lines = [
+        f"# {report.output.name}",
+        "",
+        f"An encoder for `retriever`: {report.config.method.name} on {report.base['backbone']}, fine-tuned from "
+        f"{name if name == spec else f'{name} ({spec})'}.",
+        "",
+        "## Scores",
+        "",
+        *_scores(judgement),
+        "",
+        judgement.verdict.sentence,
+        "",
+        f"Intervals are percentile bootstrap intervals of {LEVEL:.0%}, {RESAMPLES} resamples; that of a change is "
+        "paired.",
+        "",
+        f"![Loss by step, and the scores before and after]({CURVES_FILE})",
+        "",
+        *_examples(judgement),
+        "## Data",
+        "",
+        *table(["file", "rows", "SHA-256", "fields"], files),
+        "",
+        f"{len(data.train)} rows to learn from and {len(data.held_out)} held out, with no text on both sides; "
+        f"{data.skipped} skipped; cut to what is read of them: {data.cut}.",
+        "",
+        "## Recipe",
+        "",
+        f"    {report.command or 'not recorded'}",
+        "",
+        f"Seed {report.config.data.seed}, {report.step} steps, {report.seconds:.0f} s. The settings "
+        f"(`{CONFIG_FILE}` can be given to `--config`):",
+        "",
+        "```toml",
+        report.config.to_toml().rstrip(),
+        "```",
+        "",
+        ", ".join(f"{name} {version}" for name, version in report.versions.items()),
+        "",
+        f"The saved vectors are at most {judgement.proof.to_trained:.2g} from the trained and "
+        f"{judgement.proof.to_base:.2g} from those of the model that training began from.",
+        "",
+        "## Limits",
+        "",
+        _LIMITS,
+    ]
+    return "\n".join(lines)
+
+
+def _examples(judgement: Judgement) -> list[str]:
+    """Tabulate the first hits of searches of held-out rows, before and after; nothing where there are none."""
+    rows = []
+    for one in judgement.examples:
+        asked = f" under {_code(one['instruction'])}" if one["instruction"] else ""
+        firsts = (one[when][0] for when in ("before", "after"))
+        found = [f"{'right' if first['right'] else 'wrong'}: {_code(first['text'])}" for first in firsts]
+        rows.append([f"{_code(one['query'])}{asked}", _code(one["answer"]), *found])
+    if not rows:
+        return []
+    held_out = "Searches of held-out rows, and what each finds first:"
+    return ["## Examples", "", held_out, "", *table(["search", "answer", "before", "after"], rows), ""]
+
+
+def _code(text: str) -> str:
+    """Return a user's text as one line of code, which Markdown shows as it is; control characters become spaces."""
+    plain = printable(text.replace("`", "'"))
+    return f"`{shortened(' '.join(plain.split()), _SHOWN_CHARACTERS)}`"
+
+
+def _scores(judgement: Judgement) -> list[str]:
+    rows = []
+    for change in judgement.changes:
+        before, after, moved = change.before, change.after, change.difference
+        measured = [ranged(one.value, one.low, one.high) for one in (before, after)]
+        gained = f"{moved.value:+.2f} [{moved.low:+.2f}, {moved.high:+.2f}]"
+        rows.append([f"{before.task}, {before.metric}", *measured, gained, str(before.items)])
+    return table(["score", "before", "after", "change", "items"], rows)

@@ -8,13 +8,13 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
-from retriever.core.types import Embeddings
+from retriever.evaluation.asked import encode_each
 from retriever.evaluation.metrics import triplet_successes
 from retriever.evaluation.scores import Difference, Score, difference, mean_score
 from retriever.training.row_negatives import embed_queries
@@ -24,14 +24,6 @@ MOST_ITEMS = 500  # triplets, or rows whose answer is looked for
 LEAST_TRIPLETS = 20
 ALLOWED_LOSS = 1.0  # points of the general score
 PERCENT = 100.0
-
-
-class HeldOutTask(Protocol):
-    """Something to measure an encoder by, made of held-out rows."""
-
-    def measure(self, encoder: Encoder, *, seed: int) -> Score:
-        """Return the encoder's score in percent; the seed is that of the bootstrap."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +43,9 @@ class TripletTask:
 
     def measure(self, encoder: Encoder, *, seed: int) -> Score:
         """Return the share in percent; chance is 50."""
-        asked = [
-            TrainingRow(text, one.anchor.instruction, one.anchor.answer)
-            for one in self.triplets
-            for text in (one.anchor.text, one.same, one.other)
-        ]
-        vectors = _embed(asked, encoder).reshape(len(self.triplets), 3, -1)
+        texts = [text for one in self.triplets for text in (one.anchor.text, one.same, one.other)]
+        asked = [one.anchor.instruction for one in self.triplets for _ in range(3)]
+        vectors = encode_each(encoder, texts, asked).reshape(len(self.triplets), 3, -1)
         won = triplet_successes(vectors[:, 0], vectors[:, 1], vectors[:, 2])
         return mean_score("held-out triplets", "successes", won, seed=seed, scale=PERCENT, headline=True)
 
@@ -69,8 +58,6 @@ class AnswerTask:
     answer comes last.
 
     Attributes:
-        rows: whose answers are looked for.
-        answers: the candidates.
         own: the place of every row's answer among them.
         right: the places of all answers that are right for every row; the others of them do not count.
     """
@@ -82,7 +69,7 @@ class AnswerTask:
 
     def measure(self, encoder: Encoder, *, seed: int) -> Score:
         """Return the mean reciprocal rank in percent."""
-        cosines = _embed(self.rows, encoder) @ encoder.encode(self.answers).T  # (rows, answers)
+        cosines = embed_queries(self.rows, encoder) @ encoder.encode(self.answers).T  # (rows, answers)
         found = np.empty(len(self.rows))
         for number, (own, right) in enumerate(zip(self.own, self.right, strict=True)):
             wrong = np.ones(len(self.answers), dtype=bool)
@@ -94,15 +81,14 @@ class AnswerTask:
         )
 
 
+HeldOutTask: TypeAlias = TripletTask | AnswerTask
+
+
 def held_out_task(rows: Sequence[TrainingRow], *, seed: int) -> HeldOutTask:
     """Build the task that measures an encoder on held-out rows, at most 500 of them, drawn with the seed.
 
-    Triplets where at least half of these, and twenty, can be an anchor: the question has another held-out text with
-    the same answer, and one with another. Else answers to find.
-
-    Args:
-        rows: held-out rows.
-        seed: of the draws.
+    Triplets where at least half of these, and twenty, can be an anchor: the question has another held-out text with the
+    same answer, and one with another. Else answers to find.
 
     Raises:
         InputError: the rows have fewer than two different answers.
@@ -133,7 +119,7 @@ def _triplets(rows: Sequence[TrainingRow], anchors: Sequence[TrainingRow], draw:
 
 
 def _answer_task(rows: Sequence[TrainingRow], chosen: Sequence[TrainingRow]) -> AnswerTask:
-    answers = {normalise_answer(one): one for row in chosen for one in _right(row)}
+    answers = {normalise_answer(one): one for row in chosen for one in row.right}
     if len(answers) < 2:
         raise InputError(
             f"The {len(chosen)} held-out rows have {len(answers)} different answers.",
@@ -142,12 +128,12 @@ def _answer_task(rows: Sequence[TrainingRow], chosen: Sequence[TrainingRow]) -> 
     places = {key: place for place, key in enumerate(answers)}
     right: dict[tuple[str, str], set[int]] = defaultdict(set)
     for row in rows:
-        keys = map(normalise_answer, _right(row))
+        keys = map(normalise_answer, row.right)
         right[row.group, row.text_key].update(places[key] for key in keys if key in places)
     return AnswerTask(
         chosen,
         list(answers.values()),
-        [places[normalise_answer(_right(row)[0])] for row in chosen],
+        [places[normalise_answer(row.right[0])] for row in chosen],
         [frozenset(right[row.group, row.text_key]) for row in chosen],
     )
 
@@ -196,18 +182,3 @@ def judge(held_out: Change, general: Change) -> Verdict:
 
 def _bounded(score: Score) -> str:
     return f"{score.value:.1f} [{score.low:.1f}, {score.high:.1f}]"
-
-
-def _right(row: TrainingRow) -> tuple[str, ...]:
-    return row.positives or (row.answer,)
-
-
-def _embed(rows: Sequence[TrainingRow], encoder: Encoder) -> Embeddings:
-    """Return (rows, dim) texts under their instructions; equal pairs are read once."""
-    places: dict[tuple[str, str], int] = {}
-    distinct: list[TrainingRow] = []
-    for row in rows:
-        if places.setdefault((row.text, row.instruction), len(distinct)) == len(distinct):
-            distinct.append(row)
-    vectors = embed_queries(distinct, encoder)
-    return vectors[[places[row.text, row.instruction] for row in rows]]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,11 +14,11 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.encoders.catalog import load_encoder
 from retriever.training.config import FinetuneConfig
-from retriever.training.loop import Backward, LoopSettings, Trainer, TrainingResult
+from retriever.training.loop import LoopSettings, Trainer, TrainingResult
 from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
-from retriever.training.objectives.similarity import BASE, SimilarityObjective
+from retriever.training.objectives.similarity import BASE_TEACHER, SimilarityObjective
 from retriever.training.pacing import Pauses, StepProgress
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
@@ -35,14 +36,7 @@ Announce: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A model to train, with the rows and settings to train it on.
-
-    Attributes:
-        config: all settings.
-        base: the model.
-        data: the rows.
-        mined: hard negatives of every training row; None for none.
-    """
+    """A model to train, the rows and settings to train it on, and hard negatives of every training row or None."""
 
     config: FinetuneConfig
     base: Base
@@ -70,7 +64,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """How a stage went: where it stands, and the record of every step."""
+    """The result of a stage, and its record of every step."""
 
     result: TrainingResult
     rows: Sequence[Mapping[str, float]]
@@ -85,15 +79,10 @@ def train(
     on_progress: OnProgress | None = None,
     announce: Announce | None = None,
 ) -> dict[str, Stage]:
-    """Train every stage to its end, or until the time is up; return the stages begun by name.
+    """Train every stage to its end, or until so many minutes are over; return the stages begun by name.
 
-    Args:
-        assignment: what to train.
-        folder: holds a folder a stage, with its states and its record.
-        resume: go on from the newest states.
-        minutes: stop after so many; None to run to the end.
-        on_progress: called after every step.
-        announce: told what is being read before the first step.
+    The folder holds one a stage, with its states and its record; a run that is resumed goes on from the newest states.
+    ``on_progress`` is called after every step, ``announce`` is told what is being read before the first one.
 
     Raises:
         UsageError: the folder holds another run's states.
@@ -109,18 +98,17 @@ def train(
         if announce is not None and (reads := _reads(name, teachers)):
             announce(reads)
         objective = _objective(assignment, name, teachers)
-        identity = assignment.identity(name, teachers)
         trainer = Trainer(
             assignment.base.adapted.parameters,
-            _through_merged_weights(assignment, objective),
+            merged(assignment.base.adapted.backbone.model)(objective.backward),
             objective.batches,
             loop,
             folder / name,
-            identity,
+            assignment.identity(name, teachers),
             row_name=_row_name(assignment.data.train, name),
         )
         torch.manual_seed(config.data.seed)
-        report = None if on_progress is None else _named(on_progress, name)
+        report = None if on_progress is None else partial(on_progress, name)
         result = trainer.run(resume=resume, pauses=Pauses(stop_minutes=left), on_progress=report)
         stages[name] = Stage(result, trainer.record.rows())
         if not result.finished:
@@ -138,25 +126,11 @@ def stage_of(state: Path) -> str:
     return state.parents[1].name
 
 
-def _through_merged_weights(assignment: Assignment, objective: Objective) -> Backward:
-    model = assignment.base.adapted.backbone.model
-
-    def backward(batch: Sequence[int]) -> Mapping[str, float]:
-        with merged(model):
-            return objective.backward(batch)
-
-    return backward
-
-
 def _stages(config: FinetuneConfig) -> dict[str, LoopSettings]:
     found = {config.method.name: config.loop}
     if config.fusion is not None:
         found[FUSION] = replace(config.loop, epochs=1)
     return found
-
-
-def _named(report: OnProgress, stage: str) -> Callable[[StepProgress], None]:
-    return lambda progress: report(stage, progress)
 
 
 def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
@@ -174,7 +148,7 @@ def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
     if config.objective.taught_by:
         names[OBJECTIVE] = config.objective.taught_by
     if config.similarity is not None and config.similarity.weight:
-        names[SIMILARITY] = base.spec if config.similarity.teacher == BASE else config.similarity.teacher
+        names[SIMILARITY] = base.spec if config.similarity.teacher == BASE_TEACHER else config.similarity.teacher
     return {section: load_encoder(name, device=device) for section, name in names.items()}
 
 

@@ -1,10 +1,7 @@
 """FAISS as a vector backend: one hashed file a view, searched on the CPU or a GPU."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, cast
 
-from retriever.core.errors import IndexDamagedError
 from retriever.core.paths import within
 from retriever.core.types import Embeddings, Ids
 from retriever.vectors.backend import (
@@ -21,22 +18,16 @@ from retriever.vectors.faiss.building import EXACT, build_index, check_options
 from retriever.vectors.faiss.files import read_faiss, write_faiss
 from retriever.vectors.faiss.gpu import place
 from retriever.vectors.faiss.index import FaissIndex
-from retriever.vectors.files import new_path, remove_others, view_folder
-
-SUFFIX = ".faiss"
+from retriever.vectors.files import FileBackend, new_path
 
 
-class FaissBackend:
+class FaissBackend(FileBackend):
     """Keeps FAISS indexes as files; implements `retriever.vectors.backend.VectorBackend`.
 
-    Args:
-        folder: the index's folder.
-        device: where to search; ``cpu`` keeps FAISS off the GPU.
+    With ``cpu`` as the device FAISS stays off the GPU.
     """
 
-    def __init__(self, folder: Path, device: str = "auto") -> None:
-        self._folder = folder
-        self._device = cast("Literal['auto', 'cpu', 'cuda']", device)
+    suffix = ".faiss"
 
     def require(self, dim: int, options: BuildOptions) -> None:
         """Raise UsageError for a factory string that FAISS does not know for ``dim``, or a recall that is no share."""
@@ -45,19 +36,18 @@ class FaissBackend:
 
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Build and write the index of a view; see `VectorBackend.build`."""
-        target = new_path(self._folder, view, SUFFIX)
+        target = new_path(self._folder, view, self.suffix)
         built = build_index(
             vectors.ids,
             vectors.batches,
             vectors.dim,
             factory=options.factory,
             min_recall=options.min_recall,
-            device=self._device,
+            device=cast("Literal['auto', 'cpu', 'cuda']", self._device),
         )
-        written = write_faiss(built.index, target)
         handle: Handle = {
             "path": target.relative_to(self._folder).as_posix(),
-            "sha256": written.sha256,
+            "sha256": write_faiss(built.index, target),
             "size": built.index.size,
             "dim": vectors.dim,
             "probes": built.probes,
@@ -73,18 +63,6 @@ class FaissBackend:
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index in half precision, as the built ones are; see `VectorBackend.hold`."""
         return build_index(ids, [embeddings], embeddings.shape[1], factory=EXACT).index
-
-    def check(self, handle: Handle) -> str | None:
-        """Check a file and describe what is wrong with it: its hash is computed, and the file parsed."""
-        try:
-            self._read(handle)
-        except IndexDamagedError as error:
-            return error.message
-        return None
-
-    def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
-        """Delete the view's files but those to keep; see `VectorBackend.remove`."""
-        remove_others(view_folder(self._folder, view), SUFFIX, {Path(text_of(one, "path")).name for one in keep})
 
     def _read(self, handle: Handle) -> FaissIndex:
         return read_faiss(

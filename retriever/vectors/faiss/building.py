@@ -16,7 +16,8 @@ import numpy as np
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
-from retriever.vectors.checks import check_embeddings, check_ids
+from retriever.vectors.arrays import checked_batches
+from retriever.vectors.backend import ViewVectors
 from retriever.vectors.faiss._faiss import faiss
 from retriever.vectors.faiss.gpu import EXACT_BYTES, has_gpu
 from retriever.vectors.faiss.index import FaissIndex
@@ -131,18 +132,9 @@ def sample_queries(exact: FaissIndex, *, size: int = _SAMPLE_QUERIES, seed: int 
 
 
 def _exact_container(ids: Ids, batches: Iterable[Embeddings], dim: int) -> Any:  # noqa: ANN401
-    check_ids(ids)
-    if (np.diff(ids) < 0).any():
-        raise UsageError("The ids do not ascend.", hint="Read the vectors in the order of their ids.")
     container = _container(EXACT, dim)
-    for batch in batches:
-        check_embeddings(batch, dim)
-        at = container.ntotal
-        if at + len(batch) > len(ids):
-            raise UsageError(f"There are more vectors than the {len(ids)} ids.")
-        container.add_with_ids(batch, ids[at : at + len(batch)])
-    if container.ntotal != len(ids):
-        raise UsageError(f"{len(ids)} ids were given for {container.ntotal} vectors.")
+    for batch in checked_batches(ViewVectors(ids, dim, batches)):
+        container.add_with_ids(batch.embeddings, batch.ids)
     return container
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from retriever.vectors.faiss._faiss import faiss
 from retriever.vectors.faiss.index import FaissIndex
-from retriever.vectors.files import WrittenFile, reading, write_file
+from retriever.vectors.files import reading, write_file
 
 _LEAST_LIMIT = 1 << 16
 _LATTICE_R2 = 1 << 10  # of lattice codecs, whose tables grow steeply with it; the factory's own stay far below
@@ -28,8 +28,8 @@ _limits = threading.Lock()  # the limits of the FAISS reader are global
 _FLAGS = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE | faiss.IO_FLAG_ONDISK_SAME_DIR
 
 
-def write_faiss(index: FaissIndex, path: Path) -> WrittenFile:
-    """Write an index to a file, whole or not at all.
+def write_faiss(index: FaissIndex, path: Path) -> str:
+    """Write an index to a file, whole or not at all, and return the file's SHA-256 in hex.
 
     It goes through our own file: FAISS's writer ignores what fails on closing, and the hash comes in the same pass.
 
@@ -40,14 +40,9 @@ def write_faiss(index: FaissIndex, path: Path) -> WrittenFile:
 
 
 def read_faiss(path: Path, *, sha256: str, size: int, dim: int, probes: int = 0) -> FaissIndex:
-    """Open a file after checking that it is the one that was written.
+    """Open a file after checking that it is the one that was written, ``size`` vectors of length ``dim``.
 
-    Args:
-        path: the file.
-        sha256: the digest `write_faiss` returned.
-        size: the number of vectors it holds.
-        dim: their length.
-        probes: what the build found (`building.Built.probes`).
+    What a file does not hold is ``probes``, as the build found it (`building.Built.probes`).
 
     Raises:
         IndexDamagedError: the file is missing, differs from its digest, or holds something else.

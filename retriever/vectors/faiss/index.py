@@ -41,39 +41,21 @@ class FaissIndex:
 
     def __init__(self, container: Any, *, probes: int = 0, structure: Structure | None = None) -> None:  # noqa: ANN401
         self.container = container
-        self._ids: Ids = faiss.vector_to_array(container.id_map)
-        self._structure = structure or structure_of(faiss.downcast_index(container.index))
+        self.ids: Ids = faiss.vector_to_array(container.id_map)
+        self.dim = int(container.d)
+        self.size = len(self.ids)
+        self.structure = structure or structure_of(faiss.downcast_index(container.index))
         self.probes = probes
 
     @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return int(self.container.d)
-
-    @property
-    def size(self) -> int:
-        """Number of vectors."""
-        return len(self._ids)
-
-    @property
-    def ids(self) -> Ids:
-        """The (n,) ids, ascending."""
-        return self._ids
-
-    @property
-    def structure(self) -> Structure:
-        """How this kind of index is searched."""
-        return self._structure
-
-    @property
     def probes(self) -> int:
-        """How much of the index a search visits; set it to trade time for recall."""
+        """The lists or candidates a search visits; set it to trade time for recall."""
         return self._probes
 
     @probes.setter
     def probes(self, probes: int) -> None:
-        self._probes = min(probes, self._structure.most_probes)
-        self._structure.set_probes(self._probes)
+        self._probes = min(probes, self.structure.most_probes)
+        self.structure.set_probes(self._probes)
 
     def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
         """Return the k nearest ids of each query; see `retriever.core.protocols.VectorIndex.search`.
@@ -91,7 +73,7 @@ class FaissIndex:
             return pad(Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)), k)
         found = self._nearest(queries, wanted, min(wanted + 1, available), None if available == self.size else rows)
         missing = found.ids < 0  # of a search that visits everything, none
-        ids = np.where(missing, -1, self._ids[found.ids])
+        ids = np.where(missing, -1, self.ids[found.ids])
         return pad(Neighbours(ids, np.where(missing, np.float32(-np.inf), found.scores)), k)
 
     def _mask(self, allowed: Ids) -> NDArray[np.bool_]:
@@ -99,15 +81,15 @@ class FaissIndex:
         mask = np.zeros(self.size, dtype=bool)
         if self.size == 0 or len(allowed) == 0:
             return mask
-        first, last = int(self._ids[0]), int(self._ids[-1])
+        first, last = int(self.ids[0]), int(self.ids[-1])
         known = np.asarray(allowed, dtype=np.int64)
         known = known[(known >= first) & (known <= last)]
         if last - first < _DENSE * self.size:
             table = np.zeros(last - first + 1, dtype=bool)
             table[known - first] = True
-            return table if len(table) == self.size else table[self._ids - first]
-        rows = np.searchsorted(self._ids, known)
-        mask[rows[self._ids[rows] == known]] = True
+            return table if len(table) == self.size else table[self.ids - first]
+        rows = np.searchsorted(self.ids, known)
+        mask[rows[self.ids[rows] == known]] = True
         return mask
 
     def _nearest(self, queries: Embeddings, wanted: int, fetch: int, rows: AllowedRows | None) -> Neighbours:
@@ -129,10 +111,10 @@ class FaissIndex:
 
     def _fetch(self, queries: Embeddings, fetch: int, rows: AllowedRows | None) -> Neighbours:
         """Return ``fetch`` rows a query, no more than there are; what the quick search misses, the full one finds."""
-        found = self._structure.search(queries, fetch, rows)
+        found = self.structure.search(queries, fetch, rows)
         short = np.flatnonzero(found.ids[:, -1] < 0)
         if short.size:
-            again = self._structure.search_all(queries[short], fetch, rows)
+            again = self.structure.search_all(queries[short], fetch, rows)
             found.ids[short], found.scores[short] = again.ids, again.scores
         return found
 

@@ -1,6 +1,6 @@
-"""How each kind of FAISS index is searched, with and without a filter.
+"""Search each kind of FAISS index, with and without a filter.
 
-Everything here speaks of rows, the positions 0 to n - 1 inside an index; `faiss_index` turns them into ids. A structure
+Everything here speaks of rows, the positions 0 to n - 1 inside an index; `faiss.index` turns them into ids. A structure
 answers in two ways: `search` is quick and may miss rows, `search_all` compares with every allowed row. What FAISS
 cannot filter by itself is decoded and compared exactly.
 """
@@ -24,11 +24,7 @@ _DECODED_ROWS = 1 << 16
 
 
 class AllowedRows:
-    """The rows a search may return.
-
-    Args:
-        mask: (n,) bool, True where a row is allowed.
-    """
+    """The rows a search may return: those where ``mask`` (n,) is true."""
 
     def __init__(self, mask: NDArray[np.bool_]) -> None:
         self.mask = mask
