@@ -8,12 +8,13 @@ import streamlit as st
 
 from retriever.core.types import JSON
 from retriever.training.run.checks import Findings, look_at
+from retriever.training.run.examples import Candidate
 from retriever_app import charts, training_rows
 from retriever_app.training_rows import COLUMNS, Rows
 from retriever_app.trainings import Training
 from retriever_app.view_models import training as shown
 from retriever_app.view_models.text import plain
-from retriever_app.view_models.training import ChartLine, Example, Found
+from retriever_app.view_models.training import ChartLine, Example
 
 _ICONS = {
     "good": ":green[:material/check_circle:]",
@@ -111,7 +112,7 @@ def example(one: Example) -> None:
                     _found(hit)
 
 
-def _found(hit: Found) -> None:
+def _found(hit: Candidate) -> None:
     mark = ":green[:material/check:]" if hit.right else ":material/remove:"
     answer = f"**{plain(hit.answer)}** — " if hit.answer else ""
     short = f"{hit.text[:_FOUND_CHARACTERS]} …" if len(hit.text) > _FOUND_CHARACTERS else hit.text

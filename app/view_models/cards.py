@@ -9,7 +9,7 @@ from retriever.core.types import Document
 from retriever.index.profiling import Columns, star_value
 from retriever_app.view_models import text
 
-SHORT = 420
+SHORT_CHARACTERS = 420
 _ALL = 99.95  # would be rounded to 100.0 %
 
 
@@ -40,12 +40,12 @@ class Card:
     @property
     def is_long(self) -> bool:
         """Whether the beginning is shown at first."""
-        return len(self.body) > SHORT * 1.25
+        return len(self.body) > SHORT_CHARACTERS * 1.25
 
     @property
     def beginning(self) -> str:
         """The review as far as it is shown at first."""
-        return f"{self.body[:SHORT].rsplit(maxsplit=1)[0]} …" if self.is_long else self.body
+        return f"{self.body[:SHORT_CHARACTERS].rsplit(maxsplit=1)[0]} …" if self.is_long else self.body
 
 
 def card(document: Document, columns: Columns) -> Card:

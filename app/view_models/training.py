@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from retriever.index.model_names import CatalogEntry
 from retriever.training.run.checks import Findings, few_rows
+from retriever.training.run.examples import Candidate
 from retriever_app.trainings import Status, Told
 from retriever_app.view_models import text
 
@@ -95,23 +96,14 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A hit of a search: a text with its answer, or an answer, and whether it is right."""
-
-    text: str
-    answer: str
-    right: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Example:
     """A search of a row that was kept out, before and after."""
 
     query: str
     instruction: str
     answer: str
-    before: Sequence[Found]
-    after: Sequence[Found]
+    before: Sequence[Candidate]
+    after: Sequence[Candidate]
 
 
 def lines(findings: Findings) -> list[ChartLine]:
@@ -175,8 +167,8 @@ def examples(report: Mapping[str, Any]) -> list[Example]:
             one["query"],
             one["instruction"],
             one["answer"],
-            [Found(**found) for found in one["before"]],
-            [Found(**found) for found in one["after"]],
+            [Candidate(**found) for found in one["before"]],
+            [Candidate(**found) for found in one["after"]],
         )
         for one in report.get("examples") or ()
     ]

@@ -68,16 +68,13 @@ def _check(path: Path) -> None:
         _outcome(checked, model.verified)
         found = checked.snapshot().result
         if found is not None and not found.whole:
-            st.button("Mend it", type="primary", on_click=attempt, args=(partial(_mend, mending, path),))
+            mend = partial(jobs.start, mending, "The repair", lambda job: repair.repair(path))
+            st.button("Mend it", type="primary", on_click=attempt, args=(mend,))
 
 
 def _verified(path: Path) -> verify.Verification:
     """Check every row too, and embed a sample of the texts again with the index's encoder, which is loaded once."""
     return verify.verify(path, deep=True, load=resources.encoders().described)
-
-
-def _mend(name: str, path: Path) -> None:
-    resources.jobs().start(name, "The repair", lambda job: repair.repair(path))
 
 
 def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:

@@ -24,7 +24,7 @@ from retriever.store.views import View
 
 NONE = -1  # the cluster of a document that fits none
 _OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
-_FEW = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
+_FEW_MEMBERS = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
 _DEVIATIONS = 3.0
 _TOLERANCE = 1e-4  # of cosines, which half precision and another order of summation move
 
@@ -127,7 +127,7 @@ def extended(stored: StoredClustering, material: Material) -> SavedClustering:
 def _floor(cosines: NDArray[np.float32]) -> float:
     """Return the least cosine with a centroid at which a new document fits, given those of its members (n,)."""
     floor = float(np.percentile(cosines, _OUTSIDE))
-    if len(cosines) >= _FEW:
+    if len(cosines) >= _FEW_MEMBERS:
         return floor
     exact = cosines.astype(np.float64)
     return min(floor, float(exact.mean() - _DEVIATIONS * exact.std()))

@@ -27,7 +27,7 @@ from retriever.evaluation.scores import PERCENT, Floats, Score, combine, harmoni
 from retriever.evaluation.suites import Bench
 from retriever.evaluation.wordings import find_wordings
 
-POOL = 1000  # most texts of a source
+MOST_TEXTS = 1000  # most texts of a source
 PER_ANCHOR = 10  # triplets a text is the anchor of: about a point either way, and no text more to embed
 
 
@@ -75,7 +75,7 @@ def triplets(bench: Bench) -> Iterator[Score]:
 
 def labelled_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
     """Yield the triplet, pair and clustering scores of a source of texts with two labels."""
-    limit = POOL if bench.limit is None else min(POOL, bench.limit)
+    limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
     texts = balanced_sample(load_texts(bench.data, source), limit, seed=bench.seed)
     instructions = [find_wordings(source.name, criterion).instruction for criterion in source.criteria]
     views = bench.encoder.encode_many([one.text for one in texts], instructions)

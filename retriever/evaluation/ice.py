@@ -27,7 +27,7 @@ from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.splits import split_of
 from retriever.evaluation.suites import Bench
 
-ROWS = 3000  # most rows, as in the paper
+MOST_ROWS = 3000  # most rows, as in the paper
 MINER = "minilm"
 
 
@@ -66,7 +66,7 @@ def fairytale(bench: Bench, *, miner: Callable[[], Encoder] = load_miner) -> Ite
     ``miner`` gives the encoder that picks each row's negative, under its default instruction.
     """
     questions = held_out_questions(bench.data)
-    limit = ROWS if bench.limit is None else min(ROWS, bench.limit)
+    limit = MOST_ROWS if bench.limit is None else min(MOST_ROWS, bench.limit)
     chosen = sample(questions, limit, seed=bench.seed)
     encoder = miner()
     rows = mine_negatives(chosen, questions, encoder)

@@ -25,7 +25,7 @@ from retriever.evaluation.scores import PERCENT, Score, mean_score
 from retriever.evaluation.suites import Bench, ScoredIds
 from retriever.evaluation.trec import export
 
-DOCUMENTS = 1500  # most reviews of a file that are searched: they are read under ten instructions
+MOST_REVIEWS = 1500  # most reviews of a file that are searched: they are read under ten instructions
 
 Polarity = Literal["negative", "positive"]
 POLARITIES: tuple[Polarity, ...] = get_args(Polarity)
@@ -142,7 +142,7 @@ def pairs(aspects: Sequence[str]) -> list[InstructedQuery]:
 def _scores(
     bench: Bench, task: str, rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Score]:
-    limit = DOCUMENTS if bench.limit is None else min(bench.limit, DOCUMENTS)
+    limit = MOST_REVIEWS if bench.limit is None else min(bench.limit, MOST_REVIEWS)
     reviews = _read(sample(rows, limit, seed=bench.seed), aspects)
     asked = [one for one in pairs(list(aspects)) if reviews.relevant[one.need]]
     removed = _removed(asked, reviews)

@@ -29,7 +29,7 @@ from retriever.evaluation.suites import Bench
 from retriever.evaluation.trec import export
 from retriever.evaluation.wordings import WORDING_KINDS, WordingKind, find_wordings
 
-TEXTS = 300  # most texts of a source
+MOST_TEXTS = 300  # most texts of a source
 MOST_QUERIES = 300  # most queries of Robustness@10, each under all of its instructions
 DEPTH = 10
 
@@ -54,7 +54,7 @@ def worded_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
 
     Source: Peng et al., "Answer is All You Need", ACL 2024, section 3.3.
     """
-    limit = TEXTS if bench.limit is None else min(TEXTS, bench.limit)
+    limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
     texts = balanced_sample(load_texts(bench.data, source), limit, seed=bench.seed)
     wordings = [find_wordings(source.name, criterion) for criterion in source.criteria]
     asked = [wording for one in wordings for kind in WORDING_KINDS for wording in one.of(kind)]

@@ -5,7 +5,7 @@ import numpy as np
 from retriever.core.errors import UsageError
 from retriever.core.similarity import top_k
 from retriever.core.types import Embeddings, Ids, Neighbours
-from retriever.vectors.arrays import IdsAndVectors, read_arrays, write_arrays
+from retriever.vectors.arrays import read_arrays, write_arrays
 from retriever.vectors.backend import BuildOptions, BuiltIndex, Handle, ListedIndex, ViewVectors, refuse_location
 from retriever.vectors.checks import check_embeddings, check_ids, check_search
 from retriever.vectors.files import FileBackend, new_path
@@ -57,17 +57,18 @@ class ExactBackend(FileBackend):
 
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Write the vectors of a view; see `VectorBackend.build`."""
-        handle = write_arrays(vectors, self._folder, new_path(self._folder, view, self.suffix))
+        handle = write_arrays(vectors, self.folder, new_path(self.folder, view, self.suffix))
         return BuiltIndex(handle, details={"bytes_per_vector": 4 * vectors.dim + 8})
 
     def open(self, handle: Handle) -> ListedIndex:
         """Read the vectors of a view; see `VectorBackend.open`."""
-        found = self._read(handle)
-        return ExactIndex(found.ids, found.embeddings)
+        return self.read(handle)
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index of a few vectors; see `VectorBackend.hold`."""
         return ExactIndex(ids, embeddings)
 
-    def _read(self, handle: Handle) -> IdsAndVectors:
-        return read_arrays(self._folder, handle)
+    def read(self, handle: Handle) -> ListedIndex:
+        """Read the vectors in the file of a handle; see `FileBackend.read`."""
+        found = read_arrays(self.folder, handle)
+        return ExactIndex(found.ids, found.embeddings)

@@ -14,7 +14,7 @@ from typing import BinaryIO, ClassVar
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.paths import DRAFT_SUFFIX, atomic_write, folder_within, make_folder, sync_directory
-from retriever.vectors.backend import Handle, text_of
+from retriever.vectors.backend import Handle, ListedIndex, text_of
 
 
 class FileBackend(ABC):
@@ -28,16 +28,20 @@ class FileBackend(ABC):
     suffix: ClassVar[str]
 
     def __init__(self, folder: Path, device: str = "auto") -> None:
-        self._folder, self._device = folder, device
+        self.folder, self.device = folder, device
 
     @abstractmethod
-    def _read(self, handle: Handle) -> object:
-        """Read the file of a handle after checking that it is the one that was written."""
+    def read(self, handle: Handle) -> ListedIndex:
+        """Read the index in the file of a handle.
+
+        Raises:
+            IndexDamagedError: it is missing or not what was written.
+        """
 
     def check(self, handle: Handle) -> str | None:
         """Check a file and describe what is wrong with it: its hash is computed, and what it holds is parsed."""
         try:
-            self._read(handle)
+            self.read(handle)
         except IndexDamagedError as error:
             return error.message
         return None
@@ -45,7 +49,7 @@ class FileBackend(ABC):
     def remove(self, view: int, *, keep: Sequence[Handle] = ()) -> None:
         """Delete the view's files but those to keep; see `VectorBackend.remove`."""
         kept = {Path(text_of(one, "path")).name for one in keep}
-        remove_others(view_folder(self._folder, view), self.suffix, kept)
+        remove_others(view_folder(self.folder, view), self.suffix, kept)
 
 
 def view_folder(folder: Path, view: int) -> Path:

@@ -138,7 +138,7 @@ def test_a_card_has_one_line_of_what_matters():
     card = cards.card(Document("a", "word " * 200, metadata), COLUMNS)
     assert (card.stars, card.product, card.about) == ("★★★★☆", "Kettle", "2024-05-31")
     assert card.is_long
-    assert len(card.beginning) <= cards.SHORT + 2
+    assert len(card.beginning) <= cards.SHORT_CHARACTERS + 2
     assert card.beginning.endswith("word …")
     assert cards.card(Document("a", "short"), COLUMNS).beginning == "short"
 

@@ -108,7 +108,7 @@ def test_the_default_instruction_and_none_are_one(cached):
 
 
 def test_an_interrupted_run_keeps_its_whole_chunks(cached, monkeypatch):
-    monkeypatch.setattr(embedding_cache, "CHUNK", 1)
+    monkeypatch.setattr(embedding_cache, "CHUNK_TEXTS", 1)
 
     class Stopped(FakeEncoder):
         def encode_views(self, texts, instructions, **options):
@@ -125,7 +125,7 @@ def test_an_interrupted_run_keeps_its_whole_chunks(cached, monkeypatch):
 
 
 def test_progress_says_what_is_done_and_left(folder, monkeypatch):
-    monkeypatch.setattr(embedding_cache, "CHUNK", 3)
+    monkeypatch.setattr(embedding_cache, "CHUNK_TEXTS", 3)
     told = []
     with EmbeddingCache(folder) as cache:
         CachedEncoder(FakeEncoder(), cache, on_progress=told.append).encode_many(TEXTS, [MOOD, FAULT])
@@ -202,7 +202,7 @@ def test_the_least_recently_used_encoder_makes_room(folder):
 
 
 def test_an_encoder_that_alone_exceeds_the_bound_is_kept_as_far_as_there_is_room(folder, monkeypatch):
-    monkeypatch.setattr(embedding_cache, "CHUNK", 1)
+    monkeypatch.setattr(embedding_cache, "CHUNK_TEXTS", 1)
     with EmbeddingCache(folder, max_bytes=1) as cache:
         rows = CachedEncoder(FakeEncoder(), cache).encode(TEXTS, instruction=MOOD)
     np.testing.assert_array_equal(rows, FakeEncoder().vectors(TEXTS, MOOD))

@@ -12,7 +12,7 @@ from retriever.training.losses.vectors import unit
 from retriever.training.objectives import reading, similarity
 from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
 from retriever.training.objectives.similarity import (
-    GROUP,
+    GROUP_SIZE,
     RelatedTexts,
     SimilarityObjective,
     SimilaritySettings,
@@ -96,11 +96,11 @@ def test_a_draw_holds_texts_that_the_teacher_finds_alike():
     texts = ["".join(letters) for letters in itertools.product("aeot", repeat=4)]
     vectors = unit(torch.tensor(Letters().encode(texts))).numpy()
     related, draws = RelatedTexts(texts, vectors), [random.Random(seed) for seed in range(40)]
-    drawn = np.array([related.draw(GROUP + 1, draw) for draw in draws])
-    assert all(len(set(one)) == GROUP + 1 for one in drawn)
+    drawn = np.array([related.draw(GROUP_SIZE + 1, draw) for draw in draws])
+    assert all(len(set(one)) == GROUP_SIZE + 1 for one in drawn)
     cosines = np.einsum("ngd,nd->ng", vectors[drawn], vectors[drawn[:, 0]])
-    assert cosines[:, 1:GROUP].min() > 0.9
-    assert cosines[:, GROUP].mean() < 0.8  # another group begins
+    assert cosines[:, 1:GROUP_SIZE].min() > 0.9
+    assert cosines[:, GROUP_SIZE].mean() < 0.8  # another group begins
 
 
 def test_the_teacher_reads_what_an_epoch_compares_and_no_more(tiny):

@@ -19,7 +19,7 @@ ITERATIONS = 25
 STARTS = 5  # K-means++ starts; the best is kept
 TRAINED_ON = 50_000  # most rows that centroids are learned from; the rest are assigned to them
 _SEEDED_ON = 10_000
-_ROWS = 65_536  # of which cosines with all centroids are held at once
+_ROWS_AT_ONCE = 65_536  # of which cosines with all centroids are held at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ def _nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:
     labels = np.empty(len(vectors), dtype=np.int64)
     cosines = np.empty(len(vectors), dtype=np.float32)
     margins = np.empty(len(vectors), dtype=np.float32)
-    for start in range(0, len(vectors), _ROWS):
-        part = slice(start, start + _ROWS)
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
         against = vectors[part] @ centroids.T  # (rows, k)
         labels[part] = against.argmax(axis=1)
         cosines[part] = against.max(axis=1)

@@ -14,7 +14,7 @@ LANDMARKS = 2000
 _DIMENSIONS = 50  # principal components that t-SNE sees
 _PERPLEXITY = 30.0
 _NEIGHBOURS = 3
-_ROWS = 16_384
+_ROWS_AT_ONCE = 16_384
 
 
 def project(vectors: Embeddings, *, seed: int = 0) -> NDArray[np.float32]:
@@ -51,8 +51,8 @@ def _scaled(plane: NDArray[np.float64]) -> NDArray[np.float32]:
 def _between(vectors: Embeddings, landmarks: Embeddings, plane: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return for every row the mean place of its nearest landmarks, nearer ones counting more."""
     found = np.empty((len(vectors), 2), dtype=np.float32)
-    for start in range(0, len(vectors), _ROWS):
-        part = slice(start, start + _ROWS)
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
         cosines = vectors[part] @ landmarks.T  # (rows, m)
         nearest = np.argpartition(-cosines, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
         distances = 1 - np.take_along_axis(cosines, nearest, axis=1)

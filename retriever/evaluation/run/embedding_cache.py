@@ -25,9 +25,9 @@ from retriever.index.encoding import view_key
 from retriever.store.connection import Connections
 from retriever.store.views import ViewKey
 
-CHUNK = 256  # texts embedded between two commits: the most that an interruption costs
+CHUNK_TEXTS = 256  # texts embedded between two commits: the most that an interruption costs
 
-NAME = "embeddings"  # the prefix of the files' names; another layout of theirs needs another name
+FILE_PREFIX = "embeddings"  # the prefix of the files' names; another layout of theirs needs another name
 
 MAX_BYTES = 8 * 2**30
 """Bytes that the files hold; beyond them the encoder that was not used for longest goes first."""
@@ -81,7 +81,7 @@ class EmbeddingCache(Closing):
     def _makes_room(self, kept: Path) -> bool:
         """Remove the files that were not used for longest, never ``kept``, until the rest fits; say whether it does."""
         used = {}
-        for path in self._folder.glob(f"{NAME}*[!lm]"):  # no journals, -wal and -shm, which stay small
+        for path in self._folder.glob(f"{FILE_PREFIX}*[!lm]"):  # no journals, -wal and -shm, which stay small
             with suppress(FileNotFoundError):  # another process made room
                 used[path] = path.stat()
         held = sum(one.st_size for one in used.values())
@@ -95,7 +95,7 @@ class EmbeddingCache(Closing):
 
     def _file(self, view: ViewKey) -> Path:
         """Name the file of the view's encoder."""
-        return self._folder / f"{NAME}-{json_hash({**asdict(view), 'instruction': ''})[:20]}.sqlite3"
+        return self._folder / f"{FILE_PREFIX}-{json_hash({**asdict(view), 'instruction': ''})[:20]}.sqlite3"
 
     def _database(self, file: Path) -> Connections:
         """Open an encoder's file at its first use, and note that use."""
@@ -177,8 +177,8 @@ class CachedEncoder(WrappedEncoder):
         clock = _Clock(self._on_progress, {digest: len(text) for digest, text in distinct.items()}, missing)
         for wanted, rows in missing.items():
             rows.sort(key=lambda digest: -len(distinct[digest]))  # like beside like: batches without padding
-            for start in range(0, len(rows), CHUNK):
-                chunk = rows[start : start + CHUNK]
+            for start in range(0, len(rows), CHUNK_TEXTS):
+                chunk = rows[start : start + CHUNK_TEXTS]
                 read = {digest: distinct[digest] for digest in chunk}
                 encoded = self._encoder.encode_views(list(read.values()), [asked[key] for key in wanted])
                 new = {

@@ -27,8 +27,8 @@ BASE_TEACHER = "base"  # stands for the model in training, as it was before
 MOST_TEXTS = 20_000
 """Texts of the pool at most: the teacher reads them all before the first step and each is compared with each, which
 takes minutes for so many and hours for ten times as many; groups of related texts are found among these too."""
-GROUP = 4  # texts of a group: one and some of those nearest to it
-NEAREST = 12  # the nearest texts that the others of a group are drawn from
+GROUP_SIZE = 4  # texts of a group: one and some of those nearest to it
+NEAREST_TEXTS = 12  # the nearest texts that the others of a group are drawn from
 _COMPARED_ROWS = 1024
 
 
@@ -121,7 +121,7 @@ class RelatedTexts:
     def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         self.texts = texts
         self.vectors = vectors
-        self._nearest = nearest(vectors, min(NEAREST, len(texts) - 1))
+        self._nearest = nearest(vectors, min(NEAREST_TEXTS, len(texts) - 1))
 
     def draw(self, count: int, draw: random.Random) -> list[int]:
         """Return the numbers of ``count`` different texts, group after group; of all, where there are no more."""
@@ -130,7 +130,7 @@ class RelatedTexts:
             if len(found) >= count:
                 break
             near = [int(one) for one in self._nearest[first]]
-            found |= dict.fromkeys([first, *draw.sample(near, min(GROUP - 1, len(near)))])
+            found |= dict.fromkeys([first, *draw.sample(near, min(GROUP_SIZE - 1, len(near)))])
         return list(found)[:count]
 
 

@@ -16,14 +16,13 @@ from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
 from retriever.evaluation.asked import encode_each
 from retriever.evaluation.metrics import triplet_successes
-from retriever.evaluation.scores import Difference, Score, difference, mean_score
+from retriever.evaluation.scores import PERCENT, Difference, Score, difference, mean_score
 from retriever.training.row_negatives import embed_queries
 from retriever.training.rows import TrainingRow, normalise_answer
 
 MOST_ITEMS = 500  # triplets, or rows whose answer is looked for
 LEAST_TRIPLETS = 20
 ALLOWED_LOSS = 1.0  # points of the general score
-PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)

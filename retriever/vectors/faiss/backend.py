@@ -36,17 +36,17 @@ class FaissBackend(FileBackend):
 
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Build and write the index of a view; see `VectorBackend.build`."""
-        target = new_path(self._folder, view, self.suffix)
+        target = new_path(self.folder, view, self.suffix)
         built = build_index(
             vectors.ids,
             vectors.batches,
             vectors.dim,
             factory=options.factory,
             min_recall=options.min_recall,
-            device=cast("Literal['auto', 'cpu', 'cuda']", self._device),
+            device=cast("Literal['auto', 'cpu', 'cuda']", self.device),
         )
         handle: Handle = {
-            "path": target.relative_to(self._folder).as_posix(),
+            "path": target.relative_to(self.folder).as_posix(),
             "sha256": write_faiss(built.index, target),
             "size": built.index.size,
             "dim": vectors.dim,
@@ -58,15 +58,16 @@ class FaissBackend(FileBackend):
 
     def open(self, handle: Handle) -> ListedIndex:
         """Open an index and place it on the device; see `VectorBackend.open`."""
-        return place(self._read(handle), "cpu" if self._device == "cpu" else "auto")
+        return place(self.read(handle), "cpu" if self.device == "cpu" else "auto")
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index in half precision, as the built ones are; see `VectorBackend.hold`."""
         return build_index(ids, [embeddings], embeddings.shape[1], factory=EXACT).index
 
-    def _read(self, handle: Handle) -> FaissIndex:
+    def read(self, handle: Handle) -> FaissIndex:
+        """Read the index in the file of a handle; see `FileBackend.read`."""
         return read_faiss(
-            within(self._folder, text_of(handle, "path")),
+            within(self.folder, text_of(handle, "path")),
             sha256=text_of(handle, "sha256"),
             size=number_of(handle, "size"),
             dim=number_of(handle, "dim"),
