@@ -5,17 +5,17 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, get_peft_model
 
-from retriever.encoders.backbone import load_backbone
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import save_checkpoint
 from retriever.encoders.methods import build, encoder_class
 from retriever.encoders.options import EncoderOptions
+from retriever.encoders.transformers_backbone import load_trainable
 
 
 def save_trained(folder: Path, base: Path, *, method="instemb", seed=0, look_ahead=3, **options) -> PromptEncoder:
     """Write a checkpoint over the tiny Llama or Mistral at ``base``; return the encoder, its adapter not merged."""
     generator = torch.Generator().manual_seed(seed)
-    backbone = load_backbone(str(base), device="cpu", dtype="float32")
+    backbone = load_trainable(str(base), device="cpu", dtype="float32")
     config = LoraConfig(task_type="CAUSAL_LM", r=2, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])
     adapter = get_peft_model(backbone.model, config).eval()
     with torch.no_grad():

@@ -242,7 +242,8 @@ class PromptEncoder(Encoder):
     def words(self) -> WordReader:
         """The table that turns vocabulary probabilities into words."""
         if self._words is None:
-            self._words = WordReader(self.backbone.tokenizer.tokenizer, self.backbone.device)
+            tokenizer = self.backbone.tokenizer
+            self._words = WordReader(tokenizer.vocabulary(), tokenizer.special_ids, self.backbone.device)
         return self._words
 
 

@@ -15,11 +15,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import torch
-from peft import PeftModel
-from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, no_grad
@@ -30,17 +28,24 @@ from retriever.core.paths import new_folder
 from retriever.core.registry import nearest
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import PromptEncoder
+from retriever.encoders.lora import CONFIG as ADAPTER_CONFIG
+from retriever.encoders.lora import WEIGHTS as ADAPTER
+from retriever.encoders.lora import merge, read_adapter
 from retriever.encoders.methods import METHODS, build, encoder_class
 from retriever.encoders.options import EncoderOptions
 from retriever.encoders.sources import CONFIG, MANIFEST, check_manifest, write_manifest
 
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+    from retriever.encoders.transformers_backbone import TransformersBackbone
+
 FORMAT = 1
-ADAPTER = "adapter_model.safetensors"
-ADAPTER_CONFIG = "adapter_config.json"
 LAYERS_FILE = "layers.safetensors"
 MERGED = "+"
 """Stands in a digest between the backbone's and those of what a checkpoint put into it."""
 
+_Loaded = TypeVar("_Loaded", bound=Backbone, covariant=True)
 _RESTORE = "Restore the folder from where it came; a changed model is not used."
 
 
@@ -49,7 +54,7 @@ def save_checkpoint(
     folder: Path,
     *,
     card: str,
-    adapter: PeftModel | None = None,
+    adapter: "PeftModel | None" = None,
     layers: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write an encoder as a checkpoint folder; it appears whole or not at all.
@@ -109,12 +114,18 @@ def load_checkpoint(
         CheckpointError: a file changed, is missing, or was written for another backbone or a newer version.
     """
     config = read_checkpoint_config(folder)
-    backbone = config.load_backbone(device=device, dtype=dtype)
+    backbone = config.load_backbone(load_backbone, device=device, dtype=dtype)
     chosen = _overridden(config.options, options)
     with reading_weights(folder):
-        backbone = _with_layers(_with_adapter(backbone, folder), folder)
+        backbone = _with_layers(_with_adapter(backbone, config), folder)
         learned = read_learned(folder, encoder_class(config.method, backbone))
         return build(config.method, backbone, chosen, learned or None)
+
+
+class _Load(Protocol[_Loaded]):
+    """What loads a backbone by its name."""
+
+    def __call__(self, name: str, *, device: str, dtype: str) -> _Loaded: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +146,18 @@ class CheckpointConfig:
     digest: str
     options: EncoderOptions
 
-    def load_backbone(self, *, device: str, dtype: str) -> Backbone:
+    def load_backbone(self, load: "_Load[_Loaded]", *, device: str, dtype: str) -> _Loaded:
         """Load the model the checkpoint was trained on.
+
+        Args:
+            load: how: `load_backbone` or `load_trainable`.
+            device: where to run.
+            dtype: in which number format.
 
         Raises:
             CheckpointError: what its name stands for here is another one.
         """
-        backbone = load_backbone(self.backbone, device=device, dtype=dtype)
+        backbone = load(self.backbone, device=device, dtype=dtype)
         if backbone.source.digest != self.digest:
             raise CheckpointError(
                 f"{self.folder} was trained on another version of {self.backbone}.",
@@ -163,17 +179,16 @@ def read_checkpoint_config(folder: Path) -> CheckpointConfig:
             raise CheckpointError(
                 f"{folder} has checkpoint format {stored['format']}.", hint="Upgrade retriever to read it."
             )
-        EncoderOptions(**stored["options"])  # no other names than these
-        options = TypeAdapter(EncoderOptions).validate_json(json.dumps(stored["options"]), strict=True)
+        options = EncoderOptions(**stored["options"])
+        for field in fields(EncoderOptions):
+            value = getattr(options, field.name)
+            if isinstance(value, bool) or not isinstance(value, cast("type", field.type)):
+                raise ValueError(f"{field.name} is {value!r}")
         named = {"method": stored["method"], **stored["backbone"]}
         if not all(isinstance(named[key], str) for key in ("method", "name", "digest")):
             raise ValueError("method and backbone are no names")
         if named["method"] not in METHODS:
             raise ValueError(nearest(named["method"], METHODS))
-    except ValidationError as error:
-        first = error.errors()[0]
-        problem = f"{first['loc'][0]}: {first['msg']}"
-        raise CheckpointError(f"{folder / CONFIG} is malformed: {problem}.", hint=_RESTORE) from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{folder / CONFIG} is malformed: {error}.", hint=_RESTORE) from error
     return CheckpointConfig(folder, named["method"], named["name"], named["digest"], options)
@@ -206,37 +221,50 @@ def reading_weights(folder: Path) -> Iterator[None]:
         raise CheckpointError(f"The weights in {folder} cannot be used: {error}.", hint=_RESTORE) from error
 
 
-def load_adapter(backbone: Backbone, folder: Path, *, trainable: bool) -> PeftModel:
+def load_adapter(backbone: "TransformersBackbone", folder: Path, *, trainable: bool) -> "PeftModel":
     """Put the folder's adapter into the model and return the PEFT model around it."""
+    from peft import PeftModel
+
     with warnings.catch_warnings():  # PEFT asks transformers for an attribute it has renamed
         warnings.simplefilter("ignore", FutureWarning)
         return PeftModel.from_pretrained(backbone.model, str(folder), is_trainable=trainable)
 
 
-def _with_adapter(backbone: Backbone, folder: Path) -> Backbone:
+def _with_adapter(backbone: Backbone, config: CheckpointConfig) -> Backbone:
     """Merge the folder's adapter into the model, and its hash into the backbone's digest."""
+    folder = config.folder
     if not (folder / ADAPTER).exists():
         return backbone
-    merged: Any = load_adapter(backbone, folder, trainable=False).merge_and_unload(safe_merge=True)
+    if adapter := read_adapter(folder, backbone.linear_weights()):
+        merge(backbone.linear_weights(), adapter)
+    else:
+        backbone = _merged_by_peft(config, device=str(backbone.device), dtype=str(backbone.dtype))
     # The description counts too: its lora_alpha scales what the weights add.
-    adapter = json_hash({name: file_hash(folder / name) for name in (ADAPTER, ADAPTER_CONFIG)})
-    digest = f"{backbone.source.digest}{MERGED}{adapter}"
-    return Backbone(replace(backbone.source, digest=digest), merged, backbone.tokenizer)
+    digest = json_hash({name: file_hash(folder / name) for name in (ADAPTER, ADAPTER_CONFIG)})
+    return backbone.with_digest(f"{backbone.source.digest}{MERGED}{digest}")
+
+
+def _merged_by_peft(config: CheckpointConfig, *, device: str, dtype: str) -> Backbone:
+    """Load the backbone with an adapter in it that only PEFT can merge."""
+    from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
+
+    backbone = config.load_backbone(load_trainable, device=device, dtype=dtype.removeprefix("torch."))
+    adapted: Any = load_adapter(backbone, config.folder, trainable=False)
+    return TransformersBackbone(backbone.source, adapted.merge_and_unload(safe_merge=True), backbone.tokenizer)
 
 
 def _with_layers(backbone: Backbone, folder: Path) -> Backbone:
     """Put the folder's trained layers into the model, and their hash into the backbone's digest."""
     if not (folder / LAYERS_FILE).exists():
         return backbone
-    weights = dict(backbone.model.named_parameters())
+    weights = backbone.weights()
     stored = load_file(folder / LAYERS_FILE)
     if unknown := sorted(stored.keys() - weights.keys()):
         raise CheckpointError(f"{folder} has a weight {unknown[0]} that {backbone.source.name} has not.")
     with no_grad():
         for name, values in stored.items():
             weights[name].copy_(values)
-    digest = f"{backbone.source.digest}{MERGED}{file_hash(folder / LAYERS_FILE)}"
-    return Backbone(replace(backbone.source, digest=digest), backbone.model, backbone.tokenizer)
+    return backbone.with_digest(f"{backbone.source.digest}{MERGED}{file_hash(folder / LAYERS_FILE)}")
 
 
 def _overridden(stored: EncoderOptions, asked: EncoderOptions) -> EncoderOptions:
@@ -249,4 +277,4 @@ def _overridden(stored: EncoderOptions, asked: EncoderOptions) -> EncoderOptions
     return replace(stored, **changes)
 
 
-__all__ = ["CONFIG", "MANIFEST", "load_adapter", "load_checkpoint", "save_checkpoint"]
+__all__ = ["ADAPTER", "CONFIG", "MANIFEST", "load_adapter", "load_checkpoint", "save_checkpoint"]

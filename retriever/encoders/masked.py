@@ -1,12 +1,10 @@
 """InBedder over masked language models (RoBERTa family): mask tokens stand where the answer would be."""
 
-import sys
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.pooling import Shares, masked_mean
 from retriever.encoders.prefix import PromptPieces, PromptStates, prompt_pieces
@@ -49,7 +47,7 @@ class MaskedInBedderEncoder(PromptEncoder):
     def _room(self, pieces: PromptPieces) -> int:
         """Compute how many tokens of a text the model has positions for."""
         around = len(pieces.before) + len(pieces.shared) + MASK_TOKENS + len(self.backbone.tokenizer.end)
-        return position_count(self.backbone) - around
+        return self.backbone.positions - around
 
     def read_batch(
         self, texts: Sequence[Sequence[int]], pieces: PromptPieces, tail: Tensor | None
@@ -73,11 +71,3 @@ class MaskedInBedderEncoder(PromptEncoder):
         mask_states = states.gather(1, at.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 3, d)
         content = (columns[:width] < lengths[:, None]) & (columns[:width] >= pieces.start_tokens)
         yield PromptStates(run=None, states=states[:, :width], tail=mask_states, content=content)
-
-
-def position_count(backbone: Backbone) -> int:
-    """Compute how many tokens a model has positions for; RoBERTa numbers them from behind its padding id."""
-    table = getattr(getattr(backbone.model.base_model, "embeddings", None), "position_embeddings", None)
-    if table is None:
-        return sys.maxsize
-    return int(table.num_embeddings) - (0 if table.padding_idx is None else table.padding_idx + 1)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from retriever.encoders.backbone import Backbone
+from retriever.encoders.backbone import Backbone, Cache
 
 BLOCK_TOKENS = 2048  # measured on two cores; larger blocks of activations do not fit their caches
 
@@ -27,7 +27,7 @@ class PromptRun:
         self.ids = torch.tensor(ids, dtype=torch.long, device=backbone.device)  # (B, T)
         self.padding = torch.tensor(padding, device=backbone.device)  # (B,)
         self.padded = any(padding)
-        self.cache = backbone.new_cache(longest) if cached else None
+        self.cache: Cache | None = backbone.new_cache(longest) if cached else None
         self.length = 0
 
     @property

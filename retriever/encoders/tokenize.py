@@ -1,9 +1,11 @@
 """Text to token ids: pieces tokenised apart and joined, the text truncated and never the instruction."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self, cast
 
-from transformers import PreTrainedTokenizerBase
+from tokenizers import AddedToken, Tokenizer
 
 from retriever.core.errors import UsageError
 
@@ -25,24 +27,49 @@ class PieceTokenizer:
     Control tokens spelled out in a text (``<|im_end|>`` in a review, say) stay plain characters.
 
     Args:
-        tokenizer: a fast Hugging Face tokenizer.
-        max_text_tokens: texts are cut to this many tokens.
+        tokenizer: of the tokenizers package; it is set up for pieces and must serve nothing else.
+        named: its special tokens by role, such as ``eos_token``.
+        more: special tokens without a role.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, max_text_tokens: int = MAX_TEXT_TOKENS) -> None:
+    def __init__(self, tokenizer: Tokenizer, named: Mapping[str, str], more: Iterable[str] = ()) -> None:
+        special = [*named.values(), *more]
+        known = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+        new = [AddedToken(token, normalized=False, special=True) for token in special if token not in known]
+        tokenizer.add_special_tokens(new)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True  # spelled out they are characters like any others
         self.tokenizer = tokenizer
-        self.max_text_tokens = max_text_tokens
-        around = tokenizer("x")["input_ids"]
-        bare = self.piece("x")
+        self.max_text_tokens = MAX_TEXT_TOKENS
+        ids = {token: cast("int", tokenizer.token_to_id(token)) for token in special}
+        self._named = {name: ids[token] for name, token in named.items()}
+        self.special_ids = frozenset(ids.values())
+        around, bare = tokenizer.encode("x").ids, self.piece("x")
         split = next((i for i in range(len(around)) if around[i : i + len(bare)] == bare), 0)
-        self.start = list(around[:split])  # e.g. <s> or [CLS]; empty for SmolLM2
-        self.end = list(around[split + len(bare) :])  # e.g. [SEP]; used by masked models only
-        self.special_ids = frozenset(tokenizer.all_special_ids)
+        self.start = around[:split]  # e.g. <s> or [CLS]; empty for SmolLM2
+        self.end = around[split + len(bare) :]  # e.g. [SEP]; used by masked models only
 
     @property
     def mask_id(self) -> int:
         """Id of the mask token of a masked language model."""
-        return int(self.tokenizer.mask_token_id)
+        return self._named["mask_token"]
+
+    @property
+    def stop_id(self) -> int | None:
+        """Id of the token that ends a text, or None where there is none."""
+        return self._named.get("eos_token")
+
+    def limited(self, max_text_tokens: int) -> Self:
+        """Return the same tokenizer with another limit to the length of texts."""
+        other = copy.copy(self)
+        other.max_text_tokens = max_text_tokens
+        return other
+
+    def vocabulary(self) -> list[str]:
+        """Return every token as the vocabulary writes it, by id; an id of none is empty."""
+        size = self.tokenizer.get_vocab_size(with_added_tokens=True)
+        return [self.tokenizer.id_to_token(token) or "" for token in range(size)]
 
     def piece(self, text: str) -> list[int]:
         """Return the ids of one piece, without start or end tokens."""
@@ -72,7 +99,11 @@ class PieceTokenizer:
         """Count the tokens of each text, uncut."""
         return [len(row) for row in self._pieces(texts)] if texts else []
 
+    def last_token(self, piece: str) -> tuple[int, int]:
+        """Return the id of a piece's last token, and where its characters begin."""
+        encoded = self.tokenizer.encode(piece, add_special_tokens=False)
+        return encoded.ids[-1], encoded.offsets[-1][0]
+
     def _pieces(self, texts: Sequence[str]) -> list[list[int]]:
-        encoded = self.tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True, verbose=False)
-        rows: list[list[int]] = encoded["input_ids"]
-        return rows
+        encoded = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [row.ids for row in encoded]

@@ -1,10 +1,10 @@
 """From probabilities over the vocabulary to the words a person would read: the model's answer, without decoding."""
 
 import re
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from retriever.core.stopwords import STOPWORDS
 from retriever.core.text import drop_prefixes
@@ -20,12 +20,13 @@ class WordReader:
     """Maps tokens that begin a word to that word, in lower case; fragments, symbols and stopwords map to nothing.
 
     Args:
-        tokenizer: the model's tokenizer.
+        tokens: the model's vocabulary, by id.
+        special: ids of control tokens, which are no words.
         device: where the probabilities live.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, device: torch.device) -> None:
-        self.vocabulary = [_as_word(text) for text in _token_texts(tokenizer)]
+    def __init__(self, tokens: Sequence[str], special: Iterable[int], device: torch.device) -> None:
+        self.vocabulary = [_as_word(text) for text in _token_texts(tokens, set(special))]
         self.usable = torch.tensor([word is not None for word in self.vocabulary], device=device)
 
     def read(self, answers: Tensor, top: int, *, prior: Tensor) -> list[list[str]]:
@@ -56,13 +57,10 @@ class WordReader:
         return sorted(weights, key=lambda word: (-weights[word], word))
 
 
-def _token_texts(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+def _token_texts(tokens: Sequence[str], special: set[int]) -> list[str]:
     """Return every token as it reads behind other text, a leading space included."""
-    size = len(tokenizer)
-    pieces = tokenizer.convert_ids_to_tokens(list(range(size)))
-    special = set(tokenizer.all_special_ids)
-    spaced = any(piece and piece[0] in _SPACES for piece in pieces)
-    return ["" if i in special or piece is None else _readable(piece, spaced) for i, piece in enumerate(pieces)]
+    spaced = any(token and token[0] in _SPACES for token in tokens)
+    return ["" if i in special or not token else _readable(token, spaced) for i, token in enumerate(tokens)]
 
 
 def _readable(piece: str, spaced: bool) -> str:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from retriever.core.errors import CheckpointError
 from retriever.core.types import Embeddings
-from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import (
     ADAPTER,
@@ -25,6 +24,7 @@ from retriever.encoders.checkpoint import (
 )
 from retriever.encoders.methods import build, encoder_class
 from retriever.encoders.options import EncoderOptions
+from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
 from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
 
 # Rows of length 1 differ by this much at most after merging and rounding the adapter.
@@ -77,13 +77,13 @@ def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dro
         CheckpointError: a file changed, or was written for another backbone.
     """
     config = read_checkpoint_config(folder)
-    backbone = config.load_backbone(device=device, dtype=dtype)
+    backbone = config.load_backbone(load_trainable, device=device, dtype=dtype)
     with reading_weights(folder):
         learned = read_learned(folder, encoder_class(config.method, backbone))
         return _trainable(folder, backbone, learned, dropout)
 
 
-def _trainable(folder: Path, backbone: Backbone, learned: Mapping[str, Tensor], dropout: float) -> Adapted:
+def _trainable(folder: Path, backbone: TransformersBackbone, learned: Mapping[str, Tensor], dropout: float) -> Adapted:
     """Put a checkpoint's weights into its backbone, ready to be trained further."""
     length = len(learned.get("look_ahead", ()))
     layers = load_file(folder / LAYERS_FILE) if (folder / LAYERS_FILE).exists() else {}

@@ -19,8 +19,8 @@ from transformers.cache_utils import Cache
 from transformers.pytorch_utils import Conv1D
 
 from retriever.core.errors import UsageError
-from retriever.encoders.backbone import Backbone
 from retriever.encoders.instemb import untrained_look_ahead
+from retriever.encoders.transformers_backbone import TransformersBackbone
 from retriever.training.dropout import dropout_at, use_switchable_dropout
 
 TRAINED_SHARE = 0.25  # of the layers, when whole layers are trained (InstEmb, section 4)
@@ -68,13 +68,13 @@ class AdapterSettings:
             raise UsageError(f"look_ahead is {self.look_ahead}; it cannot be negative.")
 
 
-class TrainableBackbone(Backbone):
+class TrainableBackbone(TransformersBackbone):
     """A backbone with float32 parameters among its own: what meets them is cast to the model's number format."""
 
     def forward(
         self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: Cache | None = None
     ) -> Tensor:
-        """Return the last hidden states (B, T, d) of embeddings (B, T, d), as `Backbone.forward` does."""
+        """Return the last hidden states (B, T, d) of embeddings (B, T, d), as `TransformersBackbone.forward` does."""
         mixed = self.dtype != torch.float32
         with torch.autocast(self.device.type, dtype=self.dtype if mixed else torch.bfloat16, enabled=mixed):
             return super().forward(embeddings, mask=mask, positions=positions, cache=cache)
@@ -175,7 +175,7 @@ class Adapted:
             setattr(weight.module, weight.attribute, weight.trained if trained else weight.original)
 
 
-def attach(backbone: Backbone, settings: AdapterSettings, *, peft: PeftModel | None = None) -> Adapted:
+def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: PeftModel | None = None) -> Adapted:
     """Freeze a backbone in float32 or bfloat16 and add what is trained. It must not have been packed, and is changed.
 
     LoRA matrices start at random from torch's generator, look-ahead embeddings from those of a phrase that announces an
@@ -206,7 +206,7 @@ def attach(backbone: Backbone, settings: AdapterSettings, *, peft: PeftModel | N
     return Adapted(trainable, settings, peft, weights, look_ahead)
 
 
-def _add_lora(backbone: Backbone, settings: AdapterSettings) -> PeftModel:
+def _add_lora(backbone: TransformersBackbone, settings: AdapterSettings) -> PeftModel:
     linear = _linear_layers(backbone)
     known = {name.rpartition(".")[2] for name in linear}
     wanted = set(known if settings.projections is None else settings.projections)
@@ -236,7 +236,7 @@ def _cast_in_the_matrix_product_only(model: nn.Module) -> None:
             module.cast_input_dtype_enabled = False
 
 
-def _unfreeze(backbone: Backbone, settings: AdapterSettings) -> dict[str, _TrainedWeight]:
+def _unfreeze(backbone: TransformersBackbone, settings: AdapterSettings) -> dict[str, _TrainedWeight]:
     model: nn.Module = backbone.model
     model.requires_grad_(False)
     weights = {}
@@ -251,7 +251,7 @@ def _unfreeze(backbone: Backbone, settings: AdapterSettings) -> dict[str, _Train
     return weights
 
 
-def _linear_layers(backbone: Backbone) -> dict[str, nn.Module]:
+def _linear_layers(backbone: TransformersBackbone) -> dict[str, nn.Module]:
     """Return the projections inside the model's layers by name; the head and the embeddings are none of them."""
     layers = tuple(f"{name}." for name in layer_names(backbone))
     return {
@@ -261,7 +261,7 @@ def _linear_layers(backbone: Backbone) -> dict[str, nn.Module]:
     }
 
 
-def _last_layers(backbone: Backbone, count: int | None) -> list[str]:
+def _last_layers(backbone: TransformersBackbone, count: int | None) -> list[str]:
     """Return the names of the last ``count`` layers, or of all."""
     names = layer_names(backbone)
     if count is None:
@@ -271,7 +271,7 @@ def _last_layers(backbone: Backbone, count: int | None) -> list[str]:
     return names[-count:]
 
 
-def layer_names(backbone: Backbone) -> list[str]:
+def layer_names(backbone: TransformersBackbone) -> list[str]:
     """Return the names of the model's transformer layers, in order."""
     depth = int(backbone.model.config.num_hidden_layers)
     for name, module in backbone.model.named_modules():

@@ -13,7 +13,6 @@ from transformers.cache_utils import DynamicCache
 
 from retriever.core.errors import UsageError
 from retriever.encoders.gircse import GircseEncoder
-from retriever.encoders.masked import position_count
 from retriever.encoders.options import EncoderOptions
 from retriever.encoders.prefix import PromptStates
 from retriever.encoders.reading import EncodedBatch
@@ -167,7 +166,7 @@ def masked_answer_logits(
         [*prompt, *[tokenizer.mask_id] * len(ids), *tokenizer.end]
         for prompt, ids in zip(prompts.rows, answers, strict=True)
     ]
-    longest, limit = max(map(len, rows)), position_count(backbone)
+    longest, limit = max(map(len, rows)), backbone.positions
     if longest > limit:
         raise UsageError(
             f"A prompt with its answer has {longest} tokens; {backbone.source.name} has positions for {limit}.",

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.core.prompts import PromptTemplate
-from retriever.encoders.backbone import Backbone
 from retriever.encoders.options import DEFAULT_INSTRUCTION
 from retriever.encoders.prefix import prompt_pieces
 from retriever.encoders.run import PromptRun
 from retriever.encoders.tokenize import PieceTokenizer
+from retriever.encoders.transformers_backbone import TransformersBackbone
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SeparatePrompts:
         """The number of prompts, B."""
         return len(self.rows)
 
-    def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
+    def read(self, backbone: TransformersBackbone, tails: Tensor) -> TailStates:
         """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it."""
         run = PromptRun(backbone, self.rows, cached=False)
         embeddings = torch.cat([backbone.embed(run.ids), tails.to(backbone.dtype)], dim=1)  # (B, T + L, d)
@@ -67,13 +67,13 @@ class SharedPrompts:
         """The number of prompts, B, over all groups."""
         return sum(len(group.branches) for group in self.groups)
 
-    def read(self, backbone: Backbone, tails: Tensor) -> TailStates:
+    def read(self, backbone: TransformersBackbone, tails: Tensor) -> TailStates:
         """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it.
 
         Raises:
             UsageError: the model's layers do not all attend to everything before a token.
         """
-        if not can_share(backbone):
+        if not backbone.attends_to_all:
             raise UsageError(
                 f"{backbone.source.name} cannot read several questions of a text in one pass.",
                 hint="Read each question by itself.",
@@ -131,13 +131,6 @@ def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], dtype=torch.long, device=device)
 
 
-def can_share(backbone: Backbone) -> bool:
-    """Whether all layers attend to everything before a token, which reading several questions at once needs."""
-    config = backbone.model.config
-    kinds = set(getattr(config, "layer_types", None) or [])
-    return not (backbone.masked or getattr(config, "sliding_window", None) or kinds - {"full_attention"})
-
-
 class PromptTokeniser:
     """Turns texts, instructions and answers into token ids, with the seams the encoders have."""
 
@@ -193,8 +186,8 @@ class PromptTokeniser:
 
         With ``end`` the token that ends an answer follows, where the tokenizer has one.
         """
-        closing = self.tokenizer.tokenizer.eos_token_id
-        suffix = [int(closing)] if end and closing is not None else []
+        closing = self.tokenizer.stop_id
+        suffix = [closing] if end and closing is not None else []
         limit = self.tokenizer.max_text_tokens
         return [[*self.tokenizer.piece(" " + one.strip())[:limit], *suffix] for one in answers]
 

@@ -57,7 +57,7 @@ def loaded(indexed, write, monkeypatch, tmp_path):
         devices.append(device)
         raise EncoderError("No encoder in this test.")
 
-    for one in ("encoders.catalog.load_encoder", "encoders.catalog.load", "training.run.base.load_backbone"):
+    for one in ("encoders.catalog.load_encoder", "encoders.catalog.load", "training.run.base.load_trainable"):
         monkeypatch.setattr(f"retriever.{one}", load)
     return devices
 

@@ -10,12 +10,12 @@ from tiny_models import edit_json, flip_byte
 
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError
-from retriever.encoders.backbone import load_backbone
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
 from retriever.encoders.instemb import LEARNED, InstEmbEncoder
 from retriever.encoders.methods import build
 from retriever.encoders.options import EncoderOptions
 from retriever.encoders.sources import write_manifest
+from retriever.encoders.transformers_backbone import load_trainable
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]
 INSTRUCTION = "what kind of product"
@@ -31,7 +31,7 @@ def load(folder, **options):
 
 def with_adapter(folder, seed=6, **config):
     """A fresh backbone with a LoRA adapter at work in it, and the PEFT model around it."""
-    backbone = load_backbone(str(folder), device="cpu", dtype="float32")
+    backbone = load_trainable(str(folder), device="cpu", dtype="float32")
     config = {"r": 2, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"], **config}
     name = config.pop("adapter_name", "default")
     adapted = get_peft_model(backbone.model, LoraConfig(task_type="CAUSAL_LM", **config), adapter_name=name)
@@ -97,7 +97,7 @@ def test_a_merged_adapter_gives_the_vectors_of_the_unmerged_one(adapted, make):
     assert np.abs(loaded.encode(TEXTS) - unmerged).max() < 1e-5
     without = InstEmbEncoder(make("plain", "llama").backbone, EncoderOptions(), {LEARNED: learned()})
     assert np.abs(loaded.encode(TEXTS) - without.encode(TEXTS, instruction=INSTRUCTION)).max() > 1e-2
-    assert not [name for name, _ in loaded.backbone.model.named_parameters() if "lora" in name]
+    assert not [name for name in loaded.backbone.weights() if "lora" in name]
     assert (folder / "README.md").read_text() == "# A card\n"
     assert loaded.options.default_instruction == INSTRUCTION
 

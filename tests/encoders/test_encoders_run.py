@@ -46,12 +46,12 @@ def test_room_for_all_columns_is_made_once(backbone, monkeypatch):
     made = []
     real = GrowingLayer._grow
     monkeypatch.setattr(GrowingLayer, "_grow", lambda layer, *rest: made.append(layer) or real(layer, *rest))
-    batch, _, _ = read(backbone("llama", "float32"), 3, monkeypatch)
+    batch, _, _ = read(backbone("gpt2", "float32"), 3, monkeypatch)
     assert len(made) == len(set(map(id, made))) == len(batch.cache.layers)
 
 
 def test_all_layers_share_one_piece_of_memory(backbone, monkeypatch):
-    batch, _, _ = read(backbone("llama", "float32"), 3, monkeypatch)
+    batch, _, _ = read(backbone("gpt2", "float32"), 3, monkeypatch)
     buffers = [buffer for layer in batch.cache.layers for buffer in layer._buffers]
     assert len({buffer.untyped_storage().data_ptr() for buffer in buffers}) == 1
     assert len({buffer.data_ptr() for buffer in buffers}) == len(buffers)

@@ -13,21 +13,8 @@ PIECES = [
 FLAT = [1 / len(PIECES)] * len(PIECES)
 
 
-class Vocabulary:
-    all_special_ids = (0,)
-
-    def __init__(self, pieces):
-        self.pieces = pieces
-
-    def __len__(self):
-        return len(self.pieces)
-
-    def convert_ids_to_tokens(self, ids):
-        return [self.pieces[i] for i in ids]
-
-
 def reader(pieces=PIECES):
-    return WordReader(Vocabulary(pieces), torch.device("cpu"))
+    return WordReader(pieces, {0}, torch.device("cpu"))
 
 
 def read(answers, top=5, prior=FLAT, pieces=PIECES):

@@ -70,7 +70,7 @@ def test_other_models_have_their_own_projections(tiny, name, expected):
 def test_an_untrained_adapter_changes_nothing_and_alpha_scales_a_trained_one(tiny, backbone):
     one = model(tiny("llama"), moved=False)
     ids = torch.tensor([tokeniser(one).separate(TEXTS[:1], INSTRUCTIONS[:1]).rows[0]])
-    expected = backbone("llama").model.base_model(ids).last_hidden_state[0, -1]
+    expected = backbone("llama").pretrained().base_model(ids).last_hidden_state[0, -1]
     assert torch.allclose(read(one)[0], expected, atol=1e-5)
     small, large = (model(tiny("llama"), alpha=alpha) for alpha in (1, 8))
     with large.base():
@@ -106,7 +106,7 @@ def test_the_base_is_the_untrained_model_and_only_within_the_block(tiny, backbon
         raise ZeroDivisionError
     assert torch.equal(read(one), trained)
     ids = torch.tensor([tokeniser(one).separate(TEXTS[:1], INSTRUCTIONS[:1]).rows[0]])
-    expected = backbone("llama").model.base_model(ids).last_hidden_state[0, -1]
+    expected = backbone("llama").pretrained().base_model(ids).last_hidden_state[0, -1]
     assert torch.allclose(untrained[0], expected, atol=1e-5)
     assert (untrained - trained).abs().max() > 0.05
 

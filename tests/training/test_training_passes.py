@@ -96,7 +96,7 @@ def test_the_teacher_is_the_untrained_model_reading_the_answer(adapted, backbone
     read = teacher_states(one, rows, answers, length=4)
     assert not read.last.requires_grad and not read.tail.requires_grad
     assert read.counted.sum(dim=1).tolist() == [min(4, len(ids)) for ids in answers]
-    untrained = backbone("llama").model.base_model
+    untrained = backbone("llama").pretrained().base_model
     for i, (row, answer) in enumerate(zip(rows.rows, answers, strict=True)):
         taught = answer[:4]
         states = untrained(torch.tensor([[*row, *taught]])).last_hidden_state[0]
@@ -157,10 +157,10 @@ def test_an_answer_alone_is_read_without_a_template(adapted, name):
 
 def test_answers_carry_their_leading_space_and_end_only_where_asked(adapted):
     words = tokeniser(adapted("llama"))
-    tokenizer = words.tokenizer.tokenizer
+    tokenizer = words.tokenizer
     (bare,), (ended,) = words.answers([" red toy "]), words.answers(["red toy"], end=True)
-    assert tokenizer.decode(bare) == " red toy"
-    assert ended == [*bare, tokenizer.eos_token_id]
+    assert tokenizer.tokenizer.decode(bare) == " red toy"
+    assert ended == [*bare, tokenizer.stop_id]
 
 
 @pytest.mark.parametrize("name", CAUSAL)

@@ -3,7 +3,7 @@
 import torch
 
 from retriever.core.prompts import get_template
-from retriever.encoders.backbone import load_backbone
+from retriever.encoders.transformers_backbone import load_trainable
 from retriever.training.adapters import AdapterSettings, attach
 from retriever.training.passes import student_states
 from retriever.training.prompt_batches import PromptTokeniser
@@ -15,7 +15,7 @@ ANSWERS = ["toy", "a terrible kettle that broke", "red", "love"]
 
 def model(folder, *, dtype="float32", moved=True, seed=6, **settings):
     torch.manual_seed(seed)
-    backbone = load_backbone(str(folder), device="cpu", dtype=dtype)
+    backbone = load_trainable(str(folder), device="cpu", dtype=dtype)
     adapted = attach(backbone, AdapterSettings(**{"rank": 2, "alpha": 8, **settings}))
     if moved:
         move(adapted, seed)

@@ -13,6 +13,7 @@ from retriever.encoders.export import gircse_loader
 from retriever.encoders.export.probes import check_probes
 from retriever.encoders.export.written import Written, card_facts
 from retriever.encoders.gircse import GircseEncoder
+from retriever.encoders.tokenizer_files import pretrained_tokenizer
 
 LOADER = "loader.py"
 _CARD = """# {name}, with a loader
@@ -51,8 +52,8 @@ def export_gircse(encoder: GircseEncoder, folder: Path) -> None:
         EncoderError: the written model gives other vectors.
     """
     backbone = encoder.backbone
-    backbone.model.save_pretrained(folder)
-    backbone.tokenizer.tokenizer.save_pretrained(folder)
+    backbone.pretrained().save_pretrained(folder)
+    pretrained_tokenizer(backbone.source.folder).save_pretrained(folder)
     settings = {
         "before": encoder.template.before,
         "after": encoder.template.after,

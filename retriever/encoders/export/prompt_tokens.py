@@ -7,18 +7,19 @@ Two things make the rendered prompt come out as the token ids that `PieceTokeniz
   token, and what stands behind the prompt (look-ahead or mask tokens). Each has the embedding of what it stands for.
 """
 
-import copy
 import json
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from tokenizers import AddedToken, pre_tokenizers
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.prefix import prompt_pieces
+from retriever.encoders.tokenizer_files import pretrained_tokenizer
 
 MARK = "<|retriever-"
 SEAM = f"{MARK}seam|>"
@@ -55,12 +56,12 @@ class PromptTokens:
 
 
 def exported_tokenizer(encoder: PromptEncoder, tokens: PromptTokens) -> PreTrainedTokenizerBase:
-    """Return a copy of the encoder's tokenizer with the chat template, the seams and the added tokens.
+    """Return the encoder's tokenizer, made anew, with the chat template, the seams and the added tokens.
 
     Padding is on the right: behind a causal model's prompt it changes nothing, whatever the positions are.
     """
-    tokenizer = copy.deepcopy(encoder.backbone.tokenizer.tokenizer)
-    backend = tokenizer.backend_tokenizer
+    tokenizer = pretrained_tokenizer(encoder.backbone.source.folder)
+    backend = cast("PreTrainedTokenizerFast", tokenizer).backend_tokenizer
     own = [backend.pre_tokenizer] if backend.pre_tokenizer is not None else []
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(SEAM, "removed"), *own])
     # Not special: control tokens spelled out in a text stay characters, and only these are looked for.
@@ -94,13 +95,9 @@ def extended_table(backbone: Backbone, tokenizer: PreTrainedTokenizerBase, token
 
 def last_prompt_token(encoder: PromptEncoder) -> tuple[int, str]:
     """Return the id that every prompt ends with, and the template's last piece without that token's characters."""
-    tokenizer = encoder.backbone.tokenizer
     suffix = encoder.template.suffix(encoder.options.default_instruction)
-    encoded = tokenizer.tokenizer(
-        suffix, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
-    )
-    first = encoded["offset_mapping"][-1][0]
-    return encoded["input_ids"][-1], encoder.template.after[: first - len(suffix)]
+    token, first = encoder.backbone.tokenizer.last_token(suffix)
+    return token, encoder.template.after[: first - len(suffix)]
 
 
 def _chat_template(encoder: PromptEncoder, tokens: PromptTokens) -> str:

@@ -27,7 +27,6 @@ from retriever.encoders.export.prompt_tokens import (
     longest_prompt,
 )
 from retriever.encoders.export.written import Written, card_facts
-from retriever.encoders.masked import position_count
 from retriever.encoders.pooling import Shares
 
 _CARD = """# {name}, for sentence-transformers
@@ -82,7 +81,7 @@ def export_sentence_transformer(encoder: PromptEncoder, folder: Path) -> int:
     """
     tokens = _prompt_tokens(encoder)
     tokenizer = exported_tokenizer(encoder, tokens)
-    most = min(longest_prompt(encoder, tokens), _positions(encoder))
+    most = min(longest_prompt(encoder, tokens), encoder.backbone.positions)
     tokenizer.model_max_length = most
     _write_model(encoder, tokens, tokenizer, folder)
     _stock_model(encoder, tokens, folder).save(str(folder), create_model_card=False)
@@ -128,18 +127,11 @@ def _prompt_tokens(encoder: PromptEncoder) -> PromptTokens:
     return PromptTokens(start, marked, behind)
 
 
-def _positions(encoder: PromptEncoder) -> int:
-    """Return the number of tokens that the model has positions for."""
-    if encoder.backbone.masked:
-        return position_count(encoder.backbone)
-    return int(getattr(encoder.backbone.model.config, "max_position_embeddings", 1 << 30))
-
-
 def _write_model(
     encoder: PromptEncoder, tokens: PromptTokens, tokenizer: PreTrainedTokenizerBase, folder: Path
 ) -> None:
     """Write the headless model with the added tokens' embeddings, and the tokenizer."""
-    base = encoder.backbone.model.base_model
+    base: Any = encoder.backbone.pretrained().base_model
     table = extended_table(encoder.backbone, tokenizer, tokens)
     own = base.get_input_embeddings().weight
     name = next(name for name, parameter in base.named_parameters() if parameter is own)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from retriever.training.adapters import Adapted
-from retriever.training.prompt_batches import PromptTokeniser, can_share
+from retriever.training.prompt_batches import PromptTokeniser
 
 
 class Objective(Protocol):
@@ -52,4 +52,4 @@ class Learner:
     @property
     def shares(self) -> bool:
         """Whether a text's questions can be read in one pass."""
-        return self.tokeniser.template.text_first and can_share(self.adapted.backbone)
+        return self.tokeniser.template.text_first and self.adapted.backbone.attends_to_all

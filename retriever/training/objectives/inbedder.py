@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from retriever.encoders.masked import position_count
 from retriever.training.losses.vectors import mean_cross_entropy
 from retriever.training.objectives.base import Learner, ObjectiveSettings
 from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
@@ -77,7 +76,7 @@ class InBedderObjective:
         """Return answers and prompts cut to the model's positions; an answer gets half of what the text could have."""
         tokeniser = self._learner.tokeniser
         ends = len(tokeniser.tokenizer.end)
-        limit = position_count(self._learner.adapted.backbone) - ends
+        limit = self._learner.adapted.backbone.positions - ends
         cut, rows = [], []
         for one, ids in zip(examples, answers, strict=True):
             left = limit - tokeniser.length_around(one.instruction)

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.prompts import get_template
-from retriever.encoders.backbone import load_backbone
 from retriever.encoders.catalog import SENTENCE_METHOD, checkpoint_folder, resolve_name
 from retriever.encoders.checkpoint import read_checkpoint_config
 from retriever.encoders.instemb import InstEmbEncoder, untrained_look_ahead
 from retriever.encoders.options import DEFAULT_TEMPLATE, EncoderOptions
 from retriever.encoders.sources import MANIFEST
-from retriever.encoders.tokenize import PieceTokenizer
+from retriever.encoders.transformers_backbone import load_trainable
 from retriever.training.adapter_files import load_trained
 from retriever.training.adapters import Adapted, AdapterSettings, attach
 from retriever.training.config import FinetuneConfig
@@ -111,7 +110,7 @@ def _bare(spec: str, settings: AdapterSettings, *, device: str, dtype: str) -> _
             f"{spec} is a sentence encoder, which is not trained here.",
             hint="Name a language model as METHOD:BACKBONE, a checkpoint folder, or one of `retriever models list`.",
         )
-    adapted = attach(load_backbone(name, device=device, dtype=dtype), settings)
+    adapted = attach(load_trainable(name, device=device, dtype=dtype), settings)
     return _Trained(adapted, method, EncoderOptions())
 
 
@@ -154,7 +153,7 @@ def _options(loaded: _Trained, made: str, config: FinetuneConfig) -> EncoderOpti
 
 
 def _learner(adapted: Adapted, options: EncoderOptions, config: FinetuneConfig) -> Learner:
-    tokenizer = PieceTokenizer(adapted.backbone.tokenizer.tokenizer, max_text_tokens=config.data.max_text_tokens)
+    tokenizer = adapted.backbone.tokenizer.limited(config.data.max_text_tokens)
     template = get_template(options.template or DEFAULT_TEMPLATE)
     tokeniser = PromptTokeniser(tokenizer, template, default_instruction=options.default_instruction)
     return Learner(adapted, tokeniser, config.data.seed)
