@@ -13,8 +13,7 @@ from retriever.encoders.tokenize import PieceTokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""How anything is asked of transformers: for files that are here, without code that comes with them."""
+_LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 _TOKENIZER, _SETTINGS, _SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 _LISTS = ("extra_special_tokens", "additional_special_tokens")
@@ -43,9 +42,9 @@ def pretrained_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if (folder / _TOKENIZER).exists():
-        made: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder, **LOCAL)
+        made: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder, **_LOCAL)
         return made
-    return AutoTokenizer.from_pretrained(folder, **LOCAL)
+    return AutoTokenizer.from_pretrained(folder, **_LOCAL)
 
 
 def _special_tokens(folder: Path) -> tuple[dict[str, str], list[str]]:

@@ -17,7 +17,9 @@ from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.packing import pack_linear_layers
 from retriever.encoders.sources import ModelSource, find_source
 from retriever.encoders.tokenize import PieceTokenizer
-from retriever.encoders.tokenizer_files import LOCAL, read_tokenizer
+from retriever.encoders.tokenizer_files import read_tokenizer
+
+_LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 class TransformersBackbone(Backbone):
@@ -42,7 +44,7 @@ class TransformersBackbone(Backbone):
         """
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         model = _model_class(source.folder).from_pretrained(
-            source.folder, dtype=dtype, attn_implementation="sdpa", use_safetensors=True, **LOCAL
+            source.folder, dtype=dtype, attn_implementation="sdpa", use_safetensors=True, **_LOCAL
         )
         return cls(source, model.to(device), read_tokenizer(source.folder))
 
@@ -157,7 +159,7 @@ def load_trainable(name: str, *, device: str = "auto", dtype: str = "auto") -> T
 def _model_class(folder: Path) -> Any:  # noqa: ANN401 - a class of transformers's
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
-    config = AutoConfig.from_pretrained(folder, **LOCAL)
+    config = AutoConfig.from_pretrained(folder, **_LOCAL)
     wanted = (config.architectures or [""])[0]
     for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING):
         if type(config) in mapping and getattr(found := mapping[type(config)], "__name__", "") == wanted:

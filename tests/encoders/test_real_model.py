@@ -2,11 +2,18 @@ import importlib.util
 
 import numpy as np
 import pytest
+import torch
 
 from retriever import load_encoder
+from retriever.core.fingerprint import file_hash, json_hash
+from retriever.encoders.backbone import load_backbone
+from retriever.encoders.catalog import SHIPPED_FOLDER
 from retriever.encoders.checkpoint import save_checkpoint
+from retriever.encoders.llama_backbone import LlamaBackbone
 from retriever.encoders.methods import build
+from retriever.encoders.run import PromptRun
 from retriever.encoders.sources import WHEELS
+from retriever.encoders.transformers_backbone import load_trainable
 
 pytestmark = [
     pytest.mark.model,
@@ -75,7 +82,7 @@ def test_the_backbone_is_the_wheels(loaded):
 
 
 # Untrained states are close to each other (cosines about 0.99), so few nearest neighbours of 1st-gen have a margin.
-@pytest.mark.parametrize(("pooling", "instruction", "decided"), [("1st-gen", PRODUCT, 4), ("avg-ppt", "", 12)])
+@pytest.mark.parametrize(("pooling", "instruction", "decided"), [("1st-gen", PRODUCT, 3), ("avg-ppt", "", 12)])
 def test_vectors_and_ranks_do_not_change_with_neighbours_batches_or_padding(encoder, pooling, instruction, decided):
     chosen = encoder("inbedder", pooling=pooling)
     together = chosen.encode(REVIEWS, instruction=instruction)
@@ -138,3 +145,45 @@ def test_the_shipped_gircse_reads_a_text_differently_under_two_instructions():
     by_product, by_mood = gircse.encode_many(REVIEWS[:6], [PRODUCT, MOOD])
     np.testing.assert_allclose(np.linalg.norm(by_product, axis=1), 1, atol=1e-5)
     assert np.linalg.norm(by_product - by_mood, axis=1).min() > 0.1
+
+
+@torch.inference_mode()
+def read_on(backbone, *, cached):
+    """States of padded reviews, of two tokens behind them and, the cache cropped, of another in their place."""
+    rows = backbone.tokenizer.texts([*REVIEWS[:4], " ".join(REVIEWS)]).ids
+    run = PromptRun(backbone, rows, cached=cached)
+    states = run.start()
+    read, length = [states[run.mask(run.length)]], run.length
+    for ids in ([300, 301], [302]) if cached else ():
+        read.append(run.extend(backbone.embed_ids(ids).expand(run.size, -1, -1)).flatten(0, 1))
+        run.rewind(length)
+    return read, [backbone.logits(each[-8:]) for each in read]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_states_and_logits_are_those_of_transformers(cached):
+    own, theirs = (load("smollm2-135m", device="cpu", dtype="float32") for load in (load_backbone, load_trainable))
+    assert type(own) is LlamaBackbone
+    (states, logits), (expected, their_logits) = read_on(own, cached=cached), read_on(theirs, cached=cached)
+    for one, other in zip(states, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-4)  # states of a size of up to 50
+    for one, other in zip(logits, their_logits, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["instemb", "plain", "inbedder"])
+def test_vectors_in_bfloat16_are_near_those_of_transformers(method):
+    own, theirs = (load("smollm2-135m", device="cpu", dtype="bfloat16") for load in (load_backbone, load_trainable))
+    options = load_encoder("inbedder", device="cpu").options
+    for backbone in (own, theirs):
+        backbone.pack()
+    mine, other = (build(method, one, options).encode_many(REVIEWS, [PRODUCT, MOOD, ""]) for one in (own, theirs))
+    for one, two in zip(mine, other, strict=True):
+        assert cosines(one, two).min() > 0.999
+
+
+def test_the_digest_of_the_shipped_default_is_made_of_its_files():
+    folder = SHIPPED_FOLDER / "default"
+    adapter = {name: file_hash(folder / name) for name in ("adapter_model.safetensors", "adapter_config.json")}
+    digest = load_encoder("default", device="cpu").backbone.source.digest
+    assert digest == f"{WHEELS['smollm2-135m'].sha256}+{json_hash(adapter)}"
