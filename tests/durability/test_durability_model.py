@@ -165,7 +165,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.saved[name] = instruction, {id: (self.documents[id][0], one) for id, one in found.assignments.items()}
         self.fill(instruction)
 
-    @precondition(lambda self: self.saved)
+    @precondition(lambda self: self.saved and self.documents)  # an empty index has nothing to show
     @rule(data=st.data())
     def show_clusters(self, data):
         name = data.draw(st.sampled_from(sorted(self.saved)))
