@@ -184,10 +184,12 @@ def part_name(found: Clustering, part: Part) -> str:
 
 
 def expected_seconds(status: IndexStatus, texts: int) -> float:
-    """Estimate the seconds that reading some texts may take, as the index's last runs went."""
+    """Estimate the seconds that reading some texts under an instruction may take, as the index's last runs went."""
+    cheap = {str(view.view) for view in status.views if status.plain is not None and not view.instruction}
     for run in status.runs:
         counts = run["statistics"]
-        embedded, seconds = sum(counts.get("embedded", {}).values()), counts.get("seconds", 0)
+        embedded = sum(count for view, count in counts.get("embedded", {}).items() if str(view) not in cheap)
+        seconds = counts.get("seconds", 0)
         if embedded and seconds:
             return float(texts * seconds / embedded)
     return texts / _SLOW

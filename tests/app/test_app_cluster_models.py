@@ -1,5 +1,6 @@
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,6 +105,14 @@ def test_reading_takes_as_long_as_it_took(index):
     run = next(run for run in status.runs if run["statistics"].get("embedded"))
     run["statistics"] |= {"embedded": {"1": 10, "2": 10}, "seconds": 40}
     assert clusters.expected_seconds(status, 100) == 200
+    status = replace(
+        status, plain={"name": "plain"}
+    )  # the base view says nothing of what reading under an instruction takes
+    base = next(view.view for view in status.views if not view.instruction)
+    run["statistics"]["embedded"] = {str(base): 90, "2": 10}
+    assert clusters.expected_seconds(status, 100) == 400
+    run["statistics"]["embedded"] = {str(base): 90}
+    assert clusters.expected_seconds(status, 100) == 10
     status.runs.clear()
     assert clusters.expected_seconds(status, 100) == 10
 
