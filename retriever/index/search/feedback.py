@@ -2,38 +2,48 @@
 
 The texts read so far have a vector x by the plain reader, and a similarity y to the query under the instruction. The
 ridge solution w = X^T (X X^T + a I)^-1 y, with X and y less their means, is a vector of the plain reader's space; the
-texts nearest to it are those that the plain reader expects to be similar under the instruction. It costs milliseconds
-for hundreds of texts, and one more search of the base view.
+texts with the largest product are those that are expected to be similar under the instruction. Where the index holds a
+view of another instruction that has every text, its vectors stand beside those of the plain reader: what the question
+reader made of one question tells more of another than the plain reader does. It costs milliseconds for hundreds of
+texts, and one more search of each view that is learned from.
 
 Related: dense pseudo-relevance feedback (Rocchio; ANCE-PRF, 2108.13454), which moves the query within one space.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 
 REGULARISATION = 1.0
-"""a; vectors have length 1, so that one text alone moves its own prediction halfway."""
+"""a; vectors have length 1, so that one text alone moves its own prediction about halfway."""
 
 FEWEST = 8
 """Texts, of which fewer teach nothing."""
 
+_LEAST_SPREAD = 1e-6  # of texts whose vectors are all the same
 
-def directions(plain: Embeddings, similarities: NDArray[np.float32]) -> Embeddings:
-    """Compute what to look for in the plain reader's space: (q, d) rows of length 1, zeros where nothing was learned.
+
+def directions(
+    parts: Sequence[Embeddings], similarities: NDArray[np.float32]
+) -> list[NDArray[np.float32]]:
+    """Compute what to look for: for every part (q, d) rows w, zeros where nothing was learned.
+
+    What is predicted of a text is the sum over the parts of w with its vector there, but for a constant. Every part has
+    the same say: less their mean, its vectors have length 1 in the root mean square.
 
     Args:
-        plain: (n, d) vectors of the texts read, by the plain reader.
+        parts: each (n, d), the texts read as one view has them; d may differ from part to part.
         similarities: (n, q) of the same texts to each query under the instruction.
     """
-    if len(plain) < FEWEST:
-        return np.zeros((similarities.shape[1], plain.shape[1]), dtype=np.float32)
-    centred = plain - plain.mean(axis=0)
-    gram = centred @ centred.T
+    if len(similarities) < FEWEST:
+        return [np.zeros((similarities.shape[1], part.shape[1]), dtype=np.float32) for part in parts]
+    centred = [part - part.mean(axis=0) for part in parts]
+    scales = [1 / max(np.sqrt(np.square(one).sum(axis=1).mean()), _LEAST_SPREAD) for one in centred]
+    gram = sum(scale**2 * (one @ one.T) for one, scale in zip(centred, scales, strict=True))
     weights = np.linalg.solve(
-        gram + REGULARISATION * np.eye(len(plain), dtype=np.float32), similarities - similarities.mean(axis=0)
+        gram + REGULARISATION * np.eye(len(similarities), dtype=np.float32), similarities - similarities.mean(axis=0)
     )
-    found: Embeddings = normalise((weights.T @ centred).astype(np.float32))
-    return found
+    return [(scale**2 * weights.T @ one).astype(np.float32) for one, scale in zip(centred, scales, strict=True)]

@@ -54,7 +54,7 @@ class Found:
         plain: in the base view, by the queries under the default instruction; none where it was not searched.
         asked: in the base view, by the queries under the given one; empty rankings where another encoder made that.
         state: in which all this was found; None where the base view was not searched.
-        learned: in the base view, by what was learned from the texts read so far; none before a first round.
+        learned: by what was learned from the texts read so far; none before a first round.
     """
 
     allowed: Ids | None
@@ -151,23 +151,37 @@ def texts_to_read(
 
 
 def learned_rankings(
-    store: Store, base: LoadedView, view: LoadedView, asked: Embeddings, depth: int, allowed: Ids | None
+    store: Store, teachers: Sequence[LoadedView], view: LoadedView, asked: Embeddings, depth: int, allowed: Ids | None
 ) -> list[Ranking]:
-    """Return rankings of the base view by what the texts that a view holds teach about some queries.
+    """Return rankings by what the texts that a view holds teach about some queries.
 
     Args:
         store: the index's database.
-        base: the base view.
+        teachers: the base view, and whatever other views have all texts.
         view: of the instruction.
         asked: (q, dim) the queries under it.
-        depth: of the rankings.
+        depth: to which each of the teachers is searched.
         allowed: the contents that the filter allows; None without one.
     """
     newest = store.vectors.newest(view.view.view_id, LEARNED_FROM)
-    ids = newest[base.holds(newest)]
-    read, plain = store.vectors.get(view.view.view_id, ids), store.vectors.get(base.view.view_id, ids)
-    towards = feedback.directions(plain.embeddings, read.embeddings @ (asked - view.shift).T)
-    return nearest(base, towards, depth, allowed) if towards.any() else []
+    ids = newest[np.logical_and.reduce([one.holds(newest) for one in teachers])]
+    read = store.vectors.get(view.view.view_id, ids).embeddings
+    known = [store.vectors.get(one.view.view_id, ids).embeddings for one in teachers]
+    towards = feedback.directions(known, read @ (asked - view.shift).T)
+    if not any(one.any() for one in towards):
+        return []
+    found = [nearest(*one, depth, allowed) for one in zip(teachers, towards, strict=True)]
+    if len(teachers) == 1:
+        return found[0]
+    rankings = []
+    for number in range(len(asked)):
+        pool = np.unique(np.array([one for each in found for one in each[number].ids], dtype=np.int64))
+        pool = pool[np.logical_and.reduce([one.holds(pool) for one in teachers])]
+        every = [store.vectors.get(one.view.view_id, pool) for one in teachers]
+        scores = sum(each.embeddings @ one[number] for each, one in zip(every, towards, strict=True))
+        order = np.argsort(-scores, kind="stable")
+        rankings.append(Ranking(pool[order].tolist(), scores[order].tolist()))
+    return rankings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ so that nothing is searched for twice.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -189,11 +190,19 @@ class Searcher:
         return view
 
     def _learned(self, begun: _Unfinished, view: View) -> list[Ranking]:
-        """Draw candidates from the base view by what the texts read so far teach."""
+        """Draw candidates by what the texts read so far teach."""
         with self._store.snapshot():
-            base, loaded = self._views.loaded(begun.queries.base), self._views.loaded(view)
+            loaded, base = self._views.loaded(view), self._views.loaded(begun.queries.base)
             depth = max(self._options.candidates, self._depth(begun.asked.request))
-            return learned_rankings(self._store, base, loaded, begun.queries.asked, depth, begun.found.allowed)
+            teachers = [base, *self._complete_beside(view)]
+            return learned_rankings(self._store, teachers, loaded, begun.queries.asked, depth, begun.found.allowed)
+
+    def _complete_beside(self, view: View) -> list[LoadedView]:
+        """Return the view of another instruction by the same reader that was used last and has every text, if any."""
+        others = [one for one in self._store.views.all() if not one.lazy and _of_one_reader(one, view)]
+        recent = sorted(others, key=lambda one: (one.last_used, one.view_id), reverse=True)
+        loaded = (self._views.loaded(one) for one in recent)
+        return list(islice((one for one in loaded if one.complete), 1))
 
     def _final(self, begun: _Unfinished, view: View) -> list[SearchResult]:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
@@ -276,6 +285,11 @@ class Searcher:
     def _answered(self, asked: _Asked, answers: Answers, unfinished: _Unfinished | None = None) -> _First:
         results = as_results(self._store, asked.request, asked.where, answers, asked.started)
         return _First(results, unfinished)
+
+
+def _of_one_reader(one: View, other: View) -> bool:
+    """Return whether two views are of different instructions and all else is the same."""
+    return one.view_id != other.view_id and replace(one.key, instruction="") == replace(other.key, instruction="")
 
 
 def _in_mode(asked: _Asked, mode: Mode) -> _Asked:
