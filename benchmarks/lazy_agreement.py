@@ -2,16 +2,18 @@ r"""How near a lazy search comes to the complete view, by the number of candidat
 
     python benchmarks/lazy_agreement.py DATA --output benchmarks/results/lazy_agreement.json
 
-Two labelled corpora: test reviews (a review is the query, what has its label is relevant) and MS MARCO passages with
-queries that have instructions of their own. Every search is the product's; only the number of candidates is set, and
-texts whose vector under an instruction is known are not read again.
+Labelled corpora: test reviews, few and many (a review is the query, what has its label is relevant), and MS MARCO passages
+with queries that have instructions of their own. Every search is the product's, with both readers; only the number of
+candidates is set, and texts whose vector under an instruction is known are not read again. ``alone`` is an index in which
+no other question was asked, ``beside`` one that holds complete views of the other questions.
 """
 
 import argparse
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from retriever.evaluation.wordings import find_wordings
 from retriever.index.encoding import count_tokens, view_key
 from retriever.workspace import Index
 
-CANDIDATES = (10, 20, 50, 100, 200, 500)
+CANDIDATES = (20, 60, 100, 200, 500)
 K = 10
 MEASURE = "nDCG@10"
 
@@ -85,9 +87,12 @@ class Known(WrappedEncoder):
         return found
 
 
-def reviews(data: Path, limit: int, queries: int) -> Corpus:
-    """Return test reviews; queries are reviews that are not in the corpus, asked by category and by polarity."""
-    source = LABELLED["reviews"]
+def reviews(data: Path, limit: int, queries: int, *, every_part: bool = False) -> Corpus:
+    """Return reviews; queries are reviews that are not in the corpus, asked by category and by polarity.
+
+    They are test reviews, or of ``every_part`` where more are wanted than those are; the model was trained on some.
+    """
+    source = replace(LABELLED["reviews"], trainable=not every_part)
     texts = balanced_sample(load_texts(data, source), limit + queries, seed=0)
     chosen = set(sample(range(len(texts)), queries, seed=0))
     asked = [one for row, one in enumerate(texts) if row in chosen]
@@ -117,39 +122,53 @@ def passages(data: Path, limit: int, queries: int) -> Corpus:
     return Corpus("MS MARCO passages under instructions", documents, questions)
 
 
-def measure(corpus: Corpus, encoder: Encoder, counts: Sequence[int]) -> dict[str, Any]:
+def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int]) -> dict[str, Any]:
     """Return agreement with the complete view and nDCG of lazy searches, by the candidates they read."""
-    with tempfile.TemporaryDirectory() as folder, Index(Path(folder) / "whole", encoder=encoder) as whole:
-        whole.add(corpus.documents, instructions=sorted({one.instruction for one in corpus.questions}))
-        with Index(Path(folder) / "lazy", encoder=Known(encoder, whole)) as lazy:
-            lazy.add(corpus.documents)
-        curve = []
-        for count in counts:
-            depth = max(SearchOptions().candidates, count)
-            options = SearchOptions(candidates=depth, token_budget=count, prompt_tokens=0)  # a text is a token, `Known`
-            with (
-                Index(Path(folder) / "whole", encoder=encoder, search_options=options) as exactly,
-                Index(Path(folder) / "lazy", encoder=Known(encoder, whole), search_options=options) as lazy,
-            ):
-                curve.append({"candidates": count, **_compared(*_ask(lazy, exactly, corpus), corpus)})
+    question = readers["encoder"]
+    asked = sorted({one.instruction for one in corpus.questions})
+    with tempfile.TemporaryDirectory() as folder, Index(Path(folder) / "whole", **readers) as whole:
+        whole.add(corpus.documents, instructions=asked)
+        curves: dict[str, list[dict[str, float]]] = {}
+        for name, filled in (("alone", []), ("beside", asked)):
+            known = {**readers, "encoder": Known(question, whole)}
+            with Index(Path(folder) / name, **known) as lazy:
+                lazy.add(corpus.documents, instructions=filled)
+            curves[name] = []
+            for count in counts:
+                depth = max(SearchOptions().candidates, count)
+                # A text is a token, `Known`.
+                options = SearchOptions(candidates=depth, token_budget=count, prompt_tokens=0)
+                with (
+                    Index(Path(folder) / "whole", **readers, search_options=options) as exactly,
+                    Index(Path(folder) / name, **known, search_options=options) as lazy,
+                ):
+                    found = _compared(*_ask(lazy, exactly, corpus, filled=bool(filled)), corpus)
+                curves[name].append({"candidates": count, **found})
+                print(corpus.name, len(corpus.documents), name, curves[name][-1], file=sys.stderr, flush=True)
         exact = [whole.search(one.query, instruction=one.instruction, k=K) for one in corpus.questions]
-    tokens = count_tokens(encoder, [one.text for one in corpus.documents])
+    tokens = count_tokens(question, [one.text for one in corpus.documents])
     return {
         "name": corpus.name,
         "documents": len(corpus.documents),
         "queries": len(corpus.questions),
         "tokens_per_text": round(statistics.mean(tokens), 1),
         "complete_view": {"ndcg_at_10": _ndcg(exact, corpus)},
-        "curve": curve,
+        "curves": curves,
     }
 
 
-def _ask(lazy: Index, whole: Index, corpus: Corpus) -> tuple[list[SearchResult], list[SearchResult]]:
+def _ask(
+    lazy: Index, whole: Index, corpus: Corpus, *, filled: bool
+) -> tuple[list[SearchResult], list[SearchResult]]:
     """Return the lazy answers and those of the complete view, their rankings equally deep."""
     found, exact = [], []
     for one in corpus.questions:
+        if filled:
+            lazy.drop_views([one.instruction])
         found.append(lazy.search(one.query, instruction=one.instruction, k=K))
         lazy.drop_views([one.instruction])
+        if filled:
+            lazy.add(corpus.documents, instructions=[one.instruction])
         exact.append(whole.search(one.query, instruction=one.instruction, k=K))
     return found, exact
 
@@ -174,15 +193,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--encoder", default="default")
-    parser.add_argument("--limit", type=int, default=1500, help="documents of each corpus")
+    parser.add_argument("--plain", default="minilm")
+    parser.add_argument("--limit", type=int, default=500, help="documents of each small corpus")
+    parser.add_argument("--many", type=int, default=5000, help="documents of the large one")
     parser.add_argument("--queries", type=int, default=20, help="of each corpus, two instructions each for reviews")
     parser.add_argument("--candidates", type=int, nargs="+", default=CANDIDATES)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    encoder = load_encoder(options.encoder)
+    readers = {"encoder": load_encoder(options.encoder), "plain": load_encoder(options.plain)}
     corpora = [make(options.data, options.limit, options.queries) for make in (reviews, passages)]
-    measured = [measure(corpus, encoder, options.candidates) for corpus in corpora]
-    write("lazy_agreement", options, {"encoder": {"fingerprint": encoder.fingerprint}, "corpora": measured})
+    corpora.append(reviews(options.data, options.many, options.queries, every_part=True))
+    measured = [measure(corpus, readers, options.candidates) for corpus in corpora]
+    fingerprints = {name: one.fingerprint for name, one in readers.items()}
+    write("lazy_agreement", options, {"fingerprints": fingerprints, "corpora": measured})
 
 
 if __name__ == "__main__":

@@ -29,6 +29,12 @@ class TwoFactors(Encoder):
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+class Products(TwoFactors):
+    """A plain reader that sees products alone."""
+
+    spec = EncoderSpec("products".ljust(64, "0"), 4)
+
+
 FEEL = "How do they feel?"
 DOCUMENTS = [
     Document(f"{product}-{mood}-{row}", f"{product} {mood} {row}")
@@ -49,14 +55,14 @@ def corpus():
 
 def test_more_candidates_come_nearer_to_the_complete_view(corpus):
     encoder = TwoFactors()
-    found = measure(corpus, encoder, (1, 12, 48))
-    few, some, all_of_them = found["curve"]
-    assert [one["candidates"] for one in found["curve"]] == [1, 12, 48]
+    found = measure(corpus, {"encoder": encoder, "plain": Products()}, (1, 12, 48))
+    few, some, all_of_them = found["curves"]["alone"]
+    assert [one["candidates"] for one in found["curves"]["beside"]] == [1, 12, 48]
     assert few["agreement"] < all_of_them["agreement"]
     assert few["agreement"] <= some["agreement"] <= all_of_them["agreement"]
     assert all_of_them == {"candidates": 48, "agreement": 1.0, "ndcg_at_10": found["complete_view"]["ndcg_at_10"]}
     assert found["complete_view"]["ndcg_at_10"] > few["ndcg_at_10"]
-    assert len(encoder.read) == len(set(encoder.read)) == 2 * len(DOCUMENTS)  # nothing under an instruction twice
+    assert len(encoder.read) == len(set(encoder.read)) == len(DOCUMENTS)  # nothing under an instruction twice
 
 
 def test_corpora_are_read_from_the_data_folder(tmp_path):
