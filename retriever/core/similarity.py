@@ -13,8 +13,8 @@ LEVELS = np.concatenate([np.linspace(0, 0.99, 199), 1 - np.geomspace(1e-2, 1e-4,
 
 def pair_quantiles(vectors: Embeddings) -> NDArray[np.float32]:
     """Return the cosines (299,) that the share `LEVELS` of all pairs of different rows (n, dim) lie below; n from 2."""
-    first, second = np.triu_indices(len(vectors), k=1)
-    return np.asarray(np.quantile((vectors @ vectors.T)[first, second], LEVELS), dtype=np.float32)
+    cosines = np.sort((vectors @ vectors.T)[np.tri(len(vectors), k=-1, dtype=bool)])
+    return np.asarray(np.quantile(cosines, LEVELS), dtype=np.float32)  # of what is in order already, quicker
 
 
 def percentile(cosine: float, quantiles: NDArray[np.float32]) -> float:

@@ -18,7 +18,7 @@ from retriever.store.database import Store
 from retriever.store.similarities import Similarities
 from retriever.store.vectors import VectorRevision
 
-SAMPLE = 1000
+SAMPLE = 500
 """Most vectors whose pairs are looked at."""
 
 LEAST = 30
