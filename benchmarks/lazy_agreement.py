@@ -2,10 +2,10 @@ r"""How near a lazy search comes to the complete view, by the number of candidat
 
     python benchmarks/lazy_agreement.py DATA --output benchmarks/results/lazy_agreement.json
 
-Labelled corpora: test reviews, few and many (a review is the query, what has its label is relevant), and MS MARCO passages
-with queries that have instructions of their own. Every search is the product's, with both readers; only the number of
-candidates is set, and texts whose vector under an instruction is known are not read again. ``alone`` is an index in which
-no other question was asked, ``beside`` one that holds complete views of the other questions.
+Labelled corpora: test reviews, few and many (a review is the query, what has its label is relevant), and MS MARCO
+passages with queries that have instructions of their own. Every search is the product's, with both readers; only the
+number of candidates is set, and texts whose vector under an instruction is known are not read again. ``alone`` is an
+index in which no other question was asked, ``beside`` one that holds complete views of the other questions.
 """
 
 import argparse
@@ -157,9 +157,7 @@ def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int
     }
 
 
-def _ask(
-    lazy: Index, whole: Index, corpus: Corpus, *, filled: bool
-) -> tuple[list[SearchResult], list[SearchResult]]:
+def _ask(lazy: Index, whole: Index, corpus: Corpus, *, filled: bool) -> tuple[list[SearchResult], list[SearchResult]]:
     """Return the lazy answers and those of the complete view, their rankings equally deep."""
     found, exact = [], []
     for one in corpus.questions:

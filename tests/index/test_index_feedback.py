@@ -27,13 +27,15 @@ def test_what_is_predicted_is_what_ridge_regression_on_all_parts_together_predic
     other = np.random.default_rng(1).normal(size=(40, 7)).astype(np.float32)
     together = np.concatenate([scaled(plain), scaled(other)], axis=1)
     plainly = Ridge(alpha=REGULARISATION).fit(together, similarities).predict(together)
-    predicted = sum(part @ rows.T for part, rows in zip([plain, other], directions([plain, other], similarities)))
+    found = directions([plain, other], similarities)
+    predicted = sum(part @ rows.T for part, rows in zip([plain, other], found, strict=True))
     np.testing.assert_allclose(predicted - predicted.mean(axis=0), plainly - plainly.mean(axis=0), atol=1e-4)
 
 
 def test_what_is_common_to_all_similarities_teaches_nothing(read):
     plain, similarities = read
-    np.testing.assert_allclose(directions([plain], similarities + 5)[0], directions([plain], similarities)[0], atol=1e-5)
+    (first,), (second,) = directions([plain], similarities + 5), directions([plain], similarities)
+    np.testing.assert_allclose(first, second, atol=1e-5)
 
 
 def test_few_texts_teach_nothing(read):

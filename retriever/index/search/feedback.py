@@ -26,9 +26,7 @@ FEWEST = 8
 _LEAST_SPREAD = 1e-6  # of texts whose vectors are all the same
 
 
-def directions(
-    parts: Sequence[Embeddings], similarities: NDArray[np.float32]
-) -> list[NDArray[np.float32]]:
+def directions(parts: Sequence[Embeddings], similarities: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """Compute what to look for: for every part (q, d) rows w, zeros where nothing was learned.
 
     What is predicted of a text is the sum over the parts of w with its vector there, but for a constant. Every part has
