@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from retriever.core.encoder import Encoder
-from retriever.core.errors import EncoderError, EncoderMismatchError
+from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError
 from retriever.core.types import JSON, Encoded
 from retriever.store.views import ViewKey
 
@@ -16,6 +16,8 @@ VIEW_SETTINGS = ("fingerprint", "pooling", "steps", "look_ahead", "dtype")
 
 _UNSAID: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
 """Values in a view's key where a description says nothing."""
+
+REEMBED = "`retriever reembed --encoder NAME` (or `--plain NAME`, for the plain reader) embeds the index with another"
 
 Loader = Callable[[Mapping[str, JSON]], Encoder]
 """Gives the encoder of a description; errors as `load_described`."""
@@ -120,7 +122,7 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
     """Load the encoder an index was made with.
 
     Raises:
-        EncoderError: it was made by an object that has no name to load it by.
+        EncoderError: it was made by an object that has no name to load it by, or the model of that name is gone.
         EncoderMismatchError: what that name loads today is another encoder.
     """
     from retriever.encoders import catalog
@@ -132,7 +134,15 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
         )
     # The number format is part of a view: on hardware without bfloat16 an index made in it is still read in it.
     asked: dict[str, Any] = {key: description[key] for key in ("pooling", "steps", "look_ahead", "template", "dtype")}
-    encoder = catalog.load_encoder(name, device=device, **asked)
+    try:
+        encoder = catalog.load_encoder(name, device=device, **asked)
+    except CheckpointError:
+        raise
+    except EncoderError as error:
+        raise EncoderError(
+            f"The index was made by {name}, which cannot be loaded: {error.message}",
+            hint=f"Put it back where it was, or {REEMBED}. {error.hint}".strip(),
+        ) from error
     check_fingerprint(encoder, description)
     return encoder
 
@@ -162,13 +172,12 @@ def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None
 
 def _after_a_mismatch(encoder: Encoder, description: Mapping[str, JSON]) -> str:
     """Advise what to do about another fingerprint: under the same name it is the model that changed."""
-    again = "`retriever reembed --encoder NAME` embeds the index with another"
     name = str(description["name"])
     if name != encoder.spec.name:
-        return f"Open it with its own encoder, or {again}."
+        return f"Open it with its own encoder, or {REEMBED}."
     if name.startswith("pretrained:"):
-        return f"This version of retriever ships a newer model: {again}, or install the version it was made with."
-    return f"The model behind that name has changed: put back what it was, or {again}."
+        return f"This version of retriever ships a newer model: {REEMBED}, or install the version it was made with."
+    return f"The model behind that name has changed: put back what it was, or {REEMBED}."
 
 
 def _said(description: Mapping[str, JSON], setting: str) -> JSON:
