@@ -91,8 +91,8 @@ For questions a and b, and texts i, j, k with y_a(i) = y_a(j) != y_a(k) and y_b(
 score is the harmonic mean of P[sim_a(i, j) > sim_a(i, k)] and P[sim_b(i, k) > sim_b(i, j)], equal similarities counting
 half. Without regard to the question the two sum to 1, so it is at most 50. It is the harmonic mean over two criteria of
 Peng et al. (ACL 2024, section 3.2), for any two questions; the lowest of several wordings is that of InstructIR (Oh et
-al., 2024). Triplets are scored asked and not asked, since texts with the same answer are often alike anyway. With a
-limit below 100 three wordings are asked, and the worst of three is not to be compared with the worst of ten.
+al., 2024). Triplets are scored asked and not asked, since texts with the same answer are often alike anyway. A
+limit below 100 asks three wordings, the worst of which is not to be compared with the worst of ten, and whole grids.
 """
 
 

@@ -63,7 +63,8 @@ def held_out_grids(
 ) -> tuple[list[Grid], frozenset[str]]:
     """Return the grids of the dev split, and the kinds of question that the other grids of the file ask too.
 
-    A limit is shared by the grids, at least one text each. Answers that say nothing (`SILENT`) are None.
+    Grids are whole, since few texts make a reversal score too low: of a random order as many are taken as have
+    ``limit`` texts. Answers that say nothing (`SILENT`) are None.
 
     Raises:
         InputError: the file cannot be used, a row is not a grid, or none is of the dev split.
@@ -75,10 +76,13 @@ def held_out_grids(
             f"{rows[0].file} has no grid of the dev split.",
             hint='The task asks the questions of held-out grids alone; give some a "split": "dev".',
         )
-    share = None if limit is None else max(1, -(-limit // len(dev)))
     other = [row for row in rows if row.values.get("split") != "dev"]
     known = frozenset(_string(row, one, "kind") for row in other for one in row.get("questions", list))
-    return [_grid(row, share, wordings, seed) for row in dev], known
+    grids: list[Grid] = []
+    for place in np.random.default_rng(seed).permutation(len(dev)):
+        if limit is None or sum(len(grid.texts) for grid in grids) < limit:
+            grids.append(_grid(dev[place], wordings))
+    return grids, known
 
 
 def spread(columns: Sequence[Sequence[str]], limit: int, *, seed: int) -> list[int]:
@@ -116,24 +120,22 @@ def _crowding(count: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(count // 2 - 0.5 * (count % 2))
 
 
-def _grid(row: LabelledRow, limit: int | None, wordings: int | None, seed: int) -> Grid:
+def _grid(row: LabelledRow, wordings: int | None) -> Grid:
     asked = row.get("questions", list)
     rows = row.get("rows", list)
     texts = [_string(row, one, "text") for one in rows]
     answers = [_strings(row, one, "answers") for one in rows]
     if not asked or not rows or any(len(one) != len(asked) for one in answers):
         raise row.problem("a text needs one answer to every question")
-    columns = list(zip(*answers, strict=True))
-    chosen = spread(columns, len(rows) if limit is None else limit, seed=seed)
     questions = [
         Question(
             _string(row, one, "kind"),
             _strings(row, one, "wordings")[:wordings],
-            [None if column[text] in SILENT else column[text] for text in chosen],
+            [None if answer in SILENT else answer for answer in column],
         )
-        for one, column in zip(asked, columns, strict=True)
+        for one, column in zip(asked, zip(*answers, strict=True), strict=True)
     ]
-    return Grid(f"{row.file}, row {row.line}", [texts[text] for text in chosen], questions)
+    return Grid(f"{row.file}, row {row.line}", texts, questions)
 
 
 def _string(row: LabelledRow, value: object, key: str) -> str:

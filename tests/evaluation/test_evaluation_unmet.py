@@ -6,8 +6,7 @@ from label_fakes import DIM, BlindEncoder, Oracle, bench, by_metric, write_rows
 
 from retriever.core.errors import InputError
 from retriever.evaluation import files, unmet
-from retriever.evaluation.grids import kinds_grid, spread
-from retriever.evaluation.scores import harmonic_mean
+from retriever.evaluation.grids import held_out_grids, kinds_grid, spread
 from retriever.evaluation.unmet import by_file
 from retriever.evaluation.unmet_kinds import FAMILIES, asked_in_training, unmet_kinds
 
@@ -92,8 +91,8 @@ def test_an_oracle_reverses_every_pair(data):
     assert {score.value for score in scores.values()} == {100}
     assert [metric for metric, score in scores.items() if score.headline] == ["all pairs, reversal"]
     assert set(FAMILIES) <= {metric.partition(",")[0] for metric in scores}
-    within = [pair for pair in pairs if all(not one.near for one in KINDS if one.kind in pair)]
-    assert scores[f"{FAR}, reversal"].items == len(within) / 2
+    far = [pair for pair in pairs if any(not one.near for one in KINDS if one.kind in pair)]
+    assert scores[f"{FAR}, reversal"].items == len(far) / 2 < scores["all pairs, reversal"].items
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -142,9 +141,8 @@ def test_texts_are_taken_evenly_and_a_smaller_limit_takes_a_part():
     many = [str(row % 20) for row in range(200)]
     of_twenty = [many[row] for row in spread([many], 20, seed=0)]
     assert {of_twenty.count(one) for one in of_twenty} == {2}
-    both = [[str(row % 2) for row in range(64)], [str(row // 2 % 4) for row in range(64)]]
-    cells = [tuple(column[row] for column in both) for row in spread(both, 16, seed=0)]
-    assert {cells.count(one) for one in cells} == {2}
+    both = [[str(row % 2) for row in range(64)], [str(row // 2 % 2) for row in range(64)]]
+    assert len({tuple(column[row] for column in both) for row in spread(both, 4, seed=0)}) == 4
 
 
 def test_texts_without_all_answers_or_with_two_are_passed_over(tmp_path):
@@ -202,27 +200,28 @@ def test_kinds_of_training_grids_are_scored_apart(tmp_path):
     assert scores["unmet kinds, reversal"].value <= 50
 
 
-def test_a_limit_is_shared_by_the_grids(tmp_path):
-    encoder = follows("part", "fault", KNOWN, "owner")
-    asked(tmp_path, encoder, [grid(**one) for one in grids_of(40)], limit=20)
-    assert [(len(texts), len(wordings)) for texts, wordings in encoder.calls] == [(10, 7), (10, 7)]
-
-
-def grids_of(texts):
-    return [
-        {"split": "dev", "kinds": ["part", "fault"], "texts": texts},
-        {"split": "dev", "kinds": [KNOWN, "owner"], "texts": texts},
-    ]
+def test_a_limit_takes_fewer_grids_and_each_whole(tmp_path):
+    kinds = [["part", "fault"], ["cause", "owner"], ["size", "age"]]
+    rows = [grid("dev", pair, texts=40) for pair in kinds]
+    for limit, count in {1: 1, 40: 1, 41: 2, 90: 3, None: 3}.items():
+        encoder = follows(*(kind for pair in kinds for kind in pair))
+        asked(tmp_path, encoder, rows, limit=limit)
+        wordings = 4 if limit is None else unmet.QUICK_WORDINGS
+        assert [(len(texts), len(asking)) for texts, asking in encoder.calls] == [(40, 1 + 2 * wordings)] * count
+    drawn = {held_out_grids(tmp_path, limit=1, seed=seed)[0][0].texts[0] for seed in range(20)}
+    assert len(drawn) == 3
 
 
 def test_an_answer_that_says_nothing_is_no_likeness(tmp_path):
     mute = grid("dev", ["part", "fault"])
     for row in mute["rows"][::2]:
         row["answers"][0] = "not said"
-    scores = asked(tmp_path, follows("fault"), [mute])
-    assert "unmet kinds, asked" in scores
-    assert "known kinds, asked" not in scores
-    assert harmonic_mean(np.array([[1.0], [1.0]])) == 1
+    write_rows(tmp_path, files.ASKED, [mute])
+    (found,), known = held_out_grids(tmp_path)
+    assert found.questions[0].answers == [None, "part-1"] * 3
+    assert found.questions[1].answers == [row["answers"][1] for row in mute["rows"]]
+    assert not known
+    assert "known kinds, asked" not in asked(tmp_path, follows("fault"), [mute])
 
 
 @pytest.mark.parametrize("task", [unmet.triplets, unmet.reversal, unmet.asked])
