@@ -30,10 +30,14 @@ from retriever.evaluation.run.report import number, ranged, table
 from retriever.evaluation.run.requests import EvaluationRequest
 from retriever.evaluation.run.results import write_json
 from retriever.evaluation.suites import SUITES
+from retriever.evaluation.unmet import by_file
+from retriever.evaluation.unmet_kinds import unmet_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATING_LIMIT = 300
 """Most items a task has for encoders that generate: three tokens a text cost as much as several prefills."""
+
+KINDS = unmet_kinds()
 
 METRICS = {
     "triplets": "share of triplets in which the text that is alike under the instruction is nearer, in percent; the "
@@ -49,6 +53,11 @@ METRICS = {
     "p-MRR": "how far documents fall that a changed instruction makes irrelevant, -100 to 100; 0 is not at all",
     "Spearman": "rank correlation of cosine with people's scores, times 100",
     "queries/s": "queries an index answers a second, one at a time",
+    "asked, worst wording, not asked": "share of triplets in which the text with the same answer is nearer, in percent "
+    "(equal counts half): mean over the wordings of a kind, its lowest wording, and under the default instruction",
+    "asked less not asked": "what the question adds, in points",
+    "reversal": "two questions that pull the same texts apart: harmonic mean of both shares of triplets that come "
+    "right, in percent; at most 50 for an encoder that ignores the instruction",
 }
 
 
@@ -64,8 +73,27 @@ FILES = {
     "stsb.jsonl": "a, b, score, split",
     "banking77.jsonl": "text, split; labels: {intent}",
     "fewrel_nyt_pubmed.jsonl": "text, head, tail; labels: {relation}",
+    **{file: f"text; labels: {{{', '.join(one.kind for one in kinds)}}}" for file, kinds in by_file(KINDS).items()},
+    "asked.jsonl": "split; questions: list of {kind, wordings}; rows: list of {text, answers}",
 }
 """What a row of every data file holds; own data under the same names and keys is measured alike."""
+
+
+UNMET = """\
+{count} kinds of question in ten wordings each (retriever/evaluation/unmet.json), and the files whose texts they are
+asked of, are kept out of all training; rows of every split are taken, evenly by answer, at most 100 a file. *Kinds far
+from training* are those for which the table below names no near one that training asks, or may ask, of other texts.
+`asked` has grids of 40 texts under the same twelve questions in five wordings each. No training row is made of them,
+but their texts are of the training part of their files, so that a model may know them under other questions. A kind
+whose name a training grid has too counts as known; what lies near under another name is not told apart there.
+
+For questions a and b, and texts i, j, k with y_a(i) = y_a(j) != y_a(k) and y_b(i) = y_b(k) != y_b(j), the reversal
+score is the harmonic mean of P[sim_a(i, j) > sim_a(i, k)] and P[sim_b(i, k) > sim_b(i, j)], equal similarities counting
+half. Without regard to the question the two sum to 1, so it is at most 50. It is the harmonic mean over two criteria of
+Peng et al. (ACL 2024, section 3.2), for any two questions; the lowest of several wordings is that of InstructIR (Oh et
+al., 2024). Triplets are scored asked and not asked, since texts with the same answer are often alike anyway. A
+limit below 100 asks three wordings, the worst of which is not to be compared with the worst of ten, and whole grids.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +234,22 @@ def page(results: Results) -> str:
     ]
     for suite in SUITES:
         lines += [f"## {suite}", "", *(f"- {task.name}: {task.summary}." for task in SUITES[suite]), ""]
-        lines += [*_suite_table(results, suite), ""]
+        lines += [*_MORE.get(suite, list)(), *_suite_table(results, suite), ""]
     names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
     lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
     lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]
     lines += ["## What the metrics mean", "", *table(["metric", "meaning"], [[k, v] for k, v in METRICS.items()]), ""]
     return "\n".join(lines)
+
+
+def _unmet() -> list[str]:
+    """Return what the suite `unmet` asks, and of which texts."""
+    rows = [[one.family, one.kind, one.file, ", ".join(one.near) or "-"] for one in KINDS]
+    return [UNMET.format(count=len(KINDS)), *table(["family", "kind", "file", "trained kinds near it"], rows), ""]
+
+
+_MORE: Mapping[str, Callable[[], list[str]]] = {"unmet": _unmet}
+"""What a suite's part of the page says before its table."""
 
 
 def _suite_table(results: Results, suite: str) -> list[str]:
@@ -221,7 +259,7 @@ def _suite_table(results: Results, suite: str) -> list[str]:
         (score["task"], score["metric"]) for one in found.values() for score in one["scores"] if score["headline"]
     )
     if not found:
-        return ["Not measured yet."]
+        return [f"Not measured yet: `python benchmarks/evaluation_table.py DATA --suite {suite}`."]
     header = ["encoder", "mean", *(f"{task}: {metric}" for task, metric in figures)]
     rows = []
     for name in names:

@@ -93,6 +93,27 @@ def _tasks(module: str, *rows: tuple[str, ...], needs_model: bool = True) -> tup
     )
 
 
+_SEVERAL_KINDS = (
+    files.HAPPY_MOMENTS,
+    files.MEDIA_BIAS,
+    files.COMPLAINTS,
+    files.SCREEN_BLURBS,
+    files.SOFTWARE_ISSUES,
+    files.EVENT_APPRAISAL,
+)
+"""The files whose texts are asked several of the kinds in ``unmet.json``; those of `_ONE_KIND` are asked one."""
+
+_ONE_KIND = (
+    files.CODE_DEBT,
+    files.SHORT_FORMS,
+    files.SOFTWARE_REQUIREMENTS,
+    files.FALLACIES,
+    files.PROGRAMMING_TITLES,
+    files.ODD_HEADLINES,
+    files.CANCER_HALLMARKS,
+)
+
+
 SUITES: Mapping[str, tuple[Task, ...]] = {
     "awareness": _tasks(
         "awareness",
@@ -150,6 +171,25 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         "instructed_retrieval",
         ("mams", "reviews that complain about or praise an aspect, MAMS: nDCG@10, p-MRR", files.MAMS),
         ("acos", "reviews that complain about or praise an aspect, ACOS: nDCG@10, p-MRR", files.RESTAURANTS),
+    ),
+    "unmet": _tasks(
+        "unmet",
+        (
+            "triplets",
+            "kinds of question that training never asks, and not asked: share of triplets that come right",
+            *_SEVERAL_KINDS,
+            *_ONE_KIND,
+        ),
+        (
+            "reversal",
+            "two such kinds asked of the same texts, where they pull apart: harmonic mean of both success rates",
+            *_SEVERAL_KINDS,
+        ),
+        (
+            "asked",
+            "questions of held-out grids, asked of texts one by one and answered by reading: triplets, reversal",
+            files.ASKED,
+        ),
     ),
     "index": _tasks(
         "index_suite",

@@ -18,6 +18,8 @@ from retriever.evaluation.run.evaluating import evaluate
 from retriever.evaluation.run.requests import EvaluationRequest
 from retriever.evaluation.splits import split_of
 from retriever.evaluation.suites import SUITES
+from retriever.evaluation.unmet import by_file
+from retriever.evaluation.unmet_kinds import unmet_kinds
 
 TASKS = [(suite, task) for suite, tasks in SUITES.items() for task in tasks]
 KINDS, MOODS = ("food", "staff", "place"), ("positive", "negative")
@@ -79,6 +81,21 @@ ROWS = {
     files.RELATIONS: [
         {"text": text, "head": "Ann", "tail": "Ben", "labels": {"relation": kind}, "split": "test"}
         for text, kind, _ in TEXTS
+    ],
+    **{
+        file: [
+            {"text": text, "labels": dict(zip((one.kind for one in kinds), [kind, mood, text[-1]], strict=False))}
+            for text, kind, mood in TEXTS
+        ]
+        for file, kinds in by_file(unmet_kinds()).items()
+    },
+    files.ASKED: [
+        {
+            "split": split,
+            "questions": [{"kind": one, "wordings": [f"which {one}", one]} for one in asked],
+            "rows": [{"text": text, "answers": [kind, mood]} for text, kind, mood in TEXTS],
+        }
+        for split, asked in {"dev": ["part", "mood"], "train": ["side", "turn"]}.items()
     ],
 }
 

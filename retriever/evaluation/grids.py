@@ -1,0 +1,153 @@
+"""Find the grids that the `unmet` suite asks about: texts of labelled files, and grids answered by people.
+
+A labelled file holds rows with ``labels``, an object from kind of question to answer; its texts under the kinds that
+`unmet_kinds` has for it are one grid. A file of grids holds one in a row: ``questions`` with ``kind`` and ``wordings``,
+and ``rows`` with ``text`` and ``answers``, one for each question.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.errors import InputError
+from retriever.evaluation import files
+from retriever.evaluation.reversal import Grid, Question
+from retriever.evaluation.rows import LabelledRow, read_rows
+from retriever.evaluation.unmet_kinds import UnmetKind
+
+SILENT = frozenset(
+    {"none", "nothing", "not said", "not mentioned", "not clear", "unclear", "cannot tell", "not applicable", "n/a"}
+)
+"""Answers that say nothing, so that no two texts are alike by them."""
+
+
+def kinds_grid(
+    folder: Path, kinds: Sequence[UnmetKind], *, limit: int, wordings: int | None = None, seed: int = 0
+) -> Grid:
+    """Return texts of one labelled file under some of its kinds, evenly by answer; rows of every split are taken.
+
+    A row that lacks one of the kinds is passed over, and so is a text that stands there with different answers. A
+    smaller limit gives a subset of what a larger one gives. Each kind is asked in its first ``wordings``, or in all.
+
+    Raises:
+        InputError: the file cannot be used, or has fewer than two answers to a kind.
+    """
+    rows = read_rows(folder, kinds[0].file)
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for row in rows:
+        labels = row.get("labels", dict)
+        if all(kind.kind in labels for kind in kinds):
+            answers = tuple(row.get(f"labels.{kind.kind}", str) for kind in kinds)
+            found.setdefault(row.get("text", str), set()).add(answers)
+    texts = {text: next(iter(answers)) for text, answers in found.items() if len(answers) == 1}
+    columns = [[answers[place] for answers in texts.values()] for place in range(len(kinds))]
+    for kind, column in zip(kinds, columns, strict=True):
+        if len(set(column)) < 2:
+            raise InputError(
+                f"{rows[0].file}: fewer than two answers to {kind.kind!r} are left among its {len(rows)} rows.",
+                hint=f"The labels of a row need all of {', '.join(one.kind for one in kinds)}.",
+            )
+    chosen = spread(columns, limit, seed=seed)
+    questions = [
+        Question(kind.kind, kind.wordings[:wordings], [column[row] for row in chosen])
+        for kind, column in zip(kinds, columns, strict=True)
+    ]
+    return Grid(rows[0].file, [list(texts)[row] for row in chosen], questions)
+
+
+def held_out_grids(
+    folder: Path, *, limit: int | None = None, wordings: int | None = None, seed: int = 0
+) -> tuple[list[Grid], frozenset[str]]:
+    """Return the grids of the dev split, and the kinds of question that the other grids of the file ask too.
+
+    Grids are whole, since few texts make a reversal score too low: of a random order as many are taken as have
+    ``limit`` texts. Answers that say nothing (`SILENT`) are None.
+
+    Raises:
+        InputError: the file cannot be used, a row is not a grid, or none is of the dev split.
+    """
+    rows = read_rows(folder, files.ASKED)
+    dev = [row for row in rows if row.values.get("split") == "dev"]
+    if not dev:
+        raise InputError(
+            f"{rows[0].file} has no grid of the dev split.",
+            hint='The task asks the questions of held-out grids alone; give some a "split": "dev".',
+        )
+    other = [row for row in rows if row.values.get("split") != "dev"]
+    known = frozenset(_string(row, one, "kind") for row in other for one in row.get("questions", list))
+    grids: list[Grid] = []
+    for place in np.random.default_rng(seed).permutation(len(dev)):
+        if limit is None or sum(len(grid.texts) for grid in grids) < limit:
+            grids.append(_grid(dev[place], wordings))
+    return grids, known
+
+
+def spread(columns: Sequence[Sequence[str]], limit: int, *, seed: int) -> list[int]:
+    """Return the numbers of at most ``limit`` texts, ascending, so that every column has its values evenly.
+
+    Texts are taken one by one, each time one whose values are rarest by then, the first among equals by a random
+    order. A value that has one text is given its second before others get their first, since a text alone is alike to
+    none; texts with the same value in every column are kept apart. A smaller limit gives a subset.
+    """
+    codes = [np.unique(column, return_inverse=True)[1] for column in columns]
+    sizes = [int(code.max()) + 1 for code in codes]
+    cells = np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel()
+    counts, in_cell = [np.zeros(size) for size in sizes], np.zeros(int(cells.max()) + 1)
+    left = np.random.default_rng(seed).permutation(len(cells))
+    chosen: list[int] = []
+    while left.size and len(chosen) < limit:
+        load: NDArray[np.float64] = sum(
+            (size * _crowding(count[code[left]]) for size, count, code in zip(sizes, counts, codes, strict=True)),
+            start=np.zeros(left.size),
+        )
+        if len(columns) > 1:
+            load += sum(sizes) * in_cell[cells[left]]
+        place = int(load.argmin())
+        row = int(left[place])
+        chosen.append(row)
+        left = np.delete(left, place)
+        in_cell[cells[row]] += 1
+        for count, code in zip(counts, codes, strict=True):
+            count[code[row]] += 1
+    return sorted(chosen)
+
+
+def _crowding(count: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cost of one more text of a value that has so many: by pairs, and less where it makes one complete."""
+    return np.asarray(count // 2 - 0.5 * (count % 2))
+
+
+def _grid(row: LabelledRow, wordings: int | None) -> Grid:
+    asked = row.get("questions", list)
+    rows = row.get("rows", list)
+    texts = [_string(row, one, "text") for one in rows]
+    answers = [_strings(row, one, "answers") for one in rows]
+    if not asked or not rows or any(len(one) != len(asked) for one in answers):
+        raise row.problem("a text needs one answer to every question")
+    questions = [
+        Question(
+            _string(row, one, "kind"),
+            _strings(row, one, "wordings")[:wordings],
+            [None if answer in SILENT else answer for answer in column],
+        )
+        for one, column in zip(asked, zip(*answers, strict=True), strict=True)
+    ]
+    return Grid(f"{row.file}, row {row.line}", texts, questions)
+
+
+def _string(row: LabelledRow, value: object, key: str) -> str:
+    """Return what a question or text of a grid has under a key, which must be a text that is not empty."""
+    found: Any = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(found, str) or not found.strip():
+        raise row.problem(f"a question or text has no {key!r}")
+    return found
+
+
+def _strings(row: LabelledRow, value: object, key: str) -> list[str]:
+    found: Any = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) and one.strip() for one in found):
+        raise row.problem(f"a question or text has no list of strings {key!r}")
+    return found
