@@ -50,29 +50,46 @@ def main() -> None:
     parser.add_argument("--onto", action="store_true", help="They went on from what the package holds.")
     parser.add_argument("--keep", type=float, default=0.0, help="Share of the weights before the last piece, 0 to 1.")
     options = parser.parse_args()
-    for piece in options.pieces:
+    target = put(options.name, options.pieces, keep=options.keep, onto=options.onto)
+    print(f"{target.name}: {sum(one.stat().st_size for one in target.iterdir()) / 2**20:.2f} MiB")
+
+
+def put(name: str, folders: Sequence[Path], *, keep: float = 0.0, onto: bool = False, into: Path | None = None) -> Path:
+    """Write the folder of a model and return it.
+
+    Args:
+        name: what it is called.
+        folders: what `retriever finetune` wrote, piece by piece.
+        keep: share of the weights before the last piece.
+        onto: the pieces went on from what stands under that name.
+        into: the folder that holds all models; None for the package's.
+
+    Raises:
+        CheckpointError: a piece differs from its manifest.
+    """
+    for piece in folders:
         check_manifest(piece, hint="Train it again.")
-    made = options.pieces[-1]
-    target = SHIPPED / options.name
-    before = json.loads((target / TRAINING).read_text(encoding="utf-8")) if options.onto else []
-    kept = weights([target, *options.pieces][-2]) if options.keep else {}
+    made = folders[-1]
+    target = (into or SHIPPED) / name
+    before = json.loads((target / TRAINING).read_text(encoding="utf-8")) if onto else []
+    kept = weights([target, *folders][-2]) if keep else {}
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
-    for name in KEPT:
-        if (made / name).exists():
-            shutil.copyfile(made / name, target / name)
-    for name, tensors in kept.items():
-        save_file(mean(tensors, load_file(made / name), options.keep), target / name)
-    pieces = [Piece(**one) for one in before] + [Piece.read(piece) for piece in options.pieces]
-    pieces[-1] = replace(pieces[-1], keep=options.keep)
+    for file in KEPT:
+        if (made / file).exists():
+            shutil.copyfile(made / file, target / file)
+    for file, tensors in kept.items():
+        save_file(mean(tensors, load_file(made / file), keep), target / file)
+    pieces = [Piece(**one) for one in before] + [Piece.read(piece) for piece in folders]
+    pieces[-1] = replace(pieces[-1], keep=keep)
     told = json.dumps([asdict(piece) for piece in pieces], indent=1)
     (target / TRAINING).write_text(told + "\n", encoding="utf-8")
-    (target / "README.md").write_text(card(options.name, pieces), encoding="utf-8")
+    (target / "README.md").write_text(card(name, pieces), encoding="utf-8")
     write_manifest(target)
     for one in target.iterdir():
         one.chmod(0o644)  # weights are written for their owner alone
-    print(f"{target.name}: {sum(one.stat().st_size for one in target.iterdir()) / 2**20:.2f} MiB")
+    return target
 
 
 def weights(folder: Path) -> dict[str, dict[str, Tensor]]:

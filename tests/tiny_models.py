@@ -14,8 +14,12 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
     PreTrainedModel,
     PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
     RobertaConfig,
     RobertaForMaskedLM,
 )
@@ -147,6 +151,40 @@ def build_gpt2(folder: Path) -> Path:
     return save(folder, GPT2LMHeadModel(config), tokenizer, special)
 
 
+def build_qwen3(folder: Path) -> Path:
+    """Heads wider than the states they read, norms on queries and keys, no start token: like Qwen3-0.6B."""
+    torch.manual_seed(6)
+    tokenizer = byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    config = Qwen3Config(
+        **shape(num_key_value_heads=2, vocab_size=tokenizer.get_vocab_size() + 12, tie_word_embeddings=True),
+        head_dim=16,
+        max_position_embeddings=1024,
+        bos_token_id=0,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+    return save(folder, Qwen3ForCausalLM(config), tokenizer, {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"})
+
+
+def build_modernbert(folder: Path) -> Path:
+    """Rotary positions, a window of eight tokens to each side in two layers of three, and a head in two parts."""
+    torch.manual_seed(7)
+    tokenizer = around(byte_level(["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]), "[CLS]", "[SEP]")
+    config = ModernBertConfig(
+        **shape(num_hidden_layers=3, vocab_size=tokenizer.get_vocab_size()),
+        local_attention=16,
+        max_position_embeddings=1024,
+        bos_token_id=1,
+        eos_token_id=2,
+        cls_token_id=1,
+        sep_token_id=2,
+        pad_token_id=3,
+    )
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    special["mask_token"] = "[MASK]"
+    return save(folder, ModernBertForMaskedLM(config), tokenizer, special)
+
+
 def build_roberta(folder: Path) -> Path:
     torch.manual_seed(3)
     tokenizer = around(byte_level(["<s>", "<pad>", "</s>", "<unk>", "<mask>"]), "<s>", "</s>")
@@ -189,6 +227,8 @@ BUILDERS = {
     "gpt2": build_gpt2,
     "roberta": build_roberta,
     "bert": build_bert,
+    "modernbert": build_modernbert,
+    "qwen3": build_qwen3,
 }
 
 

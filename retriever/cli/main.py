@@ -50,9 +50,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from retriever.core.environment import own_version
 
-        output.result(f"retriever {version('retriever')}")
+        output.result(f"retriever {own_version()}")
         raise typer.Exit
 
 

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,16 @@ def versions() -> dict[str, str]:
     """Name the versions of Python, this package and what it has imported by now, and the GPU where one is in use."""
     used = {name: str(getattr(sys.modules[name], "__version__", "")) for name in _PACKAGES if name in sys.modules}
     gpu = _gpu()
-    about = {"python": platform.python_version(), "machine": platform.machine(), "retriever": version("retriever")}
+    about = {"python": platform.python_version(), "machine": platform.machine(), "retriever": own_version()}
     return {**about, **({} if gpu is None else {"gpu": gpu}), **used}
+
+
+def own_version() -> str:
+    """Return this package's version; ``not installed`` where it runs from a copy of its sources."""
+    try:
+        return version("retriever")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def machine() -> dict[str, JSON]:

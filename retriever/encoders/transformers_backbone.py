@@ -116,15 +116,23 @@ class TransformersBackbone(Backbone):
 
     def logits(self, states: Tensor) -> Tensor:
         """Return the vocabulary logits (..., V) in float32 of hidden states (..., d)."""
-        scores: Tensor = self._head()(states.to(self.dtype))
+        scores = states.to(self.dtype)
+        for part in self._head():
+            scores = part(scores)
         return scores.float()
 
-    def _head(self) -> Any:  # noqa: ANN401 - a module of transformers's
-        """Return what turns states into logits, a transformation before the projection (RoBERTa, BERT) included."""
+    def _head(self) -> list[nn.Module]:
+        """Return what turns states into logits, in order, up to the projection on the vocabulary.
+
+        A transformation before that is a part of the same module (RoBERTa, BERT) or one of its own (ModernBERT).
+        """
         projection = self.model.get_output_embeddings()
+        parts: list[nn.Module] = []
         for child in self.model.children():
-            if child is not self.model.base_model and any(module is projection for module in child.modules()):
-                return child
+            if child is not self.model.base_model:
+                parts.append(child)
+            if parts and any(module is projection for module in child.modules()):
+                return parts
         raise EncoderError(f"The backbone {self.source.name} has no language-model head.")
 
     def embedding_table(self) -> Tensor:

@@ -1,8 +1,10 @@
 import platform
 import sys
+from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 
+from retriever.core import environment
 from retriever.core.environment import machine, versions
 
 
@@ -22,3 +24,11 @@ def test_a_machine_without_an_accelerator_in_use_has_none(monkeypatch):
     assert found["processor"]
     assert found["cores"] >= 1
     assert found["accelerator"] is None
+
+
+def test_a_copy_of_the_sources_has_no_version(monkeypatch):
+    def none(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(environment, "version", none)
+    assert versions()["retriever"] == "not installed"

@@ -13,12 +13,16 @@ AROUND = {
     "mistral": (["<s>"], []),
     "roberta": (["<s>"], ["</s>"]),
     "bert": (["[CLS]"], ["[SEP]"]),
+    "modernbert": (["[CLS]"], ["[SEP]"]),
+    "qwen3": ([], []),
 }
 SPECIAL = {
     "llama": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     "gpt2": ["<|endoftext|>"],
     "mistral": ["<unk>", "<s>", "</s>", "<pad>"],
+    "qwen3": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
 }
+MASKED = ("roberta", "bert", "modernbert")
 
 
 def unit(vector):
@@ -34,7 +38,7 @@ def strings(template, text, instruction):
 
 class Slow:
     def __init__(self, name, folder):
-        kind = AutoModelForMaskedLM if name in ("roberta", "bert") else AutoModelForCausalLM
+        kind = AutoModelForMaskedLM if name in MASKED else AutoModelForCausalLM
         self.model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.no_truncation()

@@ -7,7 +7,7 @@ from retriever.encoders.inbedder import Generated, InBedderEncoder, generate
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "a sharp knife that is dull " * 4]
 INSTRUCTION = "what kind of product"
-CAUSAL = ["llama", "mistral"]
+CAUSAL = ["llama", "mistral", "qwen3"]
 PLAIN = ["last", "mean"]
 GENERATING = ["avg-gen", "last-gen", "avg-all", "avg-gen+filter", "last-gen+filter"]
 

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from slow_reference import Recorder
+from slow_reference import MASKED, Recorder
 
 from retriever.core.errors import EncoderError
 
@@ -10,7 +10,7 @@ INSTRUCTION = "what kind of product"
 
 @pytest.mark.parametrize("template", ["input-first", "instruct-query"])
 @pytest.mark.parametrize("pooling", ["masks", "avg-ppt"])
-@pytest.mark.parametrize("name", ["roberta", "bert"])
+@pytest.mark.parametrize("name", MASKED)
 def test_masked_models_equal_the_reference(make, slow, name, pooling, template):
     vectors = make("inbedder", name, pooling=pooling, template=template).encode(TEXTS, instruction=INSTRUCTION)
     for text, vector in zip(TEXTS, vectors, strict=True):
@@ -18,7 +18,7 @@ def test_masked_models_equal_the_reference(make, slow, name, pooling, template):
         assert vector == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["roberta", "bert"])
+@pytest.mark.parametrize("name", MASKED)
 def test_answers_are_what_the_models_own_head_puts_in_the_masks_place(make, slow, name):
     encoder = make("inbedder", name)
     recorder = encoder._words = Recorder()
@@ -30,13 +30,13 @@ def test_answers_are_what_the_models_own_head_puts_in_the_masks_place(make, slow
     assert torch.allclose(recorder.priors[0][0], prior, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["roberta", "bert"])
+@pytest.mark.parametrize("name", MASKED)
 def test_words_are_found_in_byte_level_and_in_word_piece_vocabularies(make, name):
     words = make("inbedder", name).encode_with_words(["the toy broke", "kettle"], instruction=INSTRUCTION).words
     assert all(words)
 
 
-@pytest.mark.parametrize("name", ["roberta", "bert"])
+@pytest.mark.parametrize("name", MASKED)
 def test_every_instruction_reads_the_text_again(make, name):
     encoder = make("inbedder", name)
     instructions = ["mood", INSTRUCTION, "mood", "which material is it"]

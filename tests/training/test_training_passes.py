@@ -23,7 +23,7 @@ from retriever.training.passes import (
 )
 
 QUESTIONS = [["what kind of product", "mood"], ["mood"], ["which material is it", "mood", "what kind of product"], [""]]
-CAUSAL = ["llama", "mistral", "gpt2"]
+CAUSAL = ["llama", "mistral", "gpt2", "qwen3"]
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +224,7 @@ def test_the_first_answer_logits_come_from_the_state_that_inbedder_pools(adapted
     assert torch.allclose(read.logits[first], one.backbone.logits(last), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["roberta", "bert"])
+@pytest.mark.parametrize("name", ["roberta", "bert", "modernbert"])
 def test_masked_models_predict_the_answer_in_the_masks_places(adapted, name):
     one = adapted(name)
     words, tokenizer = tokeniser(one), one.backbone.tokenizer
