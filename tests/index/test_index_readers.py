@@ -85,6 +85,22 @@ def test_under_an_instruction_the_question_reader_reads_candidates(two, readers)
     assert [hit.document.text.split()[1] for hit in result.hits[:3]] == ["sad", "sad", "sad"]
 
 
+def test_a_view_that_has_every_text_is_searched_without_loading_the_plain_reader(tmp_path, readers):
+    with Index(tmp_path / "index", encoder=readers[0], plain=readers[1]) as index:
+        index.add(CORPUS, instructions=[MOOD])
+    loaded = []
+
+    def load(description):
+        loaded.append(next(one for one in readers if one.fingerprint == description["fingerprint"]))
+        return loaded[-1]
+
+    with Index(tmp_path / "index", load=load) as index:
+        assert index.search("toy sad", instruction=MOOD).path == "complete"
+        assert loaded == [readers[0]]
+        assert index.search("toy sad").path == "base"
+        assert loaded == list(readers)
+
+
 def test_the_base_view_is_whole_before_the_other_reader_begins(tmp_path, readers):
     question, plain = readers
     seen = []

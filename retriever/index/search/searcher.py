@@ -123,23 +123,25 @@ class Searcher:
         found = self._by_words(now)
         if now.request.mode == "lexical":
             return self._answered(now, Answers(None, "base", [Answer(one, None, [], one.ids) for one in found.words]))
-        readers = self._readers()
-        base = self._store.views.find(readers.view_key(""))
-        if base is None:
-            nothing = Answer(Ranking([], []), None, [], [])
-            return self._answered(now, Answers(None, "base", [nothing] * len(now.request.queries)))
-        return self._by_vectors(asked, now, readers, base, found)
+        return self._by_vectors(asked, now, self._readers(), found)
 
-    def _by_vectors(self, asked: _Asked, now: _Asked, readers: Readers, base: View, found: Found) -> _First:
-        """Answer from the instruction's view; where that lacks most texts, from the base view."""
+    def _by_vectors(self, asked: _Asked, now: _Asked, readers: Readers, found: Found) -> _First:
+        """Answer from the instruction's view; where that lacks most texts, from the base view.
+
+        A view that has every text needs no other encoder than its own.
+        """
         instruction = now.request.instruction
         own = self._store.views.find(readers.view_key(instruction))
         view = None if own is None else self._views.loaded(own)
         reader = with_steps(readers.reader(instruction), now.request.steps)
         steps = view_key(reader, "").steps
-        if view is not None and (view.view.view_id == base.view_id or view.coverage(found.allowed) == 1):
+        if view is not None and (not view.view.key.instruction or view.coverage(found.allowed) == 1):
             vectors = reader.encode(now.request.queries, instruction=view.view.key.instruction)
             return self._answered(now, self._in_view(now.request, view, vectors, found, steps))
+        base = self._store.views.find(readers.view_key(""))
+        if base is None:
+            nothing = Answer(Ranking([], []), None, [], [])
+            return self._answered(now, Answers(None, "base", [nothing] * len(now.request.queries)))
         if readers.two:
             plain = readers.base.encode(now.request.queries)
             given = reader.encode(now.request.queries, instruction=instruction)
