@@ -106,6 +106,8 @@ def beginning(text: str) -> str:
 def rows(folders: Sequence[Path], seed: int = 0) -> Iterator[dict[str, str]]:
     """Yield a row of text, question and answer for every text of every grid under some wordings of every question.
 
+    A row's group is the kind of its question, so that training knows the wordings of one question, and finds the grids.
+
     Raises:
         InputError: a file is missing, or no longer has the texts of a grid.
     """
@@ -121,7 +123,7 @@ def rows(folders: Sequence[Path], seed: int = 0) -> Iterator[dict[str, str]]:
             for question, answer in zip(grid.questions, answers, strict=True):
                 wordings = [*question.wordings, *analysts.get(question.kind, ())]
                 for wording in chosen.sample(wordings, WORDINGS):
-                    yield {"text": texts[digest], "question": wording, "answer": answer, "kind": question.kind}
+                    yield {"text": texts[digest], "question": wording, "answer": answer, "group": question.kind}
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from retriever.evaluation.run.report import table
 from retriever.training.config import FinetuneConfig, default_config
 from retriever.training.methods import DEFAULT, METHODS
 from retriever.training.objectives.fusion import FusionSettings
+from retriever.training.objectives.keep import KeepSettings
 from retriever.training.objectives.similarity import SimilaritySettings
 
 BEGIN = "<!-- made by docs/tools/settings_reference.py -->"
@@ -24,7 +25,7 @@ END = "<!-- end -->"
 _MANY_ROWS = 10_000
 _FURTHER = f"{DEFAULT} on a trained base"
 _BY_ROWS = {("loop", "epochs"): "1 to 4, the more the fewer the rows"}
-_OFF = {"similarity": SimilaritySettings, "fusion": FusionSettings}
+_OFF = {"keep": KeepSettings, "similarity": SimilaritySettings, "fusion": FusionSettings}
 
 
 def settings_table() -> str:

@@ -10,7 +10,9 @@ from retriever.cli.options import DeviceOption, JsonOption
 from retriever.core.errors import UsageError
 from retriever.core.schema import SCHEMA_VERSION
 
-app = typer.Typer(help="List, inspect, promote and export encoders.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, inspect, promote, merge and export encoders.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("list")
@@ -89,6 +91,28 @@ def promote(
         output.document({"schema_version": SCHEMA_VERSION, "default": None if folder is None else str(folder)})
         return
     output.result("The shipped default is back." if folder is None else f"{folder} is the default encoder now.")
+
+
+@app.command("merge")
+def merge(
+    names: Annotated[list[str], typer.Argument(metavar="FOLDER-OR-NAME", help="Trained models, two or more.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", help="The checkpoint folder to write; must not exist yet.")],
+    share: Annotated[
+        float | None, typer.Option(help="Of the first model in the mean, 0 to 1. [default: as much as every other]")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write the mean of the weights of models that were trained on one backbone, by one method, as a model.
+
+    Example: retriever models merge models/shop models/desk -o models/both
+    """
+    from retriever.index import models
+
+    written = models.merge(names, folder, share=share)
+    if json:
+        output.document({"schema_version": SCHEMA_VERSION, "folder": str(written), "merged": names})
+        return
+    output.result(f"The mean of {len(names)} models is written to {written}. It was not measured.")
 
 
 @app.command("export")

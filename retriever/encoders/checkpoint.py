@@ -95,7 +95,7 @@ def save_checkpoint(
                 {name: weight.detach().cpu().contiguous() for name, weight in layers.items()}, draft / LAYERS_FILE
             )
         for name, values in encoder.learned.items():
-            save_file({name: values.detach().cpu().contiguous()}, draft / _learned_file(name))
+            save_file({name: values.detach().cpu().contiguous()}, draft / learned_file(name))
         write_manifest(draft)
 
 
@@ -201,12 +201,13 @@ def read_learned(folder: Path, kind: type[PromptEncoder]) -> dict[str, Tensor]:
         CheckpointError: one is missing.
     """
     for name in kind.learned_names:
-        if not (folder / _learned_file(name)).exists():
-            raise CheckpointError(f"{folder} has no {_learned_file(name)}.", hint=_RESTORE)
-    return {name: load_file(folder / _learned_file(name))[name] for name in kind.learned_names}
+        if not (folder / learned_file(name)).exists():
+            raise CheckpointError(f"{folder} has no {learned_file(name)}.", hint=_RESTORE)
+    return {name: load_file(folder / learned_file(name))[name] for name in kind.learned_names}
 
 
-def _learned_file(name: str) -> str:
+def learned_file(name: str) -> str:
+    """Return the name of the file of a tensor that a method learns beside the weights."""
     return f"{name}.safetensors"
 
 

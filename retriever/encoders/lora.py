@@ -18,7 +18,7 @@ from torch import Tensor
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
 
-_PREFIX, _DOWN, _UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 _READ = {"r", "lora_alpha", "target_modules", "layers_to_transform", "rank_pattern", "alpha_pattern", "use_rslora"}
 _WITHOUT_EFFECT = {
     *("task_type", "base_model_name_or_path", "revision", "inference_mode", "lora_dropout", "peft_version"),
@@ -60,9 +60,9 @@ def read_adapter(folder: Path, weights: Mapping[str, Tensor]) -> dict[str, LowRa
         return None
     stored = load_file(folder / WEIGHTS)
     found = {}
-    for weight in _targets(config, weights):
+    for weight in targets(config, weights):
         name = weight.removesuffix(".weight")
-        down, up = (stored.pop(f"{_PREFIX}{name}{part}", None) for part in (_DOWN, _UP))
+        down, up = (stored.pop(f"{PREFIX}{name}{part}", None) for part in (DOWN, UP))
         rank, alpha = (_own(config[key], config[pattern], name) for key, pattern in _PATTERNS.items())
         out, inner = weights[weight].shape
         if not rank or down is None or up is None or down.shape != (rank, inner) or up.shape != (out, rank):
@@ -97,7 +97,7 @@ def _is_plain(config: Any) -> bool:  # noqa: ANN401 - JSON
     return known and patterns and not any(config[name] for name in others)
 
 
-def _targets(config: Mapping[str, Any], weights: Collection[str]) -> list[str]:
+def targets(config: Mapping[str, Any], weights: Collection[str]) -> list[str]:
     """Return the weights that a description names, by the ends of their names and the numbers of their layers."""
     ends = tuple(f".{name}.weight" for name in config["target_modules"])
     layers = config["layers_to_transform"]

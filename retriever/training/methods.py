@@ -39,6 +39,7 @@ class TrainingMethod:
         base: what is trained on unless the user says.
         look_ahead: whether look-ahead tokens are trained, as many as the settings or the base have.
         masked: whether masked models can be trained.
+        compares: whether the rows of a batch are compared with each other, so that grids mean something.
         mined: which rows take hard negatives from an index.
         defaults: settings that differ from the sections' own.
         continued: those that differ beside where the base is trained already.
@@ -51,6 +52,7 @@ class TrainingMethod:
     base: str = "default"
     look_ahead: bool = False
     masked: bool = False
+    compares: bool = True
     mined: MinedRows = "none"
     defaults: Sections = field(default_factory=dict, repr=False, hash=False)
     continued: Sections = field(default_factory=dict, repr=False, hash=False)
@@ -124,6 +126,7 @@ _ROWS = (
         encoder="inbedder",
         base="inbedder",
         masked=True,
+        compares=False,
         defaults={"loop": {"learning_rate": 2e-4}},
     ),
     TrainingMethod(

@@ -51,6 +51,7 @@ class ContrastiveExample:
         symmetric: whether positive and negatives are read under the query's instruction too; passages and answers
             are read without one.
         same: question group and answer; in a batch, the positives of rows with an equal one are masked.
+        wording: the instruction's own words for positive and negatives, where they are others than the query's.
     """
 
     text: str
@@ -59,11 +60,12 @@ class ContrastiveExample:
     negatives: tuple[str, ...]
     symmetric: bool
     same: AnswerSet
+    wording: str = ""
 
     @property
     def positive_instruction(self) -> str:
         """The instruction that positive and negatives are read under."""
-        return self.instruction if self.symmetric else ""
+        return (self.wording or self.instruction) if self.symmetric else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,14 +95,10 @@ def teacher_states(
     return TeacherStates(read.last, read.tail, padded.ids, padded.counted)
 
 
-def lone_states(adapted: Adapted, answers: Sequence[Sequence[int]], *, look_ahead: int | None = 0) -> TailStates:
-    """Read whole answers y, as token ids, alone, without a template: InstEmb's fourth view, at |y| (B, d).
-
-    ``look_ahead`` is L, as in `student_states`; the paper's view has none.
-    """
+def lone_prompts(adapted: Adapted, answers: Sequence[Sequence[int]]) -> SeparatePrompts:
+    """Return whole answers y, as token ids, alone, without a template: InstEmb's fourth view is their state at |y|."""
     start = adapted.backbone.tokenizer.start
-    prompts = SeparatePrompts([[*start, *ids] for ids in answers])
-    return student_states(adapted, prompts, look_ahead=look_ahead)
+    return SeparatePrompts([[*start, *ids] for ids in answers])
 
 
 def soft_token_states(

@@ -234,3 +234,15 @@ def test_mistakes_in_exporting_write_nothing(run, checkpoint, tmp_path, argv, co
     before = sorted(tmp_path.rglob("*"))
     assert run("models", "export", *argv).failed_with(code, part)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_models_are_merged_into_one_that_can_be_promoted(run, checkpoint, tmp_path):
+    document = run("models", "merge", "checkpoint", str(checkpoint), "--output", "both", "--json").document
+    assert document["folder"] == "both"
+    assert document["merged"] == ["checkpoint", str(checkpoint)]
+    shown = run("models", "show", "both", "--json").document
+    assert shown["name"] == str(tmp_path / "both")
+    ran = run("models", "merge", "checkpoint", "checkpoint", "--output", "third", "--share", "0.3")
+    assert (ran.code, ran.out) == (0, "The mean of 2 models is written to third. It was not measured.\n")
+    assert run("models", "merge", "checkpoint", "--output", "x").failed_with(2, "One model has no mean.")
+    assert run("models", "merge", "checkpoint", "both", "-o", "both").failed_with(2, "both exists already.")

@@ -46,14 +46,14 @@ def data(tmp_path, monkeypatch):
 def test_rows_find_their_texts_by_hash_and_ask_in_an_analysts_words_too(data):
     rows = list(asked.rows([data / "elsewhere", data]))
     assert len(rows) == 2 * 2 * asked.WORDINGS
-    assert {(row["text"], row["answer"]) for row in rows if row["kind"] == "what_broke"} == {
+    assert {(row["text"], row["answer"]) for row in rows if row["group"] == "what_broke"} == {
         ("A kettle.", "x"),
         (asked.beginning("It was long ago. " * 30), "z"),
     }
     known = asked.analyst_wordings()["what_broke"]
-    asking = {row["question"] for seed in range(20) for row in asked.rows([data], seed) if row["kind"] == "what_broke"}
+    asking = {row["question"] for seed in range(20) for row in asked.rows([data], seed) if row["group"] == "what_broke"}
     assert asking == {"A?", "B?", *known}
-    assert {row["question"] for row in rows if row["kind"] == "who"} == {"C?", "D?"}
+    assert {row["question"] for row in rows if row["group"] == "who"} == {"C?", "D?"}
 
 
 def test_a_file_that_is_gone_or_another_is_named(data):

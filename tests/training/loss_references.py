@@ -1,6 +1,6 @@
 """The losses written out as the papers print them: loops over lists of Python floats, no tensors, no tricks."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise, permutations
 from math import exp, log, sqrt
 
 
@@ -52,15 +52,29 @@ def cross_entropy(logits, answers, mask):
     return mean(-log(softmax(logits[i][j])[answers[i][j]]) for i, j in counted(mask))
 
 
-def view_contrast(views, groups, tau, form):
+def view_contrast(views, groups, tau, form, left_out=()):
     every = [(vector, groups[i]) for view in views for i, vector in enumerate(view)]
     losses = []
     for z, (anchor, group) in enumerate(every):
-        others = [other for a, other in enumerate(every) if a != z]
+        others = [other for a, other in enumerate(every) if a != z and {a, z} not in left_out]
         below = sum(exp(cosine(anchor, vector) / tau) for vector, _ in others)
         above = [exp(cosine(anchor, vector) / tau) for vector, its in others if its == group]
         if above:
             losses.append(-log(sum(above) / below) if form == "inside" else mean(-log(a / below) for a in above))
+    return mean(losses)
+
+
+def reversal(vectors, cells, tau):
+    """Cells hold the number and the answer of a row by question and text."""
+    losses = []
+    for a, b in combinations(cells, 2):
+        for i, j, k in permutations(cells[a].keys() & cells[b].keys(), 3):
+            alike = cells[a][i][1] == cells[a][j][1] and cells[b][i][1] == cells[b][k][1]
+            if not alike or cells[a][i][1] == cells[a][k][1] or cells[b][i][1] == cells[b][j][1]:
+                continue
+            for one, near, far in ((a, j, k), (b, k, j)):
+                anchor, right, wrong = (vectors[cells[one][text][0]] for text in (i, near, far))
+                losses.append(log(1 + exp((cosine(anchor, wrong) - cosine(anchor, right)) / tau)))
     return mean(losses)
 
 

@@ -30,6 +30,17 @@ ROWS = [
     row("the plug is blue", "product", "a plug", "kind"),
 ]
 EVERY = range(len(ROWS))
+GRID = [
+    row(text, question, answer)
+    for text, answers in {"the toy broke": "no no", "x": "no yes", "light knife": "yes no", "dog": "yes yes"}.items()
+    for question, answer in zip(("is it sharp", "mood"), answers.split(), strict=True)
+]
+"""Four texts under two questions with the same answers."""
+GRID_CELLS = {
+    question: {each.text: (n, each.answer) for n, each in enumerate(GRID) if each.instruction == question}
+    for question in ("is it sharp", "mood")
+}
+"""The number and the answer of its rows by question and text."""
 
 
 _LOADED = {}

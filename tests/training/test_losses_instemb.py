@@ -104,6 +104,18 @@ def test_view_contrast_at_another_temperature(form):
     )
 
 
+@pytest.mark.parametrize("form", ["inside", "outside"])
+def test_what_is_left_out_is_compared_with_nothing(form):
+    left_out = torch.zeros(6, 6, dtype=torch.bool)
+    for one, other in ((0, 4), (3, 4), (5, 1)):
+        left_out[one, other] = left_out[other, one] = True
+    check(
+        lambda views: view_contrast(views, torch.tensor([0, 1, 0]), form=form, left_out=left_out),
+        partial(slow.view_contrast, groups=[0, 1, 0], tau=0.1, form=form, left_out=[{0, 4}, {3, 4}, {5, 1}]),
+        {"views": draw(2, 3, 4)},
+    )
+
+
 def test_view_contrast_by_hand():
     views = torch.eye(2).expand(3, 2, 2) * torch.tensor([1.0, 2.0, 3.0])[:, None, None]
     inside = view_contrast(views, torch.tensor([0, 1]), temperature=1.0)

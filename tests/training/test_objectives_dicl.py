@@ -1,6 +1,7 @@
+import loss_references as slow
 import pytest
 import torch
-from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learner, row, vector
+from objective_checks import BATCH, EVERY, GRID, GRID_CELLS, ONE_BY_ONE, ROWS, agree, falls, learner, row, vector
 
 from retriever.core.errors import UsageError
 from retriever.training.losses.dicl import DiclEmbeddings, dicl
@@ -190,6 +191,17 @@ def test_a_batch_without_other_answers_has_no_wrong_parts():
     assert [(one.instruction, one.text) for one in wrong_parts(one_text, seed=0)] == [("kind", None), ("mood", None)]
 
 
+def test_reversals_are_asked_for_beside_the_rest(tiny):
+    one = learner(tiny("llama"), look_ahead=2)
+    plain, weighted = (objective(one, rows=GRID, settings=DiclSettings(reversal=weight)) for weight in (0.0, 0.4))
+    without, losses = plain.backward(range(len(GRID))), weighted.backward(range(len(GRID)))
+    turned = losses.pop("reversal")
+    vectors = [vector(one, each.text, each.instruction).tolist() for each in GRID]
+    assert turned == pytest.approx(slow.reversal(vectors, GRID_CELLS, 0.05), rel=1e-4)
+    assert losses.pop("loss") == pytest.approx(without.pop("loss") + 0.4 * turned, rel=1e-5)
+    assert losses == pytest.approx(without)
+
+
 @pytest.mark.parametrize("settings", [PLAIN, TIERED], ids=["dicl", "tiered"])
 def test_training_lowers_the_loss(tiny, settings):
     one = learner(tiny("llama"), fresh=True, look_ahead=2)
@@ -199,6 +211,6 @@ def test_training_lowers_the_loss(tiny, settings):
 def test_masked_models_and_settings_without_sense_are_refused(tiny):
     with pytest.raises(UsageError, match="needs a causal one"):
         objective(learner(tiny("bert")))
-    for wrong in ({"margin": -0.1}, {"margin": 2.5}, {"temperature": 0.0}, {"negatives": -1}):
+    for wrong in ({"margin": -0.1}, {"margin": 2.5}, {"temperature": 0.0}, {"negatives": -1}, {"reversal": -0.1}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             DiclSettings(**wrong)

@@ -1,16 +1,19 @@
+import random
+from collections import Counter
 from dataclasses import replace
 
+import loss_references as slow
 import numpy as np
 import pytest
 import torch
-from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
+from objective_checks import BATCH, EVERY, GRID, GRID_CELLS, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
 
 from retriever.core.errors import UsageError
 from retriever.training.losses.afd import mean_similarity_error
 from retriever.training.losses.gircse import gircse
 from retriever.training.losses.infonce import Negatives
 from retriever.training.objectives import reading
-from retriever.training.objectives.contrastive import positive_sets
+from retriever.training.objectives.contrastive import own_text_negatives, positive_sets, with_batch_partners
 from retriever.training.objectives.gircse import GircseObjective, GircseSettings
 from retriever.training.pairs import HardNegatives, gircse_examples
 from retriever.training.passes import soft_token_states
@@ -24,15 +27,21 @@ def states(one, text, instruction):
 
 
 def reference(one, rows=ROWS, settings=SETTINGS, groups=None, mined=None):
-    """Every prompt read by itself as often as it is needed, and the loss taken once."""
+    """Every prompt read by itself as often as it is needed, and the loss taken once.
+
+    A row's text under the batch's other questions is a negative.
+    """
     examples = gircse_examples(rows, seed=one.seed, negatives=settings.negatives, mined=mined)
+    widest = settings.negatives + max(Counter(each.text for each in rows).values()) - 1
     queries, documents, negatives, mask = [], [], [], []
     for each in examples:
         under = each.instruction if each.symmetric else ""
         queries.append(states(one, each.text, each.instruction))
         documents.append(states(one, each.positive, under))
         read = [states(one, text, under) for text in each.negatives]
-        missing = settings.negatives - len(read)
+        own = [other for other in rows if other.text == each.text and other.group != each.same[0]]
+        read += [states(one, other.text, other.instruction) for other in own]
+        missing = widest - len(read)
         mask.append([True] * len(read) + [False] * missing)
         negatives.append(torch.stack([*read, *[torch.full((3, 32), float("nan"))] * missing]))
     loss = gircse(
@@ -119,6 +128,60 @@ def test_equal_prompts_are_read_once(tiny, monkeypatch):
     assert len(seen) == len(set(seen)) < 3 * len(ROWS)
 
 
+def test_in_a_grid_positives_and_negatives_are_the_batch_s_own_queries(tiny, monkeypatch):
+    one = learner(tiny("llama"))
+    settings, grid = replace(SETTINGS, negatives=0), replace(BATCH, grid=True)
+    mates = [2, 5, 0, 7, 6, 1, 4, 3]  # the other text with the answer
+    beside = [1, 0, 3, 2, 5, 4, 7, 6]  # the same text under the other question
+    sets = torch.tensor([2 * (each.answer == "yes") + (each.instruction == "mood") for each in GRID])
+
+    def reference(weight=0.0):
+        read = torch.stack([states(one, each.text, each.instruction) for each in GRID], dim=1)  # (K, N, d)
+        own = Negatives.of(read[:, beside].unsqueeze(2))
+        loss = gircse(read, read[:, mates], groups=sets, negatives=own, temperature=0.2, weight=0.7)
+        return loss.total + weight * slow.reversal(read[-1].tolist(), GRID_CELLS, 0.2)
+
+    agree(one, reference, lambda: objective(one, grid, GRID, settings).backward(range(8)))
+    losses = objective(one, grid, GRID, replace(settings, reversal=0.6)).backward(range(8))
+    assert losses["loss"] == pytest.approx(reference(0.6).item(), rel=1e-4)
+    seen = []
+
+    def spy(adapted, prompts, *, steps):
+        seen.extend(prompts.rows)
+        return soft_token_states(adapted, prompts, steps=steps)
+
+    monkeypatch.setattr("retriever.training.objectives.gircse.soft_token_states", spy)
+    objective(one, grid, GRID, settings).backward(range(8))
+    queries = one.tokeniser.separate([each.text for each in GRID], [each.instruction for each in GRID])
+    assert sorted(seen) == sorted(queries.rows)  # nothing else is read
+
+
+def test_a_batch_partner_keeps_its_own_wording_and_is_another_text():
+    rows = [row(text, f"how is it {n}", "fine", "mood") for n, text in enumerate(("x", "x", "dog", "knife"))]
+    rows += [row("lamp", "what", "thing"), row("toy", "find it", "a toy", positives=("toy shop",))] * 2
+    examples = gircse_examples(rows, seed=0)
+    drawn = [with_batch_partners(examples, random.Random(seed)) for seed in range(30)]
+    assert {(one[0].positive, one[0].positive_instruction) for one in drawn} == {
+        ("dog", "how is it 2"),
+        ("knife", "how is it 3"),
+    }
+    assert all(one[4:] == examples[4:] for one in drawn)  # the same text twice, and a passage
+    assert with_batch_partners(examples, random.Random(3)) == drawn[3]
+
+
+def test_a_text_under_another_question_is_a_negative_unless_both_look_for_one_answer():
+    examples = [
+        gircse_examples([row("x", "mood", "no")], seed=0)[0],
+        gircse_examples([row("x", "loud", "no")], seed=0)[0],
+        gircse_examples([row("x", "old", "yes")], seed=0)[0],
+        gircse_examples([row("y", "mood", "no")], seed=0)[0],
+        gircse_examples([row("x", "which mood", "yes", "mood")], seed=0)[0],
+    ]
+    assert own_text_negatives(examples, positive_sets(examples)) == [[2], [2, 4], [0, 1], [], [1]]
+    symmetric = [replace(one, symmetric=True, positive=f"text {n}") for n, one in enumerate(examples)]
+    assert own_text_negatives(symmetric, positive_sets(symmetric)) == [[1, 2], [0, 2, 4], [0, 1, 4], [], [1, 2]]
+
+
 def test_mined_negatives_are_used(tiny):
     one = learner(tiny("llama"))
     mined = [HardNegatives(texts=("a dull lamp",), answers=("a lamp",))] * 3
@@ -162,6 +225,13 @@ def test_training_lowers_the_loss(tiny):
 def test_masked_models_and_settings_without_sense_are_refused(tiny):
     with pytest.raises(UsageError, match="needs a causal one"):
         objective(learner(tiny("bert")))
-    for wrong in ({"steps": 0}, {"temperature": 0.0}, {"weight": -1.0}, {"negatives": -1}, {"teacher_weight": -1.0}):
+    for wrong in (
+        {"steps": 0},
+        {"temperature": 0.0},
+        {"weight": -1.0},
+        {"negatives": -1},
+        {"teacher_weight": -1.0},
+        {"reversal": -1.0},
+    ):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             GircseSettings(**wrong)

@@ -1,16 +1,18 @@
 from dataclasses import replace
 
+import loss_references as slow
 import pytest
 import torch
-from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
+from objective_checks import BATCH, EVERY, GRID, GRID_CELLS, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
 
 from retriever.core.errors import UsageError
 from retriever.encoders.pooling import daap
 from retriever.training.losses.instemb import cross_entropy, kl, mse, view_contrast
+from retriever.training.losses.reversal import GridCells, reversal
 from retriever.training.objectives import instemb, reading
 from retriever.training.objectives.instemb import InstEmbObjective, InstEmbSettings
 from retriever.training.pairs import remove_stopwords
-from retriever.training.passes import lone_states, student_states, teacher_states
+from retriever.training.passes import lone_prompts, student_states, teacher_states
 
 LENGTH = 3
 SETS = torch.tensor([0, 1, 0, 2, 3, 4, 3, 5, 6])
@@ -35,7 +37,7 @@ def one_row(one, each):
     return {
         "student": student_states(adapted, asked),
         "taught": teacher_states(adapted, asked, [answer], length=LENGTH),
-        "answer": lone_states(adapted, [answer], look_ahead=LENGTH),
+        "answer": student_states(adapted, lone_prompts(adapted, [answer])),
         "document": student_states(adapted, prompt(one, each.answer, "")),
     }
 
@@ -106,6 +108,67 @@ def test_losses_and_gradients_are_those_of_rows_read_alone_cached_or_not(tiny, m
     assert total == pytest.approx(sum(weights.get(name, 1) * value for name, value in losses.items()), rel=1e-5)
 
 
+def test_a_grid_s_texts_are_apart_under_its_questions_and_equal_answers_to_two_are_neither_near_nor_far(tiny):
+    one = learner(tiny("llama"), look_ahead=LENGTH)
+    settings = InstEmbSettings(distillation=(), views=("document", "answer"), compared="daap", form="outside")
+
+    def reference():
+        read = [one_row(one, each) for each in GRID]
+        vectors = torch.stack(
+            [torch.stack([pooled(row[view], settings) for row in read]) for view in ("student", "answer", "document")]
+        )
+        places = [(view, each) for view in range(3) for each in GRID]
+        left_out = [
+            [
+                (view > 0 or other > 0) and this.answer == that.answer and this.instruction != that.instruction
+                for other, that in places
+            ]
+            for view, this in places
+        ]
+        sets = torch.tensor([2 * (each.answer == "yes") + (each.instruction == "mood") for each in GRID])
+        return view_contrast(vectors, sets, form="outside", left_out=torch.tensor(left_out))
+
+    agree(one, reference, lambda: objective(one, settings, rows=GRID).backward(range(len(GRID))))
+    sets = [(each.instruction, each.answer) for each in GRID]
+    together = [(0, 1), (6, 7)]  # one text, two questions, one answer
+    assert all(sets[i] != sets[j] and GRID[i].text == GRID[j].text for i, j in together)
+
+
+def test_an_answer_is_read_once_a_batch_however_many_rows_have_it(tiny, monkeypatch):
+    monkeypatch.setattr(reading, "PIECE_TOKENS", 60)
+    one = learner(tiny("llama"), look_ahead=LENGTH)
+    seen = []
+
+    def spy(adapted, prompts, **options):
+        seen.append(prompts)
+        return student_states(adapted, prompts, **options)
+
+    monkeypatch.setattr(instemb.passes, "student_states", spy)
+    settings = InstEmbSettings(distillation=(), views=("answer", "document"), compared="daap")
+    objective(one, settings, rows=GRID).backward(range(len(GRID)))
+    alone = [tuple(ids) for prompts in seen for ids in getattr(prompts, "rows", ())]
+    wanted = [*one.tokeniser.answers(["no", "yes"]), *one.tokeniser.separate(["no", "yes"], ["", ""]).rows]
+    assert sorted(alone) == sorted(map(tuple, wanted))
+    assert len(seen) > 4
+
+
+def test_reversals_are_asked_for_beside_the_contrast_or_alone(tiny):
+    one = learner(tiny("llama"), look_ahead=LENGTH)
+    alone = InstEmbSettings(distillation=(), contrast=0.0, reversal=0.7, compared="daap", temperature=0.4)
+    cells = GridCells.of(*zip(*((each.instruction, each.text, each.answer) for each in GRID), strict=True))
+
+    def reference():
+        vectors = torch.stack([pooled(one_row(one, each)["student"], alone) for each in GRID])
+        value = reversal(vectors, cells, temperature=0.4)
+        assert value.item() == pytest.approx(slow.reversal(vectors.tolist(), GRID_CELLS, 0.4), rel=1e-4)
+        return 0.7 * value
+
+    losses = agree(one, reference, lambda: objective(one, alone, rows=GRID).backward(range(len(GRID))))
+    assert losses["loss"] == pytest.approx(0.7 * losses["reversal"])
+    both = objective(one, replace(alone, contrast=0.5, views=()), rows=GRID).backward(range(len(GRID)))
+    assert both["loss"] == pytest.approx(0.7 * losses["reversal"] + 0.5 * both["contrast"], rel=1e-5)
+
+
 @pytest.mark.parametrize(("name", "template"), [("mistral", "input-first"), ("llama", "instruct-query")])
 def test_models_that_cannot_share_texts_learn_the_same(tiny, monkeypatch, name, template):
     monkeypatch.setattr(instemb, "VIEW_DROPOUT", 0.0)
@@ -155,6 +218,6 @@ def test_training_lowers_the_loss(tiny):
 def test_what_makes_no_sense_is_refused(tiny):
     with pytest.raises(UsageError, match="look-ahead"):
         objective(learner(tiny("llama")), InstEmbSettings())
-    for wrong in ({"temperature": 0.0}, {"contrast": -1.0}, {"distillation": (), "contrast": 0.0}):
+    for wrong in ({"temperature": 0.0}, {"contrast": -1.0}, {"reversal": -1.0}, {"distillation": (), "contrast": 0.0}):
         with pytest.raises(UsageError):
             InstEmbSettings(**wrong)

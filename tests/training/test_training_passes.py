@@ -14,7 +14,7 @@ from retriever.training.adapter_files import trained_encoder
 from retriever.training.passes import (
     VIEW_DROPOUT,
     answer_logits,
-    lone_states,
+    lone_prompts,
     masked_answer_logits,
     pad_answers,
     soft_token_states,
@@ -150,7 +150,7 @@ def test_a_pass_uses_the_settings_dropout_unless_told_otherwise(tiny):
 def test_an_answer_alone_is_read_without_a_template(adapted, name):
     one = adapted(name)
     answers = tokeniser(one).answers(ANSWERS)
-    read = lone_states(one, answers).last
+    read = last_states(one, lone_prompts(one, answers))
     for i, ids in enumerate(answers):
         assert torch.allclose(read[i], plain(one, [*one.backbone.tokenizer.start, *ids])[-1], atol=1e-5)
 

@@ -316,7 +316,9 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
     monkeypatch.setattr(stages, "load_encoder", lambda name, device: loaded.append(name) or Teacher())
     told = []
     report = finetune(
-        asked(settings=SHORT + "[similarity]\nteacher = 'other'\n[fusion]\n"),
+        asked(
+            settings=SHORT.replace("s = 4", "s = 4\ngrid = true") + "[similarity]\nteacher = 'other'\n[fusion]\n[keep]"
+        ),
         announce=told.append,
         on_progress=lambda stage, now: told.append(f"{stage} {now.step}"),
     )
@@ -328,11 +330,12 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
     ]
     assert told[6] == "fusion 1"
     assert (report.step, report.steps) == (6, 6)
+    assert any("rows stand in grids" in note for note in report.notes)
     rows = {
         stage: [json.loads(line) for line in (tmp_path / f"out/{stage}-losses.jsonl").read_text().splitlines()]
         for stage in ("instemb", "fusion")
     }
-    assert all("similarity" in row for row in rows["instemb"])
+    assert all(row["similarity"] and row["keep"] >= 0 for row in rows["instemb"])
     assert rows["fusion"][-1]["loss"] < rows["fusion"][0]["loss"]
 
 
@@ -476,7 +479,7 @@ def test_a_masked_model_learns_by_inbedder_alone(asked, tiny):
         finetune(asked("other", base=base))
 
 
-@pytest.mark.parametrize("section", ["fusion", "similarity"])
+@pytest.mark.parametrize("section", ["fusion", "keep", "similarity"])
 def test_what_a_masked_model_cannot_learn_beside_is_refused_before_training(asked, tiny, tmp_path, section):
     settings = f"[loop]\nmax_steps = 1\n[adapter]\nrank = 2\n[{section}]\n"
     with pytest.raises(UsageError, match=rf"masked model; \[{section}\] needs a causal one") as caught:

@@ -51,7 +51,12 @@ def cross_entropy(student: Tensor, answers: Tensor, mask: Tensor) -> Tensor:
 
 
 def view_contrast(
-    views: Tensor, groups: Tensor, *, temperature: float = TEMPERATURE, form: ContrastForm = "inside"
+    views: Tensor,
+    groups: Tensor,
+    *,
+    temperature: float = TEMPERATURE,
+    form: ContrastForm = "inside",
+    left_out: Tensor | None = None,
 ) -> Tensor:
     """Return the supervised contrastive loss over all views of a batch, the mean over its V N views.
 
@@ -66,6 +71,8 @@ def view_contrast(
         groups: (N,) ids of positive sets; distinct ids for the paper's one-instance-one-set form.
         temperature: tau.
         form: where the sum over positives stands.
+        left_out: (V N, V N), the views of the first instances first, true for views of different sets that are not
+            compared with each other: they are missing from A(z). None for none.
     """
     every = views.flatten(0, 1)  # (V N, d)
     sets = groups.repeat(len(views))  # (V N,)
@@ -73,7 +80,8 @@ def view_contrast(
     positive = (sets.unsqueeze(1) == sets.unsqueeze(0)) & ~itself  # (V N, V N)
     counted = positive.any(dim=1)  # (V N,)
     positive = positive[counted]  # (A, V N)
-    scores = (cosines(every, every) / temperature).masked_fill(itself, float("-inf"))[counted]  # (A, V N)
+    hidden = itself if left_out is None else itself | left_out  # (V N, V N)
+    scores = (cosines(every, every) / temperature).masked_fill(hidden, float("-inf"))[counted]  # (A, V N)
     among_all = scores.logsumexp(dim=1)  # (A,)
     if form == "inside":
         among_positives = scores.masked_fill(~positive, float("-inf")).logsumexp(dim=1)  # (A,)

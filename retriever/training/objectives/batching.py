@@ -2,11 +2,16 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from retriever.core.errors import UsageError
+from retriever.training.objectives.grids import Cell, find_grids
+from retriever.training.pairs import answer_set
+from retriever.training.rows import TrainingRow
 
+GRIDS = False
+"""Whether batches are grids unless the settings say."""
 _LOOKED_AT = 8
 
 
@@ -20,12 +25,15 @@ class BatchSettings:
         held_tokens: most tokens whose activations are held at once; a batch beyond it is read twice, piece by piece,
             with the gradients of the whole (gradient caching). A token takes about 1.5 MB with the 135M model.
         paired: put texts that share an answer into one batch, so that every row has a chance of a positive.
+        grid: put texts under the same questions into one batch, so that of two texts one question finds alike and
+            another tells apart; rows that make no such grid are batched as without.
     """
 
     texts: int = 16
     questions: int = 4
     held_tokens: int = 6144
     paired: bool = True
+    grid: bool = GRIDS
 
     def __post_init__(self) -> None:
         if self.texts < 2:
@@ -37,6 +45,10 @@ class BatchSettings:
         """Return the same without pairing, for an objective that makes nothing of rows with the same answer."""
         return replace(self, paired=False)
 
+    def alone(self) -> "BatchSettings":
+        """Return the same without pairing and grids, for an objective that compares no row with another."""
+        return replace(self, paired=False, grid=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -46,11 +58,18 @@ class Keys:
         source: rows of different sources never share a batch, so that its negatives are of one kind.
         text: rows of one text stand together.
         same: equal for rows that are positives of each other.
+        question: the same for every wording of one question.
     """
 
     source: str
     text: str
     same: Hashable
+    question: str = ""
+
+
+def row_keys(rows: Sequence[TrainingRow]) -> list[Keys]:
+    """Return the keys of every row: a file is a source, and rows of one question and answer are positives."""
+    return [Keys(row.file, row.text, answer_set(row), row.group) for row in rows]
 
 
 class TextBatches:
@@ -66,10 +85,10 @@ class TextBatches:
     def __call__(self, epoch: int) -> list[list[int]]:
         """Return the epoch's batches of row numbers; the rows of a text stand side by side."""
         draw = random.Random(f"{self._seed}:{epoch}")
+        batches = self._grids(draw) if self._settings.grid else []
         by_source: dict[str, list[list[int]]] = defaultdict(list)
-        for part in self._parts(draw):
+        for part in self._parts(draw, {row for batch in batches for row in batch}):
             by_source[self._keys[part[0]].source].append(part)
-        batches = []
         for parts in by_source.values():
             ordered = self._paired(parts, draw) if self._settings.paired else parts
             size = self._settings.texts
@@ -78,11 +97,40 @@ class TextBatches:
         draw.shuffle(batches)
         return batches
 
-    def _parts(self, draw: random.Random) -> list[list[int]]:
-        """Return the rows of every text, cut to as many questions as a batch takes, in a new order."""
+    def in_grids(self) -> int:
+        """Count the rows that the first epoch's grids hold."""
+        return sum(map(len, self._grids(random.Random(f"{self._seed}:0")))) if self._settings.grid else 0
+
+    def _grids(self, draw: random.Random) -> list[list[int]]:
+        """Return batches that are grids, source by source."""
+        cells: dict[str, list[Cell]] = defaultdict(list)
+        for row, key in enumerate(self._keys):
+            cells[key.source].append(Cell(row, key.text, key.question, key.same))
+        size = {"texts": self._settings.texts, "questions": self._settings.questions}
+        return [batch for one in cells.values() for batch in self._packed(find_grids(one, **size, draw=draw))]
+
+    def _packed(self, grids: list[list[int]]) -> list[list[int]]:
+        """Return grids of one source as batches, small ones together, with no more texts than a batch takes."""
+        batches: list[list[int]] = []
+        room: list[int] = []  # of every batch, in texts
+        for grid in sorted(grids, key=len, reverse=True):
+            texts = len({self._keys[row].text for row in grid})
+            few = range(max(0, len(room) - _LOOKED_AT), len(room))
+            place = next((one for one in few if room[one] >= texts), None)
+            if place is None:
+                batches.append(list(grid))
+                room.append(self._settings.texts - texts)
+            else:
+                batches[place] += grid
+                room[place] -= texts
+        return batches
+
+    def _parts(self, draw: random.Random, taken: Set[int]) -> list[list[int]]:
+        """Return every text's rows that are not taken, cut to as many questions as a batch takes, in a new order."""
         by_text: dict[tuple[str, str], list[int]] = defaultdict(list)
         for row, key in enumerate(self._keys):
-            by_text[key.source, key.text].append(row)
+            if row not in taken:
+                by_text[key.source, key.text].append(row)
         parts = []
         for rows in by_text.values():
             draw.shuffle(rows)

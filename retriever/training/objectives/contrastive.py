@@ -1,8 +1,9 @@
 """Tell, for GIRCSE and DICL, which positives are right for which rows, where negatives stand, and what is wrong."""
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -42,6 +43,38 @@ def positive_sets(examples: Sequence[ContrastiveExample]) -> list[int]:
         known, own = sets[first.setdefault((one.positive_instruction, normalise_answer(one.positive)), row)], sets[row]
         sets = [known if number == own else number for number in sets]
     return sets
+
+
+def with_batch_partners(examples: Sequence[ContrastiveExample], draw: random.Random) -> list[ContrastiveExample]:
+    """Return a batch's examples with another text of the batch for a positive, where one answers the question alike.
+
+    Both stand in the batch as queries, so nothing more is read; the positive keeps its own wording of the question.
+    An example whose positive is a passage or an answer stays as it is.
+    """
+    mates: dict[tuple[str, str], list[ContrastiveExample]] = defaultdict(list)
+    for one in examples:
+        if one.symmetric:
+            mates[one.same].append(one)
+    found = []
+    for one in examples:
+        others = [mate for mate in mates[one.same] if mate.text != one.text] if one.symmetric else []
+        mate = draw.choice(others) if others else None
+        found.append(one if mate is None else replace(one, positive=mate.text, wording=mate.instruction))
+    return found
+
+
+def own_text_negatives(examples: Sequence[ContrastiveExample], sets: Sequence[int]) -> list[list[int]]:
+    """Return, for every example of a batch, those with its text under another question, which it is to be apart from.
+
+    Examples of equal ``sets`` (`positive_sets`) are to be near the same answer and cannot be told apart.
+    """
+    by_text: dict[str, list[int]] = defaultdict(list)
+    for row, one in enumerate(examples):
+        by_text[one.text].append(row)
+    return [
+        [row for row in by_text[one.text] if examples[row].same[0] != one.same[0] and sets[row] != own]
+        for one, own in zip(examples, sets, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

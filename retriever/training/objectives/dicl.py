@@ -13,9 +13,10 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.training.losses.dicl import MARGIN, TEMPERATURE, DiclEmbeddings, dicl
 from retriever.training.losses.infonce import Negatives
+from retriever.training.losses.reversal import GridCells, reversal
 from retriever.training.losses.tiered import TieredEmbeddings, tiered
 from retriever.training.objectives.base import Learner, ObjectiveSettings
-from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
+from retriever.training.objectives.batching import BatchSettings, TextBatches, row_keys
 from retriever.training.objectives.contrastive import NegativePlaces, positive_sets, wrong_parts
 from retriever.training.objectives.reading import Piece, Prompts, backward, in_order
 from retriever.training.objectives.vectors import VectorReader
@@ -32,12 +33,14 @@ class DiclSettings(ObjectiveSettings):
         temperature: tau, of the tiers too.
         tiered: add the tiered ranking loss (appendix A), with the questions and texts of `wrong_parts`.
         negatives: most wrong answers of a row.
+        reversal: weight of what asks directly that similarities turn over (`losses.reversal`), at the same temperature.
     """
 
     margin: float = MARGIN
     temperature: float = TEMPERATURE
     tiered: bool = False
     negatives: int = NEGATIVES
+    reversal: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin <= 2:
@@ -46,6 +49,8 @@ class DiclSettings(ObjectiveSettings):
             raise UsageError(f"The temperature is {self.temperature}; it must be above 0.")
         if self.negatives < 0:
             raise UsageError(f"negatives is {self.negatives}; it cannot be negative.")
+        if not self.reversal >= 0:
+            raise UsageError(f"reversal is {self.reversal}; a weight cannot be negative.")
 
 
 class DiclObjective:
@@ -71,8 +76,7 @@ class DiclObjective:
         self._settings = settings
         self._held_tokens = batch.held_tokens
         self._examples = dicl_examples(rows, seed=learner.seed, negatives=settings.negatives, mined=mined)
-        keys = [Keys(row.file, row.text, example.same) for row, example in zip(rows, self._examples, strict=True)]
-        self.batches = TextBatches(keys, batch.unpaired(), learner.seed)
+        self.batches = TextBatches(row_keys(rows), batch.unpaired(), learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss`` and each term that makes it up."""
@@ -87,7 +91,8 @@ class DiclObjective:
 
         def loss(outputs: Sequence[Tensor]) -> Tensor:
             terms.update(self._terms(places, in_order(read, outputs[0])))
-            return torch.stack(list(terms.values())).sum()
+            weights = {"reversal": self._settings.reversal}
+            return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
 
         total = backward(encode, read, loss, held_tokens=self._held_tokens)
         return {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
@@ -105,6 +110,8 @@ class DiclObjective:
         }
         if self._settings.tiered:
             found["tiered"] = tiered(places.tiers(batch, vectors), temperature=temperature).total
+        if self._settings.reversal:
+            found["reversal"] = reversal(batch.query, places.cells, temperature=temperature)
         return found
 
 
@@ -124,6 +131,8 @@ class _Places:
             [[place(text, "") for text in one.negatives] for one in examples], device=device
         )
         self._sets = torch.tensor(positive_sets(examples), device=device)  # (B,)
+        questions, answers = zip(*(one.same for one in examples), strict=True)
+        self.cells = GridCells.of(questions, [one.text for one in examples], answers, device=device)
         self._tiers: list[list[int]] = []
         self._taken: list[list[bool]] = []
 

@@ -96,7 +96,7 @@ class FusionObjective:
         self._targets = targets
         self._device = learner.adapted.backbone.device
         keys = [Keys("", text, number) for number, text in enumerate(targets.texts)]
-        self.batches = TextBatches(keys, batch.unpaired(), learner.seed)
+        self.batches = TextBatches(keys, batch.alone(), learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``."""

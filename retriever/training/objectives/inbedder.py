@@ -7,7 +7,7 @@ from torch import Tensor
 
 from retriever.training.losses.vectors import mean_cross_entropy
 from retriever.training.objectives.base import Learner, ObjectiveSettings
-from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
+from retriever.training.objectives.batching import BatchSettings, TextBatches, row_keys
 from retriever.training.objectives.reading import Piece, SeparatePiece, add_up, pieces, separate_pieces, together
 from retriever.training.pairs import AnswerExample, answer_examples
 from retriever.training.passes import answer_logits, masked_answer_logits
@@ -40,8 +40,7 @@ class InBedderObjective:
         self._masked = learner.adapted.backbone.masked
         self._end = settings.end and not self._masked
         self._examples = answer_examples(rows)
-        keys = [Keys(row.file, row.text, example.same) for row, example in zip(rows, self._examples, strict=True)]
-        self.batches = TextBatches(keys, batch.unpaired(), learner.seed)
+        self.batches = TextBatches(row_keys(rows), batch.alone(), learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``."""

@@ -4,9 +4,8 @@ The states of `TeacherStates` come from the same model with its adapter off; the
 carry no gradient.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
@@ -17,9 +16,18 @@ from retriever.encoders.pooling import daap, masked_mean
 from retriever.training import passes
 from retriever.training.losses import instemb as losses
 from retriever.training.losses.instemb import TEMPERATURE, ContrastForm, KlDirection
+from retriever.training.losses.reversal import GridCells, reversal
 from retriever.training.objectives.base import Learner, ObjectiveSettings
-from retriever.training.objectives.batching import BatchSettings, Keys, TextBatches
-from retriever.training.objectives.reading import Piece, backward, pieces, together
+from retriever.training.objectives.batching import BatchSettings, TextBatches, row_keys
+from retriever.training.objectives.reading import (
+    Piece,
+    SeparatePiece,
+    backward,
+    in_order,
+    pieces,
+    separate_pieces,
+    together,
+)
 from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
 from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers, TeacherStates
 from retriever.training.prompt_batches import SeparatePrompts, TailStates
@@ -28,6 +36,9 @@ from retriever.training.rows import TrainingRow
 Distillation = Literal["mse", "kl", "ce"]
 View = Literal["dropout", "teacher", "answer", "document"]
 Compared = Literal["input-last", "daap"]
+_READ: tuple[View, ...] = ("dropout", "answer", "document")
+"""The views that are read beside the student's own, in the order in which they are read."""
+_ANSWERS: tuple[View, ...] = ("answer", "document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,7 @@ class InstEmbSettings(ObjectiveSettings):
         strict: every row is a positive set of its own, as in the paper; else rows of one question group with the same
             answer are positives.
         contrast: weight of the contrast beside the distillation.
+        reversal: weight of what asks directly that similarities turn over (`losses.reversal`), at the same temperature.
     """
 
     distillation: tuple[Distillation, ...] = ("kl",)
@@ -56,13 +68,15 @@ class InstEmbSettings(ObjectiveSettings):
     form: ContrastForm = "inside"
     strict: bool = False
     contrast: float = 1.0
+    reversal: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise UsageError(f"The temperature is {self.temperature}; it must be above 0.")
-        if self.contrast < 0:
-            raise UsageError(f"contrast is {self.contrast}; a weight cannot be negative.")
-        if not self.distillation and not self.contrast:
+        for name, weight in (("contrast", self.contrast), ("reversal", self.reversal)):
+            if weight < 0:
+                raise UsageError(f"{name} is {weight}; a weight cannot be negative.")
+        if not self.distillation and not self.contrast and not self.reversal:
             raise UsageError("With neither distillation nor contrast there is nothing to learn.")
 
 
@@ -78,8 +92,7 @@ class InstEmbObjective:
         self._settings = settings
         self._held_tokens = batch.held_tokens
         self._examples = answer_examples(rows)
-        keys = [Keys(row.file, row.text, example.same) for row, example in zip(rows, self._examples, strict=True)]
-        self.batches = TextBatches(keys, batch, learner.seed)
+        self.batches = TextBatches(row_keys(rows), batch, learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss`` and each term that makes it up.
@@ -91,24 +104,30 @@ class InstEmbObjective:
         read = pieces(self._learner, asked, tail=self._length)
         order = [row for piece in read for row in piece.rows]
         answers = self._learner.tokeniser.answers([one.answer for one in examples])
-        numbers = set_numbers([one.same for one in examples], strict=self._settings.strict)
         device = self._learner.adapted.backbone.device
-        sets = torch.tensor([numbers[row] for row in order], device=device)  # (B,)
+        compared = _Compared.of([examples[row] for row in order], strict=self._settings.strict, device=device)
         targets = passes.pad_answers([answers[row][: self._length] for row in order], width=self._length, device=device)
         teacher = self._teacher(read, answers)
+        alone = self._alone(examples, answers)
         terms: dict[str, Tensor] = {}
 
         def loss(outputs: Sequence[Tensor]) -> Tensor:
             last, tail, *views = outputs
+            for place, one in enumerate(alone, start=len(views) - len(alone)):
+                views[place] = one.of_rows(views[place], order)
             terms.update(self._distilled(tail, targets, teacher))
             if self._settings.contrast:
-                terms["contrast"] = self._contrast(TailStates(last, tail), views, teacher, sets)
-            weights = {"contrast": self._settings.contrast}
+                terms["contrast"] = self._contrast(TailStates(last, tail), views, teacher, compared)
+            if self._settings.reversal:
+                vectors = self._vector(TailStates(last, tail))
+                terms["reversal"] = reversal(vectors, compared.cells, temperature=self._settings.temperature)
+            weights = {"contrast": self._settings.contrast, "reversal": self._settings.reversal}
             return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
 
         def encode(piece: Piece) -> list[Tensor]:
-            return self._encode(piece, [examples[row] for row in piece.rows], [answers[row] for row in piece.rows])
+            return self._encode(piece, [one.view for one in alone])
 
+        read = [*read, *(piece for one in alone for piece in one.pieces)]
         total = backward(encode, read, loss, held_tokens=self._held_tokens)
         found = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
         if "mse" in found:
@@ -119,28 +138,49 @@ class InstEmbObjective:
     def _length(self) -> int:
         return self._learner.adapted.look_ahead_length
 
-    def _encode(
-        self, piece: Piece, examples: Sequence[AnswerExample], answers: Sequence[Sequence[int]]
-    ) -> list[Tensor]:
-        """Return the student's states of the piece's rows: last (b, d), tail (b, L, d), and its other views (b, d)."""
-        adapted = self._learner.adapted
+    def _alone(self, examples: Sequence[AnswerExample], answers: Sequence[Sequence[int]]) -> list["_Alone"]:
+        """Return the views that are answers read alone, each different answer of the batch once."""
+        found = []
+        for view in self._views:
+            if view == "answer":
+                prompts = passes.lone_prompts(self._learner.adapted, answers)
+                found.append(_Alone.of(view, prompts, tail=self._compared_length))
+            elif view == "document":
+                prompts = self._learner.tokeniser.separate([one.document for one in examples], [""] * len(examples))
+                found.append(_Alone.of(view, prompts, tail=self._compared_length))
+        return found
+
+    def _encode(self, piece: Piece, alone: Sequence[View]) -> list[Tensor]:
+        """Return the student's states of a piece: last (b, d), tail (b, L, d), and its other views (b, d).
+
+        A piece of an answer's view has that alone and no rows of the others, and the other way round.
+        """
+        adapted, length = self._learner.adapted, self._compared_length
+        if isinstance(piece, _AnswerPiece):
+            states = passes.student_states(adapted, piece.prompts, look_ahead=length)
+            none = TailStates(states.last[:0].detach(), states.last.new_zeros(0, self._length, states.last.shape[1]))
+            found = [none.last, none.tail, *[self._none(none)] * ("dropout" in self._views)]
+            return [*found, *(self._vector(states) if view == piece.view else self._none(none) for view in alone)]
         student = passes.student_states(adapted, piece.prompts)
-        views = self._settings.views if self._settings.contrast else ()
-        length = 0 if self._settings.compared == "input-last" else self._length
         found = [student.last, student.tail]
-        if "dropout" in views:
+        if "dropout" in self._views:
             states = passes.student_states(adapted, piece.prompts, look_ahead=length, dropout=VIEW_DROPOUT)
             found.append(self._vector(states))
-        if "answer" in views:
-            found.append(self._different(answers, partial(passes.lone_states, adapted, look_ahead=length)))
-        if "document" in views:
+        return [*found, *[self._none(student)] * len(alone)]
 
-            def read(prompts: list[list[int]]) -> TailStates:
-                return passes.student_states(adapted, SeparatePrompts(prompts), look_ahead=length)
+    @property
+    def _views(self) -> list[View]:
+        """The views that are read beside the student's own, in the order of `_READ`."""
+        return [view for view in _READ if view in self._settings.views and self._settings.contrast]
 
-            documents = self._learner.tokeniser.separate([one.document for one in examples], [""] * len(examples))
-            found.append(self._different(documents.rows, read))
-        return found
+    @property
+    def _compared_length(self) -> int:
+        """The look-ahead tokens that views are read with."""
+        return 0 if self._settings.compared == "input-last" else self._length
+
+    def _none(self, states: TailStates) -> Tensor:
+        """Return vectors (0, d) of no row, in the number format of others."""
+        return self._vector(TailStates(states.last[:0], states.tail[:0])).detach()
 
     def _vector(self, states: TailStates) -> Tensor:
         if self._settings.compared == "input-last" or not states.tail.shape[1]:
@@ -179,16 +219,19 @@ class InstEmbObjective:
         return found
 
     def _contrast(
-        self, student: TailStates, views: Sequence[Tensor], teacher: TeacherStates | None, sets: Tensor
+        self, student: TailStates, views: Sequence[Tensor], teacher: TeacherStates | None, compared: "_Compared"
     ) -> Tensor:
-        compared = [self._vector(student), *views]
+        vectors = [self._vector(student), *views]
+        of_answers = [False, *(view in _ANSWERS for view in self._views)]
         if teacher is not None and "teacher" in self._settings.views:
-            compared.append(self._teacher_vector(teacher))
+            vectors.append(self._teacher_vector(teacher))
+            of_answers.append(False)
         return losses.view_contrast(
-            torch.stack([one.float() for one in compared]),  # (V, B, d)
-            sets,
+            torch.stack([one.float() for one in vectors]),  # (V, B, d)
+            compared.sets,
             temperature=self._settings.temperature,
             form=self._settings.form,
+            left_out=compared.left_out(of_answers),
         )
 
     def _teacher_vector(self, teacher: TeacherStates) -> Tensor:
@@ -196,8 +239,76 @@ class InstEmbObjective:
             return teacher.last
         return (teacher.last.float() + masked_mean(teacher.tail, teacher.counted)) / 2
 
-    def _different(self, rows: Sequence[Sequence[int]], read: Callable[[list[list[int]]], TailStates]) -> Tensor:
-        """Return the vectors (b, d) of token rows, each different one read once."""
+
+@dataclass(frozen=True, slots=True)
+class _AnswerPiece(SeparatePiece):
+    """The input of a pass over answers for one of the views."""
+
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """A view that is the rows' answers read alone.
+
+    Attributes:
+        pieces: the different answers.
+        places: the number of every row's answer among them.
+    """
+
+    view: View
+    pieces: list[_AnswerPiece]
+    places: list[int]
+
+    @classmethod
+    def of(cls, view: View, prompts: SeparatePrompts, *, tail: int) -> "_Alone":
+        """Return a view of one prompt a row; ``tail`` tokens will stand behind each."""
         numbers: dict[tuple[int, ...], int] = {}
-        places = [numbers.setdefault(tuple(ids), len(numbers)) for ids in rows]
-        return self._vector(read([list(ids) for ids in numbers]))[places]
+        places = [numbers.setdefault(tuple(ids), len(numbers)) for ids in prompts.rows]
+        read = separate_pieces(SeparatePrompts([list(ids) for ids in numbers]), tail=tail)
+        return cls(view, [_AnswerPiece(one.prompts, one.rows, one.tokens, view) for one in read], places)
+
+    def of_rows(self, vectors: Tensor, order: Sequence[int]) -> Tensor:
+        """Return the vectors (B, d) of rows in some order from those of the pieces' answers."""
+        return in_order(self.pieces, vectors)[[self.places[row] for row in order]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The rows of a batch, as they are compared.
+
+    Attributes:
+        sets: (B,) equal for positives.
+        answers: (B,) equal for rows with one answer, whatever they are asked; None for the paper's form, in which every
+            row is a set of its own.
+        cells: the rows in their grid.
+    """
+
+    sets: Tensor
+    answers: Tensor | None
+    cells: GridCells
+
+    @classmethod
+    def of(cls, examples: Sequence[AnswerExample], *, strict: bool, device: torch.device) -> "_Compared":
+        questions, answers = zip(*(one.same for one in examples), strict=True)
+        numbers = set_numbers([one.same for one in examples], strict=strict)
+        equal = set_numbers([("", answer) for answer in answers])
+        return cls(
+            sets=torch.tensor(numbers, device=device),
+            answers=None if strict else torch.tensor(equal, device=device),
+            cells=GridCells.of(questions, [one.text for one in examples], answers, device=device),
+        )
+
+    def left_out(self, of_answers: Sequence[bool]) -> Tensor | None:
+        """Return (V B, V B), true where an answer meets another row with the same answer to another question.
+
+        "none" is no wrong answer to a row whose answer is "none" too, whatever it was asked. Texts under their
+        questions are told apart all the same. ``of_answers`` says which of the V views is an answer.
+        """
+        if self.answers is None:
+            return None
+        size = len(of_answers)
+        equal = (self.answers.unsqueeze(1) == self.answers.unsqueeze(0)).repeat(size, size)  # (V B, V B)
+        apart = (self.sets.unsqueeze(1) != self.sets.unsqueeze(0)).repeat(size, size)  # (V B, V B)
+        read = torch.tensor(of_answers, device=self.sets.device).repeat_interleave(len(self.sets))  # (V B,)
+        return equal & apart & (read.unsqueeze(1) | read.unsqueeze(0))

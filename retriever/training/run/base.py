@@ -125,8 +125,9 @@ def _check_masked(asked: str, config: FinetuneConfig) -> None:
     if not config.method.masked:
         able = " or ".join(f"--method {one.name}" for one in METHODS.values() if one.masked)
         raise UsageError(f"{asked} is a masked model; {config.method.name} needs a causal one.", hint=able)
-    similar = config.similarity is not None and config.similarity.weight > 0
-    beside = {"similarity": similar, "fusion": config.fusion is not None}
+    weighed = {"keep": config.keep, "similarity": config.similarity}
+    beside = {section: one is not None and one.weight > 0 for section, one in weighed.items()}
+    beside["fusion"] = config.fusion is not None
     if found := [section for section, asked_for in beside.items() if asked_for]:
         raise UsageError(
             f"{asked} is a masked model; [{found[0]}] needs a causal one.", hint=f"Leave [{found[0]}] out of --config."

@@ -28,10 +28,11 @@ from retriever.training.adapter_files import prove_active, save_trained
 from retriever.training.config import FinetuneConfig, read_config
 from retriever.training.methods import METHODS, TrainingMethod
 from retriever.training.negatives import MiningOptions
+from retriever.training.objectives.batching import TextBatches, row_keys
 from retriever.training.rows import TrainingRow, read_training_rows
 from retriever.training.run.base import Base, is_trained, load_base
 from retriever.training.run.curves import draw_curves
-from retriever.training.run.data import prepare
+from retriever.training.run.data import FinetuneData, prepare
 from retriever.training.run.examples import Candidate, example_searches, examples_json
 from retriever.training.run.negatives import mine_index
 from retriever.training.run.report import CONFIG_FILE, CURVES_FILE, FinetuneReport, Judgement, model_card, named
@@ -175,7 +176,7 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
     say("loading the model")
     base = load_base(request.base, config, device=request.device, dtype=request.dtype)
     data = prepare(found, base.learner.tokeniser.tokenizer, config.data)
-    notes = [*data.notes, *_continued(base)]
+    notes = [*data.notes, *_continued(base), *_grids(config, data)]
     mined = None
     if request.index is not None:
         say(f"taking hard negatives from {request.index}")
@@ -215,6 +216,13 @@ def _check_minable(method: TrainingMethod, rows: Sequence[TrainingRow]) -> None:
             "answers, and an index holds texts.",
             hint=f"Give rows of query and positives, leave --index out, or use {others}.",
         )
+
+
+def _grids(config: FinetuneConfig, data: FinetuneData) -> list[str]:
+    if not (config.batch.grid and config.method.compares):
+        return []
+    count = TextBatches(row_keys(data.train), config.batch, config.data.seed).in_grids()
+    return [f"{count} of {len(data.train)} rows stand in grids, beside other texts under the same questions."]
 
 
 def _continued(base: Base) -> list[str]:

@@ -18,6 +18,7 @@ from retriever.training.loop import LoopSettings, Trainer, TrainingResult
 from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
+from retriever.training.objectives.keep import KeepObjective
 from retriever.training.objectives.similarity import BASE_TEACHER, SimilarityObjective
 from retriever.training.pacing import Pauses, StepProgress
 from retriever.training.pairs import HardNegatives
@@ -167,6 +168,8 @@ def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encode
     objective = config.method.make_objective(
         learner, rows, config.objective, config.batch, mined=assignment.mined, teacher=teachers.get(OBJECTIVE)
     )
+    if config.keep is not None and config.keep.weight:
+        objective = KeepObjective(objective, learner, rows, config.keep)
     if config.similarity is None or SIMILARITY not in teachers:
         return objective
     teacher, held = teachers[SIMILARITY], config.batch.held_tokens
