@@ -163,7 +163,7 @@ class _Block:
         size = len(self._left)
         start = self._draw.randrange(size)
         turned = (texts >> start) | ((texts & ((1 << start) - 1)) << (size - start))
-        found = []
+        found: list[int] = []
         while turned and len(found) < _LOOKED_AT:
             lowest = turned & -turned
             found.append((lowest.bit_length() - 1 + start) % size)
