@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.core.errors import (
-    EncoderError,
-    EncoderMismatchError,
     IndexDamagedError,
     IndexLockedError,
     IndexNotFoundError,
@@ -42,8 +40,6 @@ def problem(error: BaseException) -> Problem:
             f"Something went wrong that should not have: {type(error).__name__}.",
             "The app goes on. If it happens again, report it with what the terminal shows.",
         )
-    if isinstance(error, EncoderError) and not isinstance(error, EncoderMismatchError):
-        return Problem(f"The model cannot be loaded. {error.message}", error.hint)
     following = next((text for kind, text in _NEXT if isinstance(error, kind)), error.hint)
     return Problem(error.message, following)
 

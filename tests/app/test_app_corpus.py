@@ -157,7 +157,7 @@ def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypa
     session.file_uploader[0].set_value(("a.csv", CSV.encode(), ""))
     whole(session.run())
     finish(click(session, "Index"), "a")
-    assert "The model cannot be loaded. The backbone is not installed." in shown(session)
+    assert "The backbone is not installed." in shown(session)
     assert "Install it." in shown(session)
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load_encoder)
     finish(click(session, "Go on"), "a")

@@ -209,7 +209,7 @@ def test_a_model_that_is_missing(make, app, monkeypatch):
 
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", missing)
     session = app("search", q="kettle", mode="dense")
-    assert "The model cannot be loaded. The backbone is not installed." in shown(session)
+    assert "cannot be loaded: The backbone is not installed." in shown(session)
     assert "Install it." in shown(session)
 
 

@@ -206,7 +206,7 @@ def test_charts_fill_gaps_and_put_the_rest_together():
     [
         (IndexNotFoundError("It is gone."), "It is gone.", "Choose another index"),
         (IndexDamagedError("It is damaged."), "It is damaged.", "Model and index"),
-        (EncoderError("No weights.", hint="Install them."), "The model cannot be loaded. No weights.", "Install them."),
+        (EncoderError("No weights.", hint="Install them."), "No weights.", "Install them."),
         (ZeroDivisionError("secret"), "ZeroDivisionError", "The app goes on"),
     ],
 )

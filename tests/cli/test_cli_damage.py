@@ -112,7 +112,7 @@ def test_an_encoder_that_changed_under_its_name_is_refused(indexed, monkeypatch)
     asked = ["--instruction", "Which product?"]
     for argv, name in (
         (["search", "kettle"], "st:all-minilm-l6-v2"),
-        (["search", "kettle", *asked], "st:all-minilm-l6-v2"),
+        (["search", "kettle", *asked], "keywords (fingerprint 67de0d1080d6)"),
         (["index", "corpus.jsonl"], "st:all-minilm-l6-v2"),
         (["views", "--complete", "Which product?"], "keywords (fingerprint 67de0d1080d6)"),
     ):

@@ -21,7 +21,7 @@ MADE_WHOLE = {
     ("export", "archive"): ["export", "out.tar"],
     ("eval", "trec"): ["eval", "toys", "--trec", "out"],
 }
-NEED_A_MODEL = {("finetune", "target"), ("export", "out")}
+NEED_A_MODEL = {("finetune", "target"), ("export", "out"), ("merge", "folder")}
 """These are in test_cli_finetune.py and test_cli_models.py."""
 
 
