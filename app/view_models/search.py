@@ -59,9 +59,9 @@ def headline(result: SearchResult, *, settled: bool) -> str:
         by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
         return f"First {found}, {by}. The best candidates are being read under it …"
     kinds = {
-        "base": "by meaning and words" if result.mode == "hybrid" else "by meaning, without an instruction",
-        "complete": "all reviews in question were read under this instruction",
-        "lazy": "the best candidates were read under this instruction",
+        "base": f"{'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, read without an instruction",
+        "complete": "all reviews in question were read under this instruction, by the model that follows questions",
+        "lazy": "the best candidates were read under this instruction, by the model that follows questions",
     }
     return f"{found}: {kinds[result.path]}."
 

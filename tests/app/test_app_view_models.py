@@ -162,10 +162,10 @@ def test_the_latest_instructions_come_first():
 @pytest.mark.parametrize(
     ("path", "mode", "settled", "says"),
     [
-        ("base", "hybrid", True, ": by meaning and words."),
-        ("base", "dense", True, ": by meaning, without an instruction."),
+        ("base", "hybrid", True, ": by meaning and words, read without an instruction."),
+        ("base", "dense", True, ": by meaning, read without an instruction."),
         ("base", "hybrid", False, "being read under it"),
-        ("complete", "hybrid", True, "all reviews in question were read"),
+        ("complete", "hybrid", True, "under this instruction, by the model that follows questions."),
         ("lazy", "dense", True, "best candidates were read"),
         ("lazy", "hybrid", False, "of those read under the instruction. The best candidates are being read"),
         ("base", "lexical", True, "by their words"),
