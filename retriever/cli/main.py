@@ -30,6 +30,7 @@ from retriever.cli import (
     output,
     reembed,
     search,
+    serve,
     status,
     verify,
     views,
@@ -84,6 +85,7 @@ app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)
 app.command("diagnose")(diagnose.diagnose)
 app.command("app")(app_command.app)
+app.command("serve")(serve.serve)
 app.add_typer(models.app, name="models")
 
 
