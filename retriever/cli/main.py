@@ -26,6 +26,7 @@ from retriever.cli import (
     eval,
     finetune,
     index,
+    mcp,
     models,
     output,
     reembed,
@@ -86,6 +87,7 @@ app.command("eval")(eval.evaluate)
 app.command("diagnose")(diagnose.diagnose)
 app.command("app")(app_command.app)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.add_typer(models.app, name="models")
 
 

@@ -6,15 +6,18 @@ from importlib.metadata import version
 
 import anyio
 from fastapi import Depends, FastAPI
+from mcp.server.transport_security import TransportSecuritySettings
 
 from retriever.api.http import embeddings, health, indexes, jobs
 from retriever.api.http.answers import ERRORS, handle_errors
 from retriever.api.http.gate import Gate, require_reader
 from retriever.api.http.metrics import Metrics
+from retriever.api.mcp.server import make_server
 from retriever.api.service import Service
 from retriever.api.settings import ServerSettings
 from retriever.index import encoding
 
+MCP_PATH = "/mcp"
 _ABOUT = """One corpus, many questions: embeddings, search and clusters under an instruction in plain words.
 
 Where the server has a token, requests bring it as `Authorization: Bearer TOKEN`. Errors are objects with a message, the
@@ -38,10 +41,20 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     metrics = Metrics()
     service = Service(settings, load=load, on_pass=metrics.count_pass)
 
+    tools = make_server(service)
+    endpoint = tools.streamable_http_app(
+        streamable_http_path=MCP_PATH,
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=settings.limits.body_bytes,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the gate sees to that
+    )
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            yield
+            async with tools.session_manager.run():
+                yield
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(service.close)
@@ -62,6 +75,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
         app.include_router(one, dependencies=reading)
     app.include_router(jobs.writing)
     app.include_router(health.router)
+    app.router.routes.extend(endpoint.routes)
     handle_errors(app, settings.limits.body_bytes)
     app.add_middleware(
         Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local, count=metrics.count_answer

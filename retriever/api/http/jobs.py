@@ -17,11 +17,11 @@ from retriever.api.http.indexes import IndexName, Where, opened
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
 from retriever.core.errors import BusyError, UsageError
-from retriever.core.results import IndexingReport
 from retriever.core.text import require_text
 from retriever.core.types import JSON, Document
 from retriever.index.files import Limits
 from retriever.serving.jobs import Job
+from retriever.serving.progress import indexing_progress
 
 router = APIRouter(tags=["Jobs"])
 writing = APIRouter(tags=["Jobs"], dependencies=[Depends(require_writer)])
@@ -119,7 +119,7 @@ async def cluster(
     def work(job: Job) -> dict[str, Any]:
         index = opened(service, name)
         settings = body.model_dump(exclude={"instruction"})
-        return index.cluster(body.instruction, **settings, progress=_progress(job)).to_json()
+        return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
 
     return await _begun(service, name, "Clustering", work, wait)
 
@@ -144,7 +144,7 @@ async def compare_clusters(
         from retriever.clusters.comparing import compare_clusters as compared
 
         index = opened(service, name)
-        one, other = index.cluster_each(body.instructions, k=body.k, where=body.where, progress=_progress(job))
+        one, other = index.cluster_each(body.instructions, k=body.k, where=body.where, progress=indexing_progress(job))
         return compared(one, other).to_json()
 
     return await _begun(service, name, "Comparison of clusters", work, wait)
@@ -168,7 +168,7 @@ async def add(
 
     def work(job: Job) -> dict[str, Any]:
         index = opened(service, name)
-        return index.add(documents, instructions=body.instructions, progress=_progress(job)).to_json()
+        return index.add(documents, instructions=body.instructions, progress=indexing_progress(job)).to_json()
 
     return await _begun(service, name, "Adding documents", work, wait)
 
@@ -217,16 +217,6 @@ def _plain(value: JSON, depth: int) -> bool:
     if isinstance(value, list):
         return depth > 0 and all(_plain(one, depth - 1) for one in value)
     return not isinstance(value, float) or value - value == 0  # neither infinite nor NaN
-
-
-def _progress(job: Job) -> Callable[[IndexingReport], None]:
-    """Return what tells a job how far a run is, and ends the run when the job is stopped."""
-
-    def told(report: IndexingReport) -> None:
-        job.tell({"done": report.in_hand, "total": report.expected, "tokens": report.tokens})
-        job.check()
-
-    return told
 
 
 async def _begun(
