@@ -130,13 +130,15 @@ def test_documents_are_fetched_whole_in_pieces_and_read_as_resources(server, ind
         async with client_of(server) as client:
             templates = await client.list_resource_templates()
             assert templates.resource_templates[0].uri_template == "retriever://{index}/documents/{id}"
-            return (await client.read_resource(uri)).contents[0].text
+            try:
+                return (await client.read_resource(uri)).contents[0].text
+            except MCPError as error:
+                return str(error)
 
     assert anyio.run(read, "retriever://reviews/documents/r1") == "a kettle 0"
     assert anyio.run(read, other["uri"]) == "a lamp"
     for uri in ("retriever://reviews/documents/none", "retriever://gone/documents/r1"):
-        with pytest.raises(MCPError, match=r"There is no (document|index)"):
-            anyio.run(read, uri)
+        assert "There is no " in anyio.run(read, uri)
 
 
 def test_documents_are_counted(server):
