@@ -52,6 +52,7 @@ class Service:
         self._encoders = EncoderPool(load, wrap=lambda encoder: QueuedEncoder(encoder, self.queue))
         self.indexes = IndexPool(index_folder(settings.index), self._encoders)
         self.jobs = Jobs()
+        self._loaded: dict[str, QueuedEncoder] = {}
         self.workers = Workers(settings.limits)
 
     def names(self) -> list[str]:
@@ -95,22 +96,25 @@ class Service:
             )
         return self.settings.instructions[name] if separator else instruction
 
-    def encoder(self, model: str) -> Encoder:
-        """Return a model by its name, loaded; a saved instruction behind it is left to the caller.
+    def encoder(self, name: str) -> Encoder:
+        """Return a model by its name, without a saved instruction behind it, loaded.
 
         Raises:
             EncoderError: it cannot be loaded.
         """
-        name = model.partition(SEPARATOR)[0]
         if name == DEFAULT_PLAIN != self.settings.encoder:
             return self._encoders.plain()
         return self._encoders.named(self.settings.encoder)
 
     async def loaded(self, model: str) -> QueuedEncoder:
         """Return a model by its name without holding up other requests while it is loaded; errors as `encoder`."""
-        encoder = await self.workers.run(partial(self.encoder, model))
-        if not isinstance(encoder, QueuedEncoder):
-            raise TypeError("An encoder of the pool is not queued.")
+        name = model.partition(SEPARATOR)[0]
+        encoder = self._loaded.get(name)
+        if encoder is None:
+            encoder = await self.workers.run(partial(self.encoder, name))
+            if not isinstance(encoder, QueuedEncoder):
+                raise TypeError("An encoder of the pool is not queued.")
+            self._loaded[name] = encoder  # and stays the same for as long as the server runs
         return encoder
 
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Embedded:
@@ -123,8 +127,7 @@ class Service:
         """
         encoder = await self.loaded(model)
         found = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
-        tokens = await self.workers.run(partial(encoder.count_tokens, texts))
-        return Embedded(found[0].embeddings, sum(tokens))
+        return Embedded(found.views[0].embeddings, found.tokens)
 
     def close(self) -> None:
         """Ask all jobs to end, give them a little time, and refuse what waits for the model."""

@@ -30,11 +30,20 @@ class Pass:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of some texts: one result an instruction, and the tokens the texts have where they were counted."""
+
+    views: list[Encoded]
+    tokens: int = 0
+
+
 @dataclass(eq=False, slots=True)
 class _Request:
     """Texts that somebody waits for, and what of them has been read.
 
     Attributes:
+        counts: whether the texts' tokens are counted too, on the thread that reads: tokenizers are not for several.
         done: how many texts have been read.
         parts: what was read, slice by slice: per slice one result an instruction.
         tokens: told of tokens as they are read, and of the end by None; None where nobody wants to know.
@@ -45,9 +54,11 @@ class _Request:
     instructions: tuple[str, ...]
     words: int
     tokens: "SimpleQueue[int | None] | None" = None
-    answer: "Future[list[Encoded]]" = field(default_factory=Future)
+    counts: bool = False
+    answer: "Future[Reading]" = field(default_factory=Future)
     done: int = 0
     parts: list[list[Encoded]] = field(default_factory=list)
+    counted: int = 0
 
     @property
     def left(self) -> int:
@@ -97,8 +108,8 @@ class BatchQueue:
         with self._changed:
             return self._waiting()
 
-    def submit(self, encoder: Encoder, texts: Sequence[str], instruction: str = "") -> "Future[list[Encoded]]":
-        """Ask for the vectors of texts under an instruction; the answer is a list of one result.
+    def submit(self, encoder: Encoder, texts: Sequence[str], instruction: str = "") -> "Future[Reading]":
+        """Ask for the vectors of texts under an instruction, and how many tokens they have.
 
         Cancelled before it is there, it is no longer read.
 
@@ -106,7 +117,7 @@ class BatchQueue:
             BusyError: too much waits already.
             RetrieverError: the queue is closed.
         """
-        return self._enter(_Request(encoder, texts, (instruction,), 0), bounded=True).answer
+        return self._enter(_Request(encoder, texts, (instruction,), 0, counts=True), bounded=True).answer
 
     def read(
         self,
@@ -130,7 +141,7 @@ class BatchQueue:
         try:
             while ticks is not None and on_tokens is not None and (count := ticks.get()) is not None:
                 on_tokens(count)
-            return request.answer.result()
+            return request.answer.result().views
         except BaseException:
             request.answer.cancel()
             raise
@@ -224,6 +235,8 @@ def _read(slices: "Sequence[tuple[_Request, Sequence[str]]]") -> None:
     on_tokens = None if first.tokens is None else first.tokens.put
     try:
         found = first.encoder.encode_views(texts, first.instructions, words=first.words, on_tokens=on_tokens)
+        wanted = any(request.counts for request, _ in slices)
+        counted = first.encoder.count_tokens(texts) if wanted else [0] * len(texts)
     except BaseException as error:  # a library's panic is no Exception; the thread goes on
         if len(slices) == 1:
             _fail(first, error)
@@ -236,6 +249,7 @@ def _read(slices: "Sequence[tuple[_Request, Sequence[str]]]") -> None:
         rows = slice(start, start + len(some))
         request.parts.append([Encoded(one.embeddings[rows], one.words[rows]) for one in found])
         request.done += len(some)
+        request.counted += sum(counted[rows])
         start = rows.stop
 
 
@@ -250,7 +264,7 @@ def _finish(request: _Request) -> None:
         )
         for i in range(len(request.instructions))
     ]
-    request.answer.set_result(views)
+    request.answer.set_result(Reading(views, request.counted))
     if request.tokens is not None:
         request.tokens.put(None)
 
@@ -278,7 +292,7 @@ class QueuedEncoder(WrappedEncoder):
         super().__init__(encoder)
         self._queue = queue
 
-    def submit(self, texts: Sequence[str], instruction: str = "") -> "Future[list[Encoded]]":
+    def submit(self, texts: Sequence[str], instruction: str = "") -> "Future[Reading]":
         """Ask for vectors without waiting; as `BatchQueue.submit`."""
         return self._queue.submit(self._encoder, texts, instruction)
 

@@ -115,13 +115,13 @@ def test_langchain_with_and_without_its_tokeniser(server, encoder, monkeypatch):
         ids.embed_documents(TEXTS)
 
 
-def test_litellm_by_both_of_its_ways(server, encoder, monkeypatch):
+def test_litellm_by_its_several_ways(server, encoder, monkeypatch):
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     litellm = pytest.importorskip("litellm")
     where = {"api_base": f"{server.url}/v1", "api_key": READER, "input": TEXTS}
-    named = litellm.embedding(model="openai/default@mood", encoding_format="float", **where)
-    passed = litellm.embedding(model="hosted_vllm/default", instruction=MOOD, **where)
-    for answer in (named, passed):
+    passed = litellm.embedding(model="openai/default", instruction=MOOD, **where)
+    named = [litellm.embedding(model=f"{prefix}/default@mood", **where) for prefix in ("openai", "hosted_vllm")]
+    for answer in (passed, *named):
         found = np.array([one["embedding"] for one in answer.data], np.float32)
         np.testing.assert_array_equal(found, encoder.vectors(TEXTS, MOOD))
 

@@ -57,7 +57,7 @@ def test_every_script_is_run_here():
 def test_openai_client(run, url):
     pytest.importorskip("openai")
     plain, asked = run("openai_client", "--url", f"{url}/v1")
-    assert plain == "no instruction: 0.875, 1.000"
+    assert plain == "no instruction: 0.750, 1.000"
     assert asked.startswith("What kind of product is this review about?: ")
 
 

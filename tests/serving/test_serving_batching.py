@@ -43,8 +43,9 @@ def test_what_waits_under_one_instruction_is_one_pass(held):
         asked = [queue.submit(held, [text], PRODUCT) for text in texts[:-1]]
         asked.append(queue.submit(held, [texts[-1]], MOOD))
         held.go.set()
-        vectors = [one.result(20)[0].embeddings for one in asked]
-    assert first.result()[0].embeddings.shape == (1, 16)
+        vectors = [one.result(20).views[0].embeddings for one in asked]
+    assert first.result().views[0].embeddings.shape == (1, 16)
+    assert [one.result().tokens for one in asked] == [sum(held.count_tokens([text])) for text in texts]
     for text, found in zip(texts[:-1], vectors, strict=False):
         np.testing.assert_array_equal(found, held.vectors([text], PRODUCT))
     np.testing.assert_array_equal(vectors[-1], held.vectors([texts[-1]], MOOD))
@@ -63,10 +64,10 @@ def test_a_small_request_does_not_wait_for_the_end_of_a_large_one(held):
         for name, one in (("large", large), ("small", small), ("other", other)):
             one.add_done_callback(lambda _, name=name: order.append(name))
         held.go.set()
-        assert large.result(20)[0].embeddings.shape == (10, 16)
+        assert large.result(20).views[0].embeddings.shape == (10, 16)
     assert order == ["small", "other", "large"]
     assert [len(call.texts) for call in held.calls] == [1, 4, 1, 4, 3]
-    np.testing.assert_array_equal(small.result()[0].embeddings, held.vectors(["toy"], PRODUCT))
+    np.testing.assert_array_equal(small.result().views[0].embeddings, held.vectors(["toy"], PRODUCT))
 
 
 def test_beyond_the_limit_a_request_is_refused_and_others_are_answered(held):
@@ -77,8 +78,8 @@ def test_beyond_the_limit_a_request_is_refused_and_others_are_answered(held):
             queue.submit(held, ["toy"], PRODUCT)
         assert queue.waiting == 5
         held.go.set()
-        assert len(last.result(20)[0].embeddings) == 4
-        assert len(queue.submit(held, ["toy"] * 9, PRODUCT).result(20)[0].embeddings) == 9  # nothing waits
+        assert len(last.result(20).views[0].embeddings) == 4
+        assert len(queue.submit(held, ["toy"] * 9, PRODUCT).result(20).views[0].embeddings) == 9  # nothing waits
 
 
 def test_a_cancelled_request_is_not_read(held):
@@ -105,7 +106,7 @@ def test_one_bad_text_is_the_trouble_of_who_sent_it(held):
         busy(queue, held)
         good, bad = queue.submit(held, ["toy"], PRODUCT), queue.submit(held, ["bad"], PRODUCT)
         held.go.set()
-        np.testing.assert_array_equal(good.result(20)[0].embeddings, plain(["toy"], PRODUCT))
+        np.testing.assert_array_equal(good.result(20).views[0].embeddings, plain(["toy"], PRODUCT))
         with pytest.raises(ValueError, match="a bad text"):
             bad.result(20)
         queue.submit(held, ["toy"], PRODUCT).result(20)  # the thread lives

@@ -43,6 +43,14 @@ _SEARCHES: dict[str, Any] = {
 }
 
 
+_EVENT: dict[str, Any] = {
+    "type": "object",
+    "description": "An event; its data is JSON, the answer or an error.",
+    "properties": {"event": {"enum": ["first", "settled", "error"]}, "data": {"type": "string"}},
+    "required": ["event", "data"],
+}
+
+
 class SearchBody(RequestBody):
     """A search."""
 
@@ -178,7 +186,7 @@ async def documents(
     "/{name}/search",
     response_model=SearchAnswer,
     summary="Search under an instruction",
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {"schema": _EVENT}}}},
 )
 async def search(
     service: Served, name: IndexName, body: Annotated[SearchBody, Body(openapi_examples=_SEARCHES)]
