@@ -109,13 +109,13 @@ class Service:
     async def loaded(self, model: str) -> QueuedEncoder:
         """Return a model by its name without holding up other requests while it is loaded; errors as `encoder`."""
         name = model.partition(SEPARATOR)[0]
-        encoder = self._loaded.get(name)
-        if encoder is None:
-            encoder = await self.workers.run(partial(self.encoder, name))
-            if not isinstance(encoder, QueuedEncoder):
-                raise TypeError("An encoder of the pool is not queued.")
-            self._loaded[name] = encoder  # and stays the same for as long as the server runs
-        return encoder
+        known = self._loaded.get(name)
+        if known is not None:
+            return known
+        encoder = await self.workers.run(partial(self.encoder, name))
+        if not isinstance(encoder, QueuedEncoder):
+            raise TypeError("An encoder of the pool is not queued.")
+        return self._loaded.setdefault(name, encoder)  # and it stays the same for as long as the server runs
 
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Embedded:
         """Embed texts together with what else waits for the model.

@@ -7,14 +7,14 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_json
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 
 from retriever.api.problems import BodyError, ForbiddenError, Problem, UnauthorizedError, problem_of
 from retriever.core.errors import BusyError, RetrieverError, UsageError
 
 _LOG = logging.getLogger(__name__)
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _UNREADABLE = "json_invalid"
 RETRY_SECONDS = 1
 
@@ -76,9 +76,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 """The errors that every endpoint can answer with, for the OpenAPI page."""
 
 
+def as_json(content: object) -> bytes:
+    """Write JSON; numbers that it does not have become null."""
+    return _JSON.dump_json(content)
+
+
 def answer(content: Mapping[str, Any] | Sequence[Any], status: int = 200) -> Response:
-    """Return a JSON answer; numbers that JSON does not have become null."""
-    return Response(to_json(content, inf_nan_mode="null"), status, media_type="application/json")
+    """Return a JSON answer."""
+    return Response(as_json(content), status, media_type="application/json")
 
 
 def refusal(error: BaseException) -> Response:

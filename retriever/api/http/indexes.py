@@ -10,10 +10,9 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from fastapi.sse import EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
-from pydantic_core import to_json
 
 from retriever.api.http.answers import Body as RequestBody
-from retriever.api.http.answers import answer
+from retriever.api.http.answers import answer, as_json
 from retriever.api.http.gate import Served
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
@@ -293,4 +292,4 @@ def _next(answers: Iterator[list[SearchResult]]) -> SearchResult | None:
 
 
 def _event(name: str, content: dict[str, Any]) -> bytes:
-    return format_sse_event(event=name, data_str=to_json(content, inf_nan_mode="null").decode())
+    return format_sse_event(event=name, data_str=as_json(content).decode())

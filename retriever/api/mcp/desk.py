@@ -105,7 +105,7 @@ class Bounded:
 
     def take(self, items: Sequence[T], render: Callable[[T], Any], *, of: str) -> list[Any]:
         """Return items rendered as far as there is room; ``of`` says what they are, for what is told of the rest."""
-        shown = []
+        shown: list[Any] = []
         for item in items:
             rendered = render(item)
             size = len(str(rendered))

@@ -1,6 +1,6 @@
 """`describe`: what an index holds."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from retriever.api.mcp.arguments import IndexName
@@ -49,7 +49,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
 
 def _counts(bounded: Bounded, found: Profile) -> dict[str, Any]:
     """Return how many documents have which stars, category, product and month, the most frequent values of each."""
-    counted = {
+    counted: dict[str, tuple[str, Mapping[Any, int]]] = {
         "stars": (found.columns.stars, found.stars),
         "categories": (found.columns.category, found.categories),
         "products": (found.columns.product, found.products),
