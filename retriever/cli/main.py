@@ -26,10 +26,12 @@ from retriever.cli import (
     eval,
     finetune,
     index,
+    mcp,
     models,
     output,
     reembed,
     search,
+    serve,
     status,
     verify,
     views,
@@ -84,6 +86,8 @@ app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)
 app.command("diagnose")(diagnose.diagnose)
 app.command("app")(app_command.app)
+app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.add_typer(models.app, name="models")
 
 

@@ -68,6 +68,10 @@ class IndexLockedError(RetrieverError):
     """Another process is writing to the index."""
 
 
+class BusyError(RetrieverError):
+    """What serves several clients has too much to do at the moment; the same request can be made again."""
+
+
 class SchemaError(RetrieverError):
     """The index was written by a newer version of retriever."""
 

@@ -6,12 +6,15 @@ from typing import Literal, TypeAlias
 
 from retriever.core.errors import RetrieverError
 
-Extra: TypeAlias = Literal["app", "eval", "train"]
+Extra: TypeAlias = Literal["app", "eval", "mcp", "serve", "train"]
 
 _MEASURING = ("ir_measures", "matplotlib")
+_TOOLS = ("anyio", "mcp")
 PACKAGES: Mapping[Extra, Sequence[str]] = {
     "app": ("streamlit", "altair", *_MEASURING),
     "eval": _MEASURING,
+    "mcp": _TOOLS,
+    "serve": ("fastapi", "uvicorn", "prometheus_client", "starlette", *_TOOLS),
     "train": _MEASURING,
 }
 """The modules each extra of pyproject.toml brings."""

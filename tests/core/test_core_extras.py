@@ -17,7 +17,13 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = sorted({name for names in PACKAGES.values() for name in names})
 LAZY = {("retriever.clusters.map", "matplotlib"), ("retriever.encoders.sentence_encoder", "sentence_transformers")}
-WINGS = {"retriever_app": "app", "retriever.training": "train", "retriever.evaluation": "eval"}
+WINGS = {
+    "retriever_app": "app",
+    "retriever.api": "serve",
+    "retriever.integrations": "integrations",
+    "retriever.training": "train",
+    "retriever.evaluation": "eval",
+}
 BLOCKED = """
 import sys
 sys.path.insert(0, {fakes!r})
@@ -69,7 +75,7 @@ def test_what_a_part_imports_is_installed_with_it():
 
 
 def test_everything_is_in_all_and_a_developer_has_it():
-    assert required("all") == required("app") | required("eval") | required("train")
+    assert required("all") == required("app") | required("eval") | required("serve") | required("train")
     assert required("dev") >= required("all")
     names = {name: normalised(packages_distributions()[name][0]) for name in OPTIONAL}
     for extra, packages in PACKAGES.items():
@@ -86,6 +92,9 @@ def test_everything_is_in_all_and_a_developer_has_it():
         (["app"], "app", "streamlit"),
         (["app"], "app", "altair"),
         (["cluster", "--png", "map.png"], "eval", "matplotlib"),
+        (["serve"], "serve", "fastapi"),
+        (["serve"], "serve", "mcp"),
+        (["mcp"], "mcp", "mcp"),
     ],
 )
 def test_a_missing_package_is_told_with_the_line_that_installs_it(tmp_path, argv, extra, missing):

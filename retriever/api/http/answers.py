@@ -1,0 +1,157 @@
+"""Answers: JSON written by pydantic's own writer, and errors, those of FastAPI's checks included, in our words."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from starlette.exceptions import HTTPException
+
+from retriever.api.problems import BodyError, ForbiddenError, Problem, UnauthorizedError, problem_of
+from retriever.core.errors import BusyError, RetrieverError, UsageError
+
+_LOG = logging.getLogger(__name__)
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_UNREADABLE = "json_invalid"
+RETRY_SECONDS = 1
+
+
+class Body(BaseModel):
+    """A request's body; a field that it does not know is refused, and so is text for a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ErrorDetail(BaseModel):
+    """The description of an error in an answer."""
+
+    message: str = Field(description="What happened, and the next step.")
+    type: str = Field(description="invalid_request_error or server_error.")
+    param: str | None = Field(description="Always null.")
+    code: str = Field(description="What kind it is, one word for programs.")
+    hint: str = Field(description="The next step alone; may be empty.")
+
+
+class ErrorAnswer(BaseModel):
+    """An answer that is an error."""
+
+    error: ErrorDetail
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "error": {
+                    "message": "There is no index 'reviews' here. GET /indexes names those there are.",
+                    "type": "invalid_request_error",
+                    "param": None,
+                    "code": "index_not_found",
+                    "hint": "GET /indexes names those there are.",
+                }
+            }
+        }
+    )
+
+
+_MEANINGS = {
+    400: "The request makes no sense, or a limit is passed",
+    401: "The token is missing or wrong",
+    403: "The token is a reader's, and this takes a writer's",
+    404: "There is nothing of that name",
+    405: "Another method is meant",
+    408: "The body did not come in time",
+    409: "Another process writes to the index, or it was made by another encoder",
+    413: "The body is too large",
+    429: "Too much is going on: ask again in a moment",
+    500: "The index is damaged, or something unexpected happened",
+    503: "The model cannot be loaded",
+    504: "The answer was not there in time",
+}
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer, "description": meaning} for status, meaning in _MEANINGS.items()
+}
+"""The errors that every endpoint can answer with, for the OpenAPI page."""
+
+
+def as_json(content: object) -> bytes:
+    """Write JSON; numbers that it does not have become null."""
+    return _JSON.dump_json(content)
+
+
+def answer(content: Mapping[str, Any] | Sequence[Any], status: int = 200) -> Response:
+    """Return a JSON answer."""
+    return Response(as_json(content), status, media_type="application/json")
+
+
+def refusal(error: BaseException) -> Response:
+    """Return the answer that an error is."""
+    found = problem_of(error)
+    if found.code == "unexpected":
+        _LOG.error("A request failed", exc_info=error)
+    response = answer(found.to_json(), found.status)
+    if isinstance(error, BusyError):
+        response.headers["Retry-After"] = str(RETRY_SECONDS)
+    if isinstance(error, UnauthorizedError):
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def handle_errors(app: FastAPI, body_bytes: int) -> None:
+    """Have an app answer every error in our words."""
+
+    async def ours(_: Request, error: Exception) -> Response:
+        return refusal(error)
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        return refusal(_explained(error.errors()) if isinstance(error, RequestValidationError) else error)
+
+    async def of_http(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        if status == 413:
+            return refusal(too_large(body_bytes))
+        if status == 403:
+            return refusal(ForbiddenError(str(getattr(error, "detail", ""))))
+        if status == 400:  # a body that is no UTF-8, or no JSON
+            return refusal(UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8."))
+        said = {404: "There is no such address.", 405: "This address takes another method."}
+        problem = Problem(status, "not_found" if status == 404 else "http", said.get(status, "The request failed."))
+        headers = getattr(error, "headers", None)
+        response = answer(problem.to_json(), status)
+        response.headers.update(headers or {})
+        return response
+
+    app.add_exception_handler(RetrieverError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, of_http)
+
+
+def too_large(body_bytes: int) -> BodyError:
+    """Return the error of a body beyond the limit."""
+    return BodyError(f"The body is larger than {body_bytes} bytes.", hint="Send less at a time.")
+
+
+def _explained(found: Sequence[Any]) -> UsageError:
+    """Put the first thing that pydantic found wrong in our words; unknown fields before all others."""
+    unknown = [one for one in found if one["type"] == "extra_forbidden"]
+    if unknown:
+        names = ", ".join(repr(str(one["loc"][-1])) for one in unknown[:5])
+        return UsageError(
+            f"Unknown {'fields' if len(unknown) > 1 else 'field'} {names}.",
+            hint="Leave it out, or look at /docs for the fields there are: none is dropped in silence.",
+        )
+    first = found[0]
+    if first["type"] == _UNREADABLE:
+        return UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
+    if first["type"] == "value_error" and isinstance(cause := first.get("ctx", {}).get("error"), Exception):
+        if isinstance(cause, RetrieverError):
+            return UsageError(cause.message, hint=cause.hint)
+        return UsageError(str(cause))
+    place = ".".join(str(part) for part in first["loc"][1:])  # the first says where: body, query, path
+    if first["type"] == "missing":
+        what = f"The field {place!r} is missing." if place else "The body is missing."
+        return UsageError(what, hint="/docs shows what belongs there.")
+    said = str(first["msg"])
+    return UsageError(f"{place or 'The body'}: {said[:1].lower()}{said[1:]}.", hint="/docs shows what belongs there.")

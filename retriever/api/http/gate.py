@@ -1,0 +1,203 @@
+"""What stands before every endpoint: who is asking, how large and how slow a body may be, and counting."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from retriever.api.http.answers import refusal, too_large
+from retriever.api.limits import ServerLimits
+from retriever.api.problems import ForbiddenError, SlowBodyError, UnauthorizedError
+from retriever.api.service import Service
+from retriever.api.settings import WRITER_VARIABLE, Tokens, is_loopback
+
+OPEN = frozenset({"/health", "/docs", "/openapi.json"})
+"""Paths that take no token: they tell nothing of what is served."""
+_bearer = HTTPBearer(auto_error=False, description="The reader's or the writer's token, where the server has one.")
+
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+
+
+def service_of(request: Request) -> Service:
+    """Return what the server serves."""
+    service: Service = request.app.state.service
+    return service
+
+
+Served = Annotated[Service, Depends(service_of)]
+
+
+def require_reader(service: Served, credentials: Credentials) -> None:
+    """Let those pass who may read.
+
+    Raises:
+        UnauthorizedError: the token is missing or wrong.
+    """
+    check_reader(service.settings.tokens, None if credentials is None else credentials.credentials)
+
+
+def check_reader(tokens: Tokens, given: str | None) -> None:
+    """Let those pass who may read.
+
+    Raises:
+        UnauthorizedError: the token is missing or wrong.
+    """
+    if not tokens.may_read(given):
+        raise UnauthorizedError(
+            "The token is missing." if given is None else "The token is wrong.",
+            hint="Send the header `Authorization: Bearer TOKEN`; OpenAI's clients do so with their api_key.",
+        )
+
+
+def require_writer(service: Served, credentials: Credentials) -> None:
+    """Let those pass who may change documents.
+
+    Raises:
+        UnauthorizedError: the token is missing or wrong.
+        ForbiddenError: it is a reader's, or the server has no writer's token.
+    """
+    tokens, given = service.settings.tokens, None if credentials is None else credentials.credentials
+    if tokens.may_write(given):
+        return
+    if tokens.writer is None:
+        raise ForbiddenError(
+            "Documents cannot be changed here: the server has no writer's token.",
+            hint=f"Start it with --writer-token-file, or {WRITER_VARIABLE}.",
+        )
+    if given is not None and tokens.reader is not None and tokens.may_read(given):
+        raise ForbiddenError("This token may read and not write.", hint="Send the writer's token.")
+    check_reader(Tokens(tokens.writer), given)
+
+
+class Gate:
+    """ASGI middleware: refuses who brings no token, bodies beyond the limits, and hosts that are not this machine.
+
+    The token is looked at before a body is read, so that nobody fills memory without one. Hosts are looked at where the
+    server listens to this machine alone and asks for no token: a page in a browser can make its own name stand for
+    127.0.0.1, and cannot send another name in the header ``Host``.
+
+    Args:
+        app: what is behind it.
+        limits: of bodies.
+        tokens: who may read.
+        local: whether hosts are looked at.
+        count: told of method, the route's own path, status and seconds of every answer.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: ServerLimits,
+        tokens: Tokens,
+        *,
+        local: bool,
+        count: Callable[[str, str, int, float], object],
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._tokens = tokens
+        self._local = local and tokens.reader is None
+        self._count = count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.monotonic(), 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._pass(scope, receive, sent)
+        except Exception as error:  # of an endpoint: starlette would answer in its own words
+            if status:
+                raise
+            await refusal(error)(scope, receive, sent)
+        finally:
+            if status:
+                self._count(scope["method"], _route(scope), status, time.monotonic() - started)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if self._local and not _is_this_machine(headers.get("host", "")):
+            raise ForbiddenError(
+                "The host in the request is not this machine.", hint="Ask for http://127.0.0.1:PORT or localhost."
+            )
+        if scope["path"] not in OPEN:
+            check_reader(self._tokens, _bearer_token(headers))
+        body = await self._body(receive)
+        if body is not None:
+            await self._app(scope, _replayed(body, receive), send)
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """Read a body whole; None where the client has gone.
+
+        One beyond the limit is read to its end and thrown away, so that its sender comes to listen to the answer.
+        """
+        parts, size, limit = [], 0, self._limits.body_bytes
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return None
+                    part = message.get("body", b"")
+                    size += len(part)
+                    parts.append(part)
+                    if size > limit:
+                        parts.clear()
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            if size <= limit:
+                raise SlowBodyError(
+                    f"The body was not there within {self._limits.body_seconds:g} seconds.",
+                    hint="Send it faster, or less of it.",
+                ) from None
+        if size > limit:
+            raise too_large(limit)
+        return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that was read, then whatever comes after it."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def _bearer_token(headers: Headers) -> str | None:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _is_this_machine(host: str) -> bool:
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    with suppress(ValueError):
+        return ip_address(name.strip("[]")).is_loopback
+    return is_loopback(name.lower())
+
+
+def _route(scope: Scope) -> str:
+    """Return the path as its endpoint is declared, so that names of indexes make no new counters."""
+    route = scope.get("route")
+    return str(getattr(route, "path", "")) or "unknown"

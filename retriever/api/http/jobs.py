@@ -1,0 +1,276 @@
+"""`/jobs`, and the endpoints that begin one: clusters, and documents that come and go."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Depends, Query
+from fastapi import Path as InPath
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from retriever.api.http.answers import Body as RequestBody
+from retriever.api.http.answers import answer
+from retriever.api.http.gate import Served, require_writer
+from retriever.api.http.indexes import IndexName, Where, opened
+from retriever.api.problems import NotFoundError, problem_of
+from retriever.api.service import Service
+from retriever.core.errors import BusyError, UsageError
+from retriever.core.text import require_text
+from retriever.core.types import JSON, Document
+from retriever.index.files import Limits
+from retriever.serving.jobs import Job
+from retriever.serving.progress import indexing_progress
+
+router = APIRouter(tags=["Jobs"])
+writing = APIRouter(tags=["Jobs"], dependencies=[Depends(require_writer)])
+_QUESTION = "What do people complain about?"
+_ROW = Limits()
+
+JobId = Annotated[str, InPath(description="The id that the job began with.", examples=["5f2c9a7e01b3d4c6"])]
+Wait = Annotated[
+    float, Query(ge=0, le=3600, description="Seconds to wait for the end; the server's own limit is the longest.")
+]
+
+
+class ClusterBody(RequestBody):
+    """A clustering; what its settings mean is told by `retriever cluster --help`."""
+
+    instruction: str = Field(default="", description="What the clusters are to answer.")
+    k: int | None = Field(default=None, ge=1, description="How many; chosen by silhouette where left out.")
+    where: Where = None
+    min_size: int = Field(default=1, ge=1)
+    by: list[str] = Field(default_factory=list, max_length=16)
+    over: str | None = None
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+    levels: int = Field(default=1, ge=1, le=8)
+
+
+class CompareClustersBody(RequestBody):
+    """A comparison of the clusters under two instructions."""
+
+    instructions: list[str] = Field(min_length=2, max_length=2)
+    k: int | None = Field(default=None, ge=1)
+    where: Where = None
+
+
+class GivenDocument(RequestBody):
+    """A document."""
+
+    id: str = Field(min_length=1, max_length=_ROW.id_chars)
+    text: str = Field(min_length=1)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class DocumentsBody(RequestBody):
+    """Documents to add; one whose id is there takes the place of that."""
+
+    documents: list[GivenDocument]
+    instructions: list[str] = Field(default_factory=list, max_length=8, description="Further views to fill.")
+
+
+class JobAnswer(BaseModel):
+    """A job as it stands."""
+
+    id: str
+    title: str
+    index: str
+    status: Literal["running", "stopping", "done", "stopped", "failed"]
+    seconds: float
+    progress: dict[str, Any] | None = Field(description="Texts or rows done, and how many there are where known.")
+    result: dict[str, Any] | None = Field(description="What came out; null before that.")
+    error: dict[str, Any] | None = Field(description="Why it failed; null otherwise.")
+
+
+_BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": JobAnswer, "description": "It is under way"}}
+
+
+@router.get("/jobs/{job}", response_model=JobAnswer, summary="Look at a job")
+async def look(service: Served, job: JobId, wait: Wait = 0) -> Response:
+    """Tell how a job stands, after waiting for its end if that is asked for."""
+    found = _find(service, job)
+    await _waited(service, found, wait)
+    return answer(_told(job, found))
+
+
+@router.delete("/jobs/{job}", response_model=JobAnswer, summary="Cancel a job")
+async def cancel(
+    service: Served, job: Annotated[str, InPath(examples=["5f2c9a7e01b3d4c6"])], wait: Wait = 0
+) -> Response:
+    """Ask a job to end; what it has read is kept, and nothing is left half done."""
+    found = _find(service, job)
+    found.stop()
+    await _waited(service, found, wait)
+    return answer(_told(job, found))
+
+
+@router.post("/indexes/{name}/cluster", response_model=JobAnswer, responses=_BEGUN, summary="Cluster an index")
+async def cluster(
+    service: Served,
+    name: IndexName,
+    body: Annotated[ClusterBody, Body(examples=[{"instruction": _QUESTION, "by": ["stars"]}])],
+    wait: Wait = 0,
+) -> Response:
+    """Begin a clustering; the result is what `retriever cluster --json` prints."""
+    service.limits.check_instruction(body.instruction)
+    require_text(body.instruction)
+
+    def work(job: Job) -> dict[str, Any]:
+        index = opened(service, name)
+        settings = body.model_dump(exclude={"instruction"})
+        return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
+
+    return await _begun(service, name, "Clustering", work, wait)
+
+
+@router.post(
+    "/indexes/{name}/compare/clusters",
+    response_model=JobAnswer,
+    responses=_BEGUN,
+    summary="Compare the clusters under two instructions",
+)
+async def compare_clusters(
+    service: Served,
+    name: IndexName,
+    body: Annotated[CompareClustersBody, Body(examples=[{"instructions": [_QUESTION, "How do they feel?"]}])],
+    wait: Wait = 0,
+) -> Response:
+    """Begin to cluster under both; the result is what `retriever compare --json` prints."""
+    service.limits.check_instruction(*body.instructions)
+    require_text(*body.instructions)
+
+    def work(job: Job) -> dict[str, Any]:
+        from retriever.clusters.comparing import compare_clusters as compared
+
+        index = opened(service, name)
+        one, other = index.cluster_each(body.instructions, k=body.k, where=body.where, progress=indexing_progress(job))
+        return compared(one, other).to_json()
+
+    return await _begun(service, name, "Comparison of clusters", work, wait)
+
+
+@writing.post("/indexes/{name}/documents", response_model=JobAnswer, responses=_BEGUN, summary="Add documents")
+async def add(
+    service: Served,
+    name: IndexName,
+    body: Annotated[
+        DocumentsBody, Body(examples=[{"documents": [{"id": "r-901", "text": "It broke.", "metadata": {"stars": 1}}]}])
+    ],
+    wait: Wait = 0,
+) -> Response:
+    """Begin to add or replace documents, in every view that somebody asked for; whole shards stay whatever happens."""
+    service.limits.check_documents(len(body.documents))
+    service.limits.check_instruction(*body.instructions)
+    require_text(*body.instructions)
+    documents = [_checked(service, one) for one in body.documents]
+    opened(service, name)
+
+    def work(job: Job) -> dict[str, Any]:
+        index = opened(service, name)
+        return index.add(documents, instructions=body.instructions, progress=indexing_progress(job)).to_json()
+
+    return await _begun(service, name, "Adding documents", work, wait)
+
+
+@writing.delete("/indexes/{name}/documents", response_model=JobAnswer, responses=_BEGUN, summary="Delete documents")
+async def delete(
+    service: Served,
+    name: IndexName,
+    id: Annotated[list[str], Query(min_length=1, description="An id; repeatable.", examples=[["r-901"]])],
+    wait: Wait = 30,
+) -> Response:
+    """Begin to delete documents from every view; the result names those that were there and those that were not."""
+    service.limits.check_documents(len(id))
+    require_text(*id)
+
+    def work(_: Job) -> dict[str, Any]:
+        deleted = opened(service, name).delete(id)
+        return {"deleted": deleted, "missing": sorted(set(id) - set(deleted))}
+
+    return await _begun(service, name, "Deleting documents", work, wait)
+
+
+def _checked(service: Service, given: GivenDocument) -> Document:
+    """Return a document that an index takes.
+
+    Raises:
+        UsageError: the id is named.
+    """
+    if not given.text.strip() or not given.id.strip():
+        raise UsageError(f"The document {given.id!r} has no text or no id.", hint="Leave it out.")
+    require_text(given.id, given.text)
+    service.limits.check_text(given.text, f"The text of {given.id!r}")
+    if not _plain(given.metadata, _ROW.depth):
+        raise UsageError(
+            f"The metadata of {given.id!r} is nested too deeply, or no text.", hint=f"{_ROW.depth} levels at most."
+        )
+    return Document(given.id, given.text, given.metadata)
+
+
+def _plain(value: JSON, depth: int) -> bool:
+    """Whether a value of JSON is nested no deeper, and holds text alone that a database takes."""
+    if isinstance(value, str):
+        return not any("\ud800" <= sign <= "\udfff" for sign in value)
+    if isinstance(value, dict):
+        return depth > 0 and all(_plain(key, depth) and _plain(one, depth - 1) for key, one in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_plain(one, depth - 1) for one in value)
+    return not isinstance(value, float) or value - value == 0  # neither infinite nor NaN
+
+
+async def _begun(
+    service: Service, name: str, title: str, work: Callable[[Job], dict[str, Any]], wait: float
+) -> Response:
+    """Begin a job and answer with it; where it failed within the time to wait, with the error.
+
+    Raises:
+        BusyError: as many jobs as may run are running.
+    """
+    await service.workers.run(lambda: opened(service, name))
+    over = [one for one, job in service.jobs.named("").items() if job.snapshot().over]
+    for one in over[: max(0, len(over) - service.limits.kept_jobs + 1)]:
+        service.jobs.forget(one)
+    running = sum(not job.snapshot().over for job in service.jobs.named("").values())
+    if running >= service.limits.jobs:
+        raise BusyError(f"{running} jobs are running already.", hint="Wait for one, or cancel it.")
+    id = secrets.token_hex(8)
+    job = service.jobs.start(id, title, work, about=name)
+    await _waited(service, job, wait)
+    error = job.snapshot().error
+    if error is not None:
+        service.jobs.forget(id)
+        raise error
+    return answer(_told(id, job), 200 if job.snapshot().over else 202)
+
+
+def _find(service: Service, id: str) -> Job:
+    job = service.jobs.find(id)
+    if job is None:
+        raise NotFoundError(
+            f"There is no job {id!r}.", hint="The last ones are kept after their end, until the server stops."
+        )
+    return job
+
+
+async def _waited(service: Service, job: Job, seconds: float) -> None:
+    """Wait for the end of a job, no longer than a request may take, without a thread for it."""
+    until = asyncio.get_running_loop().time() + min(seconds, service.limits.seconds)
+    pause = 0.005
+    while not job.snapshot().over and asyncio.get_running_loop().time() < until:
+        await asyncio.sleep(pause)
+        pause = min(0.2, pause * 1.5)
+
+
+def _told(id: str, job: Job) -> dict[str, Any]:
+    now = job.snapshot()
+    return {
+        "id": id,
+        "title": job.title,
+        "index": job.about,
+        "status": now.status,
+        "seconds": round(now.seconds, 3),
+        "progress": now.progress,
+        "result": now.result,
+        "error": None if now.error is None else problem_of(now.error).to_json()["error"],
+    }

@@ -1,0 +1,52 @@
+"""Patience: what takes longer than a client waits goes on as a job, and the same call asks for it again."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from retriever.api.mcp.desk import Desk, told
+from retriever.core.errors import BusyError
+from retriever.serving.jobs import Job
+
+_WAIT = 45.0  # seconds; clients give up after about a minute
+_PAUSE = 0.05
+
+
+class Patience:
+    """Runs work as jobs by what was asked for.
+
+    Args:
+        desk: whose jobs they are.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def answer(self, tool: str, asked: object, work: Callable[[Job], dict[str, Any]]) -> dict[str, Any]:
+        """Return what work gives, or how far it is once the client should not be kept waiting.
+
+        Raises:
+            ToolError: the work failed, or as many jobs as may run are running.
+        """
+        jobs = self._desk.service.jobs
+        name = f"mcp {tool} {hashlib.sha256(repr(asked).encode()).hexdigest()[:24]}"
+        known = jobs.find(name)
+        if known is None or known.snapshot().over:
+            running = sum(not job.snapshot().over for job in jobs.named("").values())
+            if running >= self._desk.limits.jobs:
+                busy = f"{running} jobs are running already."
+                raise told(BusyError(busy, hint="Call again in a minute."))
+        job = jobs.join(name, f"{tool} for an agent", work)
+        until = asyncio.get_running_loop().time() + min(_WAIT, self._desk.limits.seconds)
+        while not job.snapshot().over and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(_PAUSE)
+        now = job.snapshot()
+        if not now.over:
+            said = f"This takes longer. It goes on; call {tool} again with the same arguments for the result."
+            return {"status": "running", "seconds": round(now.seconds), "progress": now.progress, "next": said}
+        jobs.forget(name)
+        if now.error is not None:
+            raise told(now.error) from now.error
+        result: dict[str, Any] = now.result or {}
+        return {"status": now.status, **result}

@@ -1,0 +1,1 @@
+"""The tools, one a module: `make(desk)` gives the function that agents call."""

@@ -1,0 +1,104 @@
+"""Errors as answers: the command line's message and hint, a kind that programs tell apart, and an HTTP status."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retriever.core.errors import (
+    BusyError,
+    EncoderError,
+    EncoderMismatchError,
+    IndexDamagedError,
+    IndexLockedError,
+    IndexNotFoundError,
+    InputError,
+    RetrieverError,
+    SchemaError,
+    UsageError,
+)
+
+
+class UnauthorizedError(RetrieverError):
+    """A request brings no token, or a wrong one."""
+
+
+class ForbiddenError(RetrieverError):
+    """Who sent a request may read and not write."""
+
+
+class NotFoundError(RetrieverError):
+    """There is no model, document or job of that name."""
+
+
+class BodyError(RetrieverError):
+    """A request's body is larger than the limit."""
+
+
+class SlowBodyError(RetrieverError):
+    """A request's body did not come in time."""
+
+
+class TookTooLongError(RetrieverError):
+    """An answer was not there in time."""
+
+
+_STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
+    (UnauthorizedError, 401, "unauthorized"),
+    (ForbiddenError, 403, "forbidden"),
+    (NotFoundError, 404, "not_found"),
+    (IndexNotFoundError, 404, "index_not_found"),
+    (SlowBodyError, 408, "body_too_slow"),
+    (IndexLockedError, 409, "index_locked"),
+    (EncoderMismatchError, 409, "encoder_mismatch"),
+    (BodyError, 413, "body_too_large"),
+    (BusyError, 429, "busy"),
+    (UsageError, 400, "invalid_request"),
+    (InputError, 400, "invalid_request"),
+    (SchemaError, 500, "index_of_a_newer_version"),
+    (IndexDamagedError, 500, "index_damaged"),
+    (EncoderError, 503, "model_unavailable"),
+    (TookTooLongError, 504, "took_too_long"),
+    (RetrieverError, 400, "invalid_request"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error as a client is told it.
+
+    Attributes:
+        status: the HTTP status.
+        code: what kind it is, one word for programs.
+        message: what happened.
+        hint: the next step; may be empty.
+    """
+
+    status: int
+    code: str
+    message: str
+    hint: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object: OpenAI's, whose clients print ``message``, with our ``hint`` beside."""
+        return {
+            "error": {
+                "message": f"{self.message} {self.hint}".strip(),
+                "type": "server_error" if self.status >= 500 else "invalid_request_error",
+                "param": None,
+                "code": self.code,
+                "hint": self.hint,
+            }
+        }
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Describe an error; of one that is none of ours no more is told than its kind."""
+    if not isinstance(error, RetrieverError):
+        return Problem(
+            500,
+            "unexpected",
+            f"Something went wrong that should not have: {type(error).__name__}.",
+            "The server goes on; its log shows where.",
+        )
+    status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
+    return Problem(status, code, error.message, error.hint)

@@ -1,0 +1,140 @@
+"""Service: what all ways in share, namely one model, open indexes, jobs, and threads."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from retriever.api.problems import NotFoundError
+from retriever.api.settings import ServerSettings
+from retriever.api.work import Workers, in_time
+from retriever.core.encoder import Encoder
+from retriever.core.errors import UsageError
+from retriever.core.types import Embeddings
+from retriever.index import encoding
+from retriever.index.readers import DEFAULT_PLAIN
+from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
+from retriever.serving.encoder_pool import EncoderPool
+from retriever.serving.index_pool import IndexPool, index_folder
+from retriever.serving.jobs import Jobs
+from retriever.workspace import Index
+
+SEPARATOR = "@"
+"""What stands between the name of a model and that of a saved instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of texts, (n, dim), and how many tokens the texts have."""
+
+    vectors: Embeddings
+    tokens: int
+
+
+class Service:
+    """What a server serves; its methods may be called from any thread.
+
+    Args:
+        settings: of the server.
+        load: gives the encoder of an index's description.
+        on_pass: told of every pass of the model.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        load: encoding.Loader = encoding.load_described,
+        on_pass: Callable[[Pass], object] = lambda one: None,
+    ) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.queue = BatchQueue(waiting_texts=settings.limits.waiting_texts, on_pass=on_pass)
+        self._encoders = EncoderPool(load, wrap=lambda encoder: QueuedEncoder(encoder, self.queue))
+        self.indexes = IndexPool(index_folder(settings.index), self._encoders)
+        self.jobs = Jobs()
+        self._loaded: dict[str, QueuedEncoder] = {}
+        self.workers = Workers(settings.limits)
+
+    def names(self) -> list[str]:
+        """Return the names of the indexes that are there now."""
+        return self.indexes.folder.names()
+
+    def index(self, name: str) -> Index:
+        """Return an index, open.
+
+        Raises:
+            IndexNotFoundError: there is none of that name.
+        """
+        return self.indexes.get(name)
+
+    def model_names(self) -> list[str]:
+        """Return what a request may name as its model: the models, and each with every saved instruction."""
+        encoder = self.settings.encoder
+        saved = [f"{encoder}{SEPARATOR}{name}" for name in sorted(self.settings.instructions)]
+        return [encoder, *saved, *([DEFAULT_PLAIN] if encoder != DEFAULT_PLAIN else [])]
+
+    def instruction_of(self, model: str, instruction: str) -> str:
+        """Return the instruction that a request means by its model and its own instruction.
+
+        Raises:
+            NotFoundError: there is no such model or saved instruction.
+            UsageError: it names two instructions, or the model takes none.
+        """
+        if model not in self.model_names():
+            raise NotFoundError(
+                f"There is no model {model!r} here.", hint=f"Known: {', '.join(self.model_names()[:12])}."
+            )
+        _, separator, name = model.partition(SEPARATOR)
+        if instruction and separator:
+            raise UsageError(
+                f"The request brings an instruction and names the saved one {name!r}.", hint="Leave one of them out."
+            )
+        if instruction and model == DEFAULT_PLAIN:
+            raise UsageError(
+                f"{model} reads texts as they are and takes no instruction.",
+                hint=f"Ask {self.settings.encoder}, or leave the instruction out.",
+            )
+        return self.settings.instructions[name] if separator else instruction
+
+    def encoder(self, name: str) -> Encoder:
+        """Return a model by its name, without a saved instruction behind it, loaded.
+
+        Raises:
+            EncoderError: it cannot be loaded.
+        """
+        if name == DEFAULT_PLAIN != self.settings.encoder:
+            return self._encoders.plain()
+        return self._encoders.named(self.settings.encoder)
+
+    async def loaded(self, model: str) -> QueuedEncoder:
+        """Return a model by its name without holding up other requests while it is loaded; errors as `encoder`."""
+        name = model.partition(SEPARATOR)[0]
+        known = self._loaded.get(name)
+        if known is not None:
+            return known
+        encoder = await self.workers.run(partial(self.encoder, name))
+        if not isinstance(encoder, QueuedEncoder):
+            raise TypeError("An encoder of the pool is not queued.")
+        return self._loaded.setdefault(name, encoder)  # and it stays the same for as long as the server runs
+
+    async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Embedded:
+        """Embed texts together with what else waits for the model.
+
+        Raises:
+            EncoderError: the model cannot be loaded.
+            BusyError: too much waits already.
+            TookTooLongError: it is not done in time.
+        """
+        encoder = await self.loaded(model)
+        found = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
+        return Embedded(found.views[0].embeddings, found.tokens)
+
+    def close(self) -> None:
+        """Ask all jobs to end, give them a little time, and refuse what waits for the model."""
+        running = [job for job in self.jobs.named("").values() if not job.snapshot().over]
+        for job in running:
+            job.stop()
+        for job in running:
+            job.wait(self.limits.grace_seconds)
+        self.workers.close()
+        self.queue.close()

@@ -1,0 +1,310 @@
+"""A queue before an encoder: what waits is read together, on one thread, whoever asked.
+
+It knows encoders and texts, and nothing of who asks for vectors or how.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+import numpy as np
+
+from retriever.core.encoder import Encoder, WrappedEncoder
+from retriever.core.errors import BusyError, RetrieverError
+from retriever.core.types import Encoded
+
+PASS_TEXTS = 64
+WAITING_TEXTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Figures of one pass of an encoder: texts read, requests served by it, and seconds taken."""
+
+    texts: int
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of some texts: one result an instruction, and the tokens the texts have where they were counted."""
+
+    views: list[Encoded]
+    tokens: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """Texts that somebody waits for, and what of them has been read.
+
+    Attributes:
+        counts: whether the texts' tokens are counted too, on the thread that reads: tokenizers are not for several.
+        done: how many texts have been read.
+        parts: what was read, slice by slice: per slice one result an instruction.
+        tokens: told of tokens as they are read, and of the end by None; None where nobody wants to know.
+    """
+
+    encoder: Encoder
+    texts: Sequence[str]
+    instructions: tuple[str, ...]
+    words: int
+    tokens: "SimpleQueue[int | None] | None" = None
+    counts: bool = False
+    answer: "Future[Reading]" = field(default_factory=Future)
+    done: int = 0
+    parts: list[list[Encoded]] = field(default_factory=list)
+    counted: int = 0
+
+    @property
+    def left(self) -> int:
+        """Texts still to read."""
+        return len(self.texts) - self.done
+
+    def goes_with(self, other: "_Request") -> bool:
+        """Whether the texts of both can be read in one pass."""
+        return self is other or (
+            self.encoder is other.encoder
+            and self.instructions == other.instructions
+            and self.words == other.words
+            and self.tokens is other.tokens is None
+        )
+
+
+class BatchQueue:
+    """Requests for vectors, read in passes by one thread: a pass holds what waits for one encoder and instruction.
+
+    Requests take turns: one of many texts is read a pass at a time, and those that came meanwhile in between. Requests
+    under one instruction share a pass in equal parts. Safe in all threads; a context manager.
+
+    Args:
+        pass_texts: most texts of a pass.
+        waiting_texts: most texts that may wait; a request beyond them is refused, unless nothing waits.
+        on_pass: told of every pass, on the thread that reads.
+    """
+
+    def __init__(
+        self,
+        *,
+        pass_texts: int = PASS_TEXTS,
+        waiting_texts: int = WAITING_TEXTS,
+        on_pass: Callable[[Pass], object] = lambda one: None,
+    ) -> None:
+        self._pass_texts = pass_texts
+        self._waiting_texts = waiting_texts
+        self._on_pass = on_pass
+        self._changed = threading.Condition()
+        self._requests: deque[_Request] = deque()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Texts that wait, those of the pass under way included."""
+        with self._changed:
+            return self._waiting()
+
+    def submit(self, encoder: Encoder, texts: Sequence[str], instruction: str = "") -> "Future[Reading]":
+        """Ask for the vectors of texts under an instruction, and how many tokens they have.
+
+        Cancelled before it is there, it is no longer read.
+
+        Raises:
+            BusyError: too much waits already.
+            RetrieverError: the queue is closed.
+        """
+        return self._enter(_Request(encoder, texts, (instruction,), 0, counts=True), bounded=True).answer
+
+    def read(
+        self,
+        encoder: Encoder,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int,
+        on_tokens: Callable[[int], None] | None,
+    ) -> list[Encoded]:
+        """Wait for what `Encoder.encode_views` gives; what ``on_tokens`` raises ends it.
+
+        Documents (``words`` above 0) are read however much waits: whoever reads them was let in before.
+
+        Raises:
+            BusyError: too much waits already.
+            RetrieverError: the queue is closed.
+        """
+        ticks: SimpleQueue[int | None] | None = None if on_tokens is None else SimpleQueue()
+        request = self._enter(_Request(encoder, texts, tuple(instructions), words, ticks), bounded=words == 0)
+        try:
+            while ticks is not None and on_tokens is not None and (count := ticks.get()) is not None:
+                on_tokens(count)
+            return request.answer.result().views
+        except BaseException:
+            request.answer.cancel()
+            raise
+
+    def close(self) -> None:
+        """Refuse what waits and what comes, and wait for the pass under way."""
+        with self._changed:
+            self._closed = True
+            refused, thread = list(self._requests), self._thread
+            self._requests.clear()
+            self._changed.notify_all()
+        for request in refused:
+            _fail(request, _stopping())
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def __enter__(self) -> "BatchQueue":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _waiting(self) -> int:
+        return sum(request.left for request in self._requests)
+
+    def _enter(self, request: _Request, *, bounded: bool) -> _Request:
+        with self._changed:
+            if self._closed:
+                raise _stopping()
+            waiting = self._waiting() if bounded else 0
+            if waiting and waiting + len(request.texts) > self._waiting_texts:
+                raise BusyError(
+                    f"{waiting} texts wait for the model already, and {self._waiting_texts} may.",
+                    hint="Ask again in a moment, or for fewer texts at a time.",
+                )
+            self._requests.append(request)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="encoder", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        return request
+
+    def _work(self) -> None:
+        while (slices := self._next()) is not None:
+            started = time.monotonic()
+            _read(slices)
+            texts = sum(len(texts) for _, texts in slices)
+            self._settle([request for request, _ in slices])
+            self._on_pass(Pass(texts, len(slices), time.monotonic() - started))
+            del slices  # the answers are whoever's asked for them
+
+    def _next(self) -> "list[tuple[_Request, Sequence[str]]] | None":
+        """Return the requests of the next pass with their share of it; None once the queue is closed."""
+        with self._changed:
+            while not self._closed:
+                self._requests = deque(one for one in self._requests if not one.answer.cancelled())
+                if self._requests:
+                    first = self._requests[0]
+                    return self._shares([one for one in self._requests if one.goes_with(first)])
+                self._changed.wait()
+            return None
+
+    def _shares(self, together: list[_Request]) -> "list[tuple[_Request, Sequence[str]]]":
+        """Return slices of requests that fill a pass, each with as many texts as any other as far as it has them."""
+        left = self._pass_texts
+        taken = {}
+        by_size = sorted(together[: self._pass_texts], key=lambda one: one.left)
+        for place, request in enumerate(by_size):
+            taken[request] = min(request.left, left // (len(by_size) - place))
+            left -= taken[request]
+        return [(one, one.texts[one.done : one.done + taken[one]]) for one in together if one in taken]
+
+    def _settle(self, read: Sequence[_Request]) -> None:
+        """Answer the requests that are read whole, and put the others behind those that wait."""
+        with self._changed:
+            for request in read:
+                if request not in self._requests:
+                    continue  # the queue was closed meanwhile
+                self._requests.remove(request)
+                if request.left and not request.answer.done():
+                    self._requests.append(request)
+        for request in read:
+            if not request.left:
+                _finish(request)
+
+
+def _read(slices: "Sequence[tuple[_Request, Sequence[str]]]") -> None:
+    """Read the texts of several requests in one pass; where that fails, those of each in a pass of its own."""
+    first = slices[0][0]
+    texts = [text for _, some in slices for text in some]
+    on_tokens = None if first.tokens is None else first.tokens.put
+    try:
+        found = first.encoder.encode_views(texts, first.instructions, words=first.words, on_tokens=on_tokens)
+        wanted = any(request.counts for request, _ in slices)
+        counted = first.encoder.count_tokens(texts) if wanted else [0] * len(texts)
+    except BaseException as error:  # a library's panic is no Exception; the thread goes on
+        if len(slices) == 1:
+            _fail(first, error)
+            return
+        for one in slices:
+            _read([one])
+        return
+    start = 0
+    for request, some in slices:
+        rows = slice(start, start + len(some))
+        request.parts.append([Encoded(one.embeddings[rows], one.words[rows]) for one in found])
+        request.done += len(some)
+        request.counted += sum(counted[rows])
+        start = rows.stop
+
+
+def _finish(request: _Request) -> None:
+    """Put the slices of a request together and give them to whoever waits."""
+    if request.answer.done() or not request.answer.set_running_or_notify_cancel():
+        return
+    views = [
+        Encoded(
+            np.concatenate([part[i].embeddings for part in request.parts]),
+            [words for part in request.parts for words in part[i].words],
+        )
+        for i in range(len(request.instructions))
+    ]
+    request.answer.set_result(Reading(views, request.counted))
+    if request.tokens is not None:
+        request.tokens.put(None)
+
+
+def _fail(request: _Request, error: BaseException) -> None:
+    if not request.answer.done() and request.answer.set_running_or_notify_cancel():
+        request.answer.set_exception(error)
+    if request.tokens is not None:
+        request.tokens.put(None)
+
+
+def _stopping() -> RetrieverError:
+    return BusyError("The server is stopping.", hint="Ask again when it is back.")
+
+
+class QueuedEncoder(WrappedEncoder):
+    """An encoder whose texts are read by a queue's thread, together with what others ask of it.
+
+    Args:
+        encoder: what reads in the end.
+        queue: what it shares with all others.
+    """
+
+    def __init__(self, encoder: Encoder, queue: BatchQueue) -> None:
+        super().__init__(encoder)
+        self._queue = queue
+
+    def submit(self, texts: Sequence[str], instruction: str = "") -> "Future[Reading]":
+        """Ask for vectors without waiting; as `BatchQueue.submit`."""
+        return self._queue.submit(self._encoder, texts, instruction)
+
+    def encode_views(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        """Wait for the queue's thread to read; nothing is asked of it where there are no texts."""
+        if not texts or not instructions:
+            return self._encoder.encode_views(texts, instructions, words=words, on_tokens=on_tokens)
+        return self._queue.read(self._encoder, list(texts), instructions, words=words, on_tokens=on_tokens)

@@ -1,0 +1,165 @@
+"""What goes wrong around a server: each is a clear answer, the server lives, and no data is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from api_fakes import TOKENS, WRITER, refused
+
+from retriever.api.http.run import listening
+from retriever.core.errors import UsageError
+from retriever.index.durability.verify import verify
+
+ROOT = Path(__file__).parents[2]
+EMBED = "/v1/embeddings"
+SERVE = """
+import sys, time
+sys.path[:0] = [{tests!r}, {cli!r}]
+from cli_fakes import KeywordEncoder
+from retriever.encoders import catalog
+from retriever.index import readers
+class Slow(KeywordEncoder):
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        time.sleep(0.05 * bool(words))
+        if on_tokens:
+            on_tokens(len(texts))
+        return super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
+catalog.load_encoder = lambda name="default", **options: Slow("keywords")
+from retriever.cli.main import run
+sys.argv[1:] = {argv!r}
+run()
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Start `retriever` in a process of its own, with a slow encoder that a person can compute."""
+    processes = []
+
+    def start(*argv):
+        code = SERVE.format(tests=str(ROOT / "tests/index"), cli=str(ROOT / "tests/cli"), argv=list(map(str, argv)))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "RETRIEVER_WRITER_TOKEN": WRITER}
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for one in processes:
+        one.kill()
+        one.wait()
+
+
+@pytest.fixture
+def started(command, tmp_path):
+    """Serve an index of one document in a process of its own; give it and its address."""
+    (tmp_path / "corpus.jsonl").write_text('{"id": "first", "text": "The kettle broke."}\n')
+    indexing = command("index", "corpus.jsonl", "--index", "indexes/reviews", "--plain", "none")
+    assert indexing.wait(120) == 0, indexing.stderr.read()
+    process = command("serve", "--index", "indexes", "--port", "0")
+    line = process.stderr.readline()
+    assert line.startswith("Serving at http://127.0.0.1:"), line + process.stderr.read()
+    return process, line.split()[2].rstrip(",")
+
+
+def test_ten_thousand_texts_are_too_many(serve):
+    server = serve()
+    assert refused(server.post(EMBED, {"input": ["a"] * 10_000}), 400, "invalid_request", "10000 texts", "2048")
+    assert server.lives()
+
+
+def test_a_gigabyte_is_refused_in_bounded_memory(serve):
+    psutil = pytest.importorskip("psutil")
+    server, piece = serve(), b"x" * 1_000_000
+    before = psutil.Process().memory_info().rss
+    pieces = (piece for _ in range(1000))
+    response = server.http.post(
+        EMBED, content=pieces, headers={"Content-Type": "application/json", "Content-Length": "1000000000"}
+    )
+    assert refused(response, 413, "body_too_large", "16000000 bytes")
+    assert psutil.Process().memory_info().rss - before < 200_000_000
+    assert server.lives()
+
+
+def test_a_client_that_does_not_read_its_answer_holds_nobody_up(serve):
+    import json
+    import socket
+
+    server = serve()
+    host, port = server.url.removeprefix("http://").split(":")
+    body = json.dumps({"input": ["kettle"] * 2000}).encode()
+    head = f"POST {EMBED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+    deaf = [socket.create_connection((host, int(port)), timeout=20) for _ in range(5)]
+    for one in deaf:
+        one.sendall(head.encode() + body)
+    assert server.post(EMBED, {"input": "a"}).status_code == 200
+    for one in deaf:
+        one.close()
+    assert server.lives()
+
+
+def test_a_second_server_at_a_port_is_told_so():
+    with listening("127.0.0.1", 0) as place:
+        with pytest.raises(UsageError, match="Another program listens at port"):
+            listening("127.0.0.1", place.getsockname()[1])
+    with pytest.raises(UsageError, match=r"cannot listen at 203\.0\.113\.7"):
+        listening("203.0.113.7", 0)
+
+
+def test_an_index_deleted_in_the_middle_of_a_job_fails_the_job_alone(serve, make, encoder):
+    import shutil
+
+    folder = make()
+    server = serve(tokens=TOKENS)
+    encoder.go.clear()
+    job = server.post("/indexes/reviews/cluster", {"instruction": "What broke?"}, token=WRITER).json()["id"]
+    shutil.rmtree(folder)
+    encoder.go.set()
+    told = server.get(f"/jobs/{job}", token=WRITER, params={"wait": 20}).json()
+    assert told["status"] in ("failed", "done")  # files that are open can still be read
+    assert server.lives()
+    assert refused(server.get("/indexes/reviews", token=WRITER), 404, "index_not_found")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_in_the_middle_of_a_job_keeps_what_was_stored(started, tmp_path, how):
+    process, url = started
+    documents = [{"id": f"n{row}", "text": f"The toy number {row} broke."} for row in range(900)]
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {WRITER}"}, timeout=30) as http:
+        done = http.post("/indexes/reviews/documents", json={"documents": documents[:3]}, params={"wait": 30})
+        assert done.json()["status"] == "done", done.text
+        job = http.post("/indexes/reviews/documents", json={"documents": documents[3:]})
+        assert job.status_code == 202
+        time.sleep(0.1)
+        process.send_signal(how)
+    assert process.wait(60) == 0, process.stderr.read()
+    assert process.stderr.read().endswith("Stopped.\n")
+    assert verify(tmp_path / "indexes/reviews").whole
+    from retriever import open_index
+
+    with open_index(tmp_path / "indexes/reviews") as index:
+        assert set(index.documents(["first", "n0", "n1", "n2"])) == {"first", "n0", "n1", "n2"}
+
+
+def test_a_server_that_is_killed_leaves_an_index_that_goes_on(started, command, tmp_path):
+    process, url = started
+    documents = [{"id": f"n{row}", "text": f"The toy number {row} broke."} for row in range(500)]
+    headers = {"Authorization": f"Bearer {WRITER}"}
+    httpx.post(f"{url}/indexes/reviews/documents", json={"documents": documents}, headers=headers, timeout=30)
+    process.kill()
+    process.wait()
+    assert verify(tmp_path / "indexes/reviews").whole
+    again = command("serve", "--index", "indexes", "--port", "0")
+    url = again.stderr.readline().split()[2].rstrip(",")
+    added = httpx.post(
+        f"{url}/indexes/reviews/documents", json={"documents": documents[:5]}, headers=headers, params={"wait": 30},
+        timeout=60,
+    )  # fmt: skip
+    assert added.json()["status"] == "done", added.text

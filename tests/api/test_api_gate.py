@@ -1,0 +1,170 @@
+import socket
+import time
+
+import httpx
+import pytest
+from api_fakes import READER, TOKENS, WRITER, refused
+
+from retriever.api.settings import ServerSettings, Tokens, read_instructions, read_tokens
+from retriever.core.errors import InputError, UsageError
+
+EMBED = "/v1/embeddings"
+
+
+def test_without_a_token_nothing_is_told_of_what_is_served(serve):
+    server = serve(tokens=TOKENS)
+    for path in ("/v1/models", "/metrics", "/no-such-path"):
+        missing = server.get(path)
+        assert refused(missing, 401, "unauthorized", "The token is missing.", "Authorization: Bearer TOKEN")
+        assert missing.headers["WWW-Authenticate"] == "Bearer"
+        assert refused(server.get(path, token="wrong"), 401, "unauthorized", "The token is wrong.")
+    assert refused(server.post(EMBED, {"input": "a"}, token=f"{READER}x"), 401, "unauthorized")
+    assert refused(server.http.get("/v1/models", headers={"Authorization": f"Basic {READER}"}), 401, "unauthorized")
+    for token in (READER, WRITER):
+        assert server.get("/v1/models", token=token).status_code == 200
+        assert server.post(EMBED, {"input": "a"}, token=token).status_code == 200
+    assert server.lives()
+    assert server.get("/docs").status_code == server.get("/openapi.json").status_code == 200
+
+
+def test_who_has_no_token_cannot_fill_memory(serve):
+    server = serve(tokens=TOKENS)
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        head = f"POST {EMBED} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
+        connection.sendall(head.encode())  # and no body
+        assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8600", "127.0.0.1.evil.example", "", "10.0.0.1"])
+def test_without_a_token_other_names_for_this_machine_are_refused(serve, host):
+    server = serve()
+    assert refused(server.http.get("/v1/models", headers={"Host": host}), 403, "forbidden", "not this machine")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:80", "[::1]", "127.9.9.9"])
+def test_this_machine_has_its_usual_names(serve, host):
+    assert serve().http.get("/v1/models", headers={"Host": host}).status_code == 200
+
+
+def test_with_a_token_a_proxy_may_call_the_server_what_it_likes(serve):
+    headers = {"Host": "vectors.example", "Authorization": f"Bearer {READER}"}
+    assert serve(tokens=TOKENS).http.get("/v1/models", headers=headers).status_code == 200
+
+
+def test_a_body_beyond_the_limit_is_refused_however_it_is_sent(serve):
+    server = serve(body_bytes=1000)
+    large = b'{"input": "' + b"x" * 5_000_000 + b'"}'
+    kind = {"Content-Type": "application/json"}
+    assert refused(server.http.post(EMBED, content=large, headers=kind), 413, "body_too_large", "1000 bytes")
+    pieces = (large[start : start + 60_000] for start in range(0, len(large), 60_000))
+    assert refused(server.http.post(EMBED, content=pieces, headers=kind), 413, "body_too_large")
+    assert server.post(EMBED, {"input": "x" * 900}).status_code == 200
+
+
+def test_a_body_that_does_not_come_is_given_up_and_others_are_answered(serve):
+    server = serve(body_seconds=0.3)
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as hanging:
+        head = (
+            f"POST {EMBED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n"
+        )
+        hanging.sendall(head.encode() + b'{"input"')
+        assert server.post(EMBED, {"input": "a"}).status_code == 200
+        assert hanging.recv(1000).startswith(b"HTTP/1.1 408 ")
+    assert server.lives()
+
+
+def test_a_request_that_is_never_finished_holds_nobody_up(serve):
+    server = serve()
+    host, port = server.url.removeprefix("http://").split(":")
+    hanging = [socket.create_connection((host, int(port)), timeout=10) for _ in range(50)]
+    for one in hanging:
+        one.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: loc")
+    started = time.monotonic()
+    assert server.post(EMBED, {"input": "a"}).status_code == 200
+    assert time.monotonic() - started < 5
+    for one in hanging:
+        one.close()
+
+
+def test_a_client_that_leaves_is_no_harm(serve, encoder):
+    server = serve()
+    server.post(EMBED, {"input": "loaded"})
+    encoder.go.clear()
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(server.url + EMBED, json={"input": "a"}, timeout=0.2)
+    encoder.go.set()
+    assert server.post(EMBED, {"input": "b"}).status_code == 200
+
+
+def test_browsers_cannot_send_json_without_asking(serve):
+    server = serve()
+    plain = server.http.post(EMBED, content=b'{"input": "a"}', headers={"Content-Type": "text/plain"})
+    assert refused(plain, 400, "invalid_request")
+    asked = server.http.options(
+        EMBED, headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    )
+    assert asked.status_code == 405
+    assert "access-control-allow-origin" not in asked.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/embeddings/", "/indexes/../etc"])
+def test_what_is_not_there_is_said_as_every_error(serve, path):
+    assert refused(serve().get(path), 404, "not_found")
+
+
+def test_another_method_is_said(serve):
+    found = serve().get(EMBED)
+    assert found.status_code == 405
+    assert found.json()["error"]["message"].startswith("This address takes another method.")
+    assert found.headers["Allow"] == "POST"
+
+
+def test_elsewhere_than_on_this_machine_a_token_is_needed(tmp_path):
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
+        with pytest.raises(UsageError, match=r"there is no token.*--token-file"):
+            ServerSettings(tmp_path, host, tokens=Tokens(writer=WRITER))
+        assert not ServerSettings(tmp_path, host, tokens=TOKENS).local
+    for host in ("127.0.0.1", "127.0.0.2", "::1", "localhost"):
+        assert ServerSettings(tmp_path, host).local
+
+
+@pytest.mark.parametrize("token", ["short", "x" * 15, "with a space in it", "ünicode-unicode-unicode", ""])
+def test_a_token_that_cannot_be_one_is_refused(token):
+    with pytest.raises(UsageError, match="too short"):
+        Tokens(token)
+
+
+def test_tokens_come_from_files_or_the_environment_and_are_never_shown(tmp_path, monkeypatch):
+    (tmp_path / "reader").write_text(f"{READER}\n")
+    monkeypatch.setenv("RETRIEVER_WRITER_TOKEN", WRITER)
+    monkeypatch.setenv("RETRIEVER_TOKEN", "x" * 20)
+    assert read_tokens(tmp_path / "reader", None) == TOKENS
+    assert READER not in repr(TOKENS)
+    assert WRITER not in repr(TOKENS)
+    with pytest.raises(InputError, match="gone cannot be read"):
+        read_tokens(tmp_path / "gone", None)
+
+
+def test_saved_instructions_are_lines_of_toml(tmp_path):
+    file = tmp_path / "instructions.toml"
+    file.write_text('product = "What is it?"\nmood-2 = "How do they feel?"\n')
+    assert read_instructions(file) == {"product": "What is it?", "mood-2": "How do they feel?"}
+    for text, said in (
+        ("a = 1", "a is no instruction"),
+        ('"a@b" = "x"', "cannot be the name"),
+        ("a", "cannot be read"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=said):
+            read_instructions(file)
+
+
+def test_tokens_are_compared_whole():
+    assert TOKENS.may_read(READER) and TOKENS.may_read(WRITER) and TOKENS.may_write(WRITER)
+    assert not (
+        TOKENS.may_write(READER) or TOKENS.may_read(READER[:-1]) or TOKENS.may_read("ü") or TOKENS.may_read(None)
+    )
+    assert not Tokens(READER).may_write(READER)
+    assert not Tokens().may_write(None)

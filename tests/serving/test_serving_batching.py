@@ -1,0 +1,171 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from index_fakes import FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder
+
+from retriever.core.errors import BusyError
+from retriever.serving.batching import BatchQueue, QueuedEncoder
+
+
+class HeldEncoder(FakeEncoder):
+    """Reads nothing until it is let go."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.began, self.go = threading.Event(), threading.Event()
+
+    def encode_views(self, texts, instructions, **options):
+        self.began.set()
+        assert self.go.wait(20)
+        return super().encode_views(texts, instructions, **options)
+
+
+@pytest.fixture
+def held():
+    encoder = HeldEncoder()
+    yield encoder
+    encoder.go.set()
+
+
+def busy(queue, encoder):
+    """Have the queue's thread at work on a text, so that what follows waits."""
+    first = queue.submit(encoder, ["rug"], FAULT)
+    assert encoder.began.wait(20)
+    return first
+
+
+def test_what_waits_under_one_instruction_is_one_pass(held):
+    with BatchQueue() as queue:
+        first = busy(queue, held)
+        texts = [f"{word} {n}" for n, word in enumerate(["kettle", "toy", "lamp"] * 20)]
+        asked = [queue.submit(held, [text], PRODUCT) for text in texts[:-1]]
+        asked.append(queue.submit(held, [texts[-1]], MOOD))
+        held.go.set()
+        vectors = [one.result(20).views[0].embeddings for one in asked]
+    assert first.result().views[0].embeddings.shape == (1, 16)
+    assert [one.result().tokens for one in asked] == [sum(held.count_tokens([text])) for text in texts]
+    for text, found in zip(texts[:-1], vectors, strict=False):
+        np.testing.assert_array_equal(found, held.vectors([text], PRODUCT))
+    np.testing.assert_array_equal(vectors[-1], held.vectors([texts[-1]], MOOD))
+    assert [(len(call.texts), call.instructions) for call in held.calls] == [
+        (1, (FAULT,)),
+        (59, (PRODUCT,)),
+        (1, (MOOD,)),
+    ]
+
+
+def test_a_small_request_does_not_wait_for_the_end_of_a_large_one(held):
+    with BatchQueue(pass_texts=4) as queue:
+        busy(queue, held)
+        order, large = [], queue.submit(held, [f"kettle {n}" for n in range(10)], PRODUCT)
+        small, other = queue.submit(held, ["toy"], PRODUCT), queue.submit(held, ["sad"], MOOD)
+        for name, one in (("large", large), ("small", small), ("other", other)):
+            one.add_done_callback(lambda _, name=name: order.append(name))
+        held.go.set()
+        assert large.result(20).views[0].embeddings.shape == (10, 16)
+    assert order == ["small", "other", "large"]
+    assert [len(call.texts) for call in held.calls] == [1, 4, 1, 4, 3]
+    np.testing.assert_array_equal(small.result().views[0].embeddings, held.vectors(["toy"], PRODUCT))
+
+
+def test_beyond_the_limit_a_request_is_refused_and_others_are_answered(held):
+    with BatchQueue(waiting_texts=5) as queue:
+        busy(queue, held)
+        last = queue.submit(held, ["toy"] * 4, PRODUCT)
+        with pytest.raises(BusyError, match="5 texts wait for the model"):
+            queue.submit(held, ["toy"], PRODUCT)
+        assert queue.waiting == 5
+        held.go.set()
+        assert len(last.result(20).views[0].embeddings) == 4
+        assert len(queue.submit(held, ["toy"] * 9, PRODUCT).result(20).views[0].embeddings) == 9  # nothing waits
+
+
+def test_a_cancelled_request_is_not_read(held):
+    with BatchQueue() as queue:
+        busy(queue, held)
+        gone = queue.submit(held, ["toy"], PRODUCT)
+        kept = queue.submit(held, ["lamp"], PRODUCT)
+        assert gone.cancel()
+        held.go.set()
+        kept.result(20)
+    assert held.queries == ["rug", "lamp"]
+
+
+def test_one_bad_text_is_the_trouble_of_who_sent_it(held):
+    plain = held.vectors
+
+    def vectors(texts, instruction=""):
+        if "bad" in texts:
+            raise ValueError("a bad text")
+        return plain(texts, instruction)
+
+    held.vectors = vectors
+    with BatchQueue() as queue:
+        busy(queue, held)
+        good, bad = queue.submit(held, ["toy"], PRODUCT), queue.submit(held, ["bad"], PRODUCT)
+        held.go.set()
+        np.testing.assert_array_equal(good.result(20).views[0].embeddings, plain(["toy"], PRODUCT))
+        with pytest.raises(ValueError, match="a bad text"):
+            bad.result(20)
+        queue.submit(held, ["toy"], PRODUCT).result(20)  # the thread lives
+
+
+def test_a_closed_queue_refuses_what_waits_and_what_comes(held):
+    queue = BatchQueue()
+    busy(queue, held)
+    waits = queue.submit(held, ["toy"], PRODUCT)
+    closing = threading.Thread(target=queue.close)
+    closing.start()
+    with pytest.raises(BusyError, match="stopping"):
+        waits.result(20)
+    held.go.set()
+    closing.join(20)
+    assert not closing.is_alive()
+    with pytest.raises(BusyError, match="stopping"):
+        queue.submit(held, ["toy"], PRODUCT)
+
+
+def test_a_queued_encoder_is_the_encoder():
+    plain = RichEncoder()
+    with BatchQueue(pass_texts=3) as queue:
+        queued = QueuedEncoder(plain, queue)
+        texts = [f"{word} love" for word in ["kettle", "toy", "lamp", "rug", "mug"]]
+        counted = []
+        found = queued.encode_views(texts, [PRODUCT, MOOD], words=2, on_tokens=counted.append)
+        expected = plain.encode_views(texts, [PRODUCT, MOOD], words=2)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.embeddings, other.embeddings)
+            assert one.words == other.words
+        assert sum(counted) == 10
+        np.testing.assert_array_equal(
+            queued.reconfigured(steps=2).encode(["lamp toy"]), plain.reconfigured(steps=2).encode(["lamp toy"])
+        )
+        assert queued.encode([]).shape == (0, 16)
+        assert (queued.spec, queued.count_tokens(["a b"])) == (plain.spec, [2])
+
+
+def test_what_counting_tokens_raises_ends_the_reading():
+    with BatchQueue(pass_texts=1) as queue:
+        encoder = RichEncoder()
+
+        def stop(count):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            QueuedEncoder(encoder, queue).encode_views(["toy"] * 500, [PRODUCT], words=5, on_tokens=stop)
+        queue.submit(encoder, ["lamp"], PRODUCT).result(20)
+        assert len(encoder.read) < 500
+
+
+def test_many_threads_get_their_own_vectors():
+    encoder, passes = FakeEncoder(), []
+    words = "kettle toy lamp knife drone cable pan sofa".split()
+    with BatchQueue(on_pass=passes.append) as queue, ThreadPoolExecutor(16) as threads:
+        queued = QueuedEncoder(encoder, queue)
+        texts = [f"{words[n % 8]} {words[n % 5]}" for n in range(400)]
+        found = list(threads.map(lambda text: queued.encode([text], instruction=PRODUCT), texts))
+    np.testing.assert_array_equal(np.concatenate(found), encoder.vectors(texts, PRODUCT))
+    assert sum(one.texts for one in passes) == 400
+    assert sum(one.requests for one in passes) == 400
