@@ -238,7 +238,7 @@ async def _begun(
     job = service.jobs.start(id, title, work, about=name)
     await _waited(service, job, wait)
     error = job.snapshot().error
-    if error is not None:
+    if wait and error is not None:  # who did not wait is told by the job
         service.jobs.forget(id)
         raise error
     return answer(_told(id, job), 200 if job.snapshot().over else 202)
