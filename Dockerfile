@@ -4,16 +4,16 @@ ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
 ARG VARIANT=cpu
-ARG TORCH_CPU=https://download.pytorch.org/whl/cpu
+ARG TORCH_WHEELS
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source
 RUN python -m venv /opt/retriever
 ENV PATH=/opt/retriever/bin:$PATH
 COPY pyproject.toml constraints.txt ./
 COPY docker/requirements.py docker/
-# torch for processors comes from its own index, a fifth of the size; its dependencies come with all others.
-RUN if [ "$VARIANT" = cpu ]; then \
-        pip install --no-deps --index-url "$TORCH_CPU" "$(grep '^torch==' constraints.txt)"; \
+# Where TORCH_WHEELS names the address of torch's wheels for processors, it comes from there, at a fifth of the size.
+RUN if [ -n "$TORCH_WHEELS" ]; then \
+        PIP_INDEX_URL="$TORCH_WHEELS" pip install --no-deps "$(grep '^torch==' constraints.txt)"; \
     fi \
     && python docker/requirements.py "$VARIANT" > /tmp/requirements.txt \
     && pip install -c constraints.txt -r /tmp/requirements.txt \
