@@ -209,7 +209,7 @@ def test_a_model_that_does_not_load_is_not_promoted(trainings, app):
     fakes.finish(trainings.create("moods", fakes.rows()))
     session = app("train", training="moods")
     button(session, "Promote").click().run()
-    assert "model cannot be loaded" in shown(session)
+    assert "the manifest or a file it names cannot be read" in shown(session)
     assert read_promotion() is None
 
 
