@@ -42,7 +42,7 @@ class ActiveProof:
 def trained_encoder(adapted: Adapted, method: str, options: EncoderOptions) -> PromptEncoder:
     """Make the encoder over the model in training as it is now, at the present values of what it learns besides."""
     names = encoder_class(method, adapted.backbone).learned_names
-    learned = {name: values.detach() for name, values in adapted.parameters.items() if name in names}
+    learned = {name: values.detach() for name, values in adapted.learned.items() if name in names}
     return build(method, adapted.backbone, options, learned or None)
 
 

@@ -21,6 +21,7 @@ from transformers.pytorch_utils import Conv1D
 from retriever.core.errors import UsageError
 from retriever.encoders.instemb import untrained_look_ahead
 from retriever.encoders.transformers_backbone import TransformersBackbone
+from retriever.training.decoder import PackedDecoder
 from retriever.training.dropout import dropout_at, use_switchable_dropout
 
 TRAINED_SHARE = 0.25  # of the layers, when whole layers are trained (InstEmb, section 4)
@@ -45,6 +46,9 @@ class AdapterSettings:
         projections: names of the linear layers with a LoRA matrix; None for all of them (seven in Llama's layers).
         layers: how many of the last layers are trained; None for all with LoRA and a quarter, rounded up, without.
         look_ahead: number of learned look-ahead embeddings, L; 0 for none.
+        train_look_ahead: whether the look-ahead embeddings are trained. They stand at the input, so that gradients go
+            back through every layer to reach them; where only the last layers are trained and these are not, the others
+            are read without gradients, which is faster.
     """
 
     kind: AdapterKind = AdapterKind.LORA
@@ -54,6 +58,7 @@ class AdapterSettings:
     projections: tuple[str, ...] | None = None
     layers: int | None = None
     look_ahead: int = 0
+    train_look_ahead: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in set(AdapterKind):
@@ -69,7 +74,12 @@ class AdapterSettings:
 
 
 class TrainableBackbone(TransformersBackbone):
-    """A backbone with float32 parameters among its own: what meets them is cast to the model's number format."""
+    """A backbone with float32 parameters among its own: what meets them is cast to the model's number format.
+
+    While LoRA layers are merged, ``packed`` reads sequences without padding, for a model that it can read.
+    """
+
+    packed: PackedDecoder | None = None
 
     def forward(
         self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: Cache | None = None
@@ -117,7 +127,12 @@ class Adapted:
         found = {name: weight.trained for name, weight in self._weights.items()}
         if self.peft is not None:
             found |= {name: weight for name, weight in self.peft.named_parameters() if weight.requires_grad}
-        return found if self.look_ahead is None else {**found, "look_ahead": self.look_ahead}
+        return found | {name: values for name, values in self.learned.items() if values.requires_grad}
+
+    @property
+    def learned(self) -> dict[str, nn.Parameter]:
+        """What the encoder reads beside the weights by name, trained or not."""
+        return {} if self.look_ahead is None else {"look_ahead": self.look_ahead}
 
     @property
     def look_ahead_length(self) -> int:
@@ -202,7 +217,8 @@ def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: P
     trainable = TrainableBackbone(backbone.source, backbone.model, backbone.tokenizer)
     look_ahead = None
     if settings.look_ahead:
-        look_ahead = nn.Parameter(untrained_look_ahead(trainable, settings.look_ahead).float())
+        started = untrained_look_ahead(trainable, settings.look_ahead).float()
+        look_ahead = nn.Parameter(started, requires_grad=settings.train_look_ahead)
     return Adapted(trainable, settings, peft, weights, look_ahead)
 
 

@@ -6,6 +6,7 @@ other, which gives the same states for less work.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import torch
@@ -18,6 +19,9 @@ from retriever.encoders.prefix import prompt_pieces
 from retriever.encoders.run import PromptRun
 from retriever.encoders.tokenize import PieceTokenizer
 from retriever.encoders.transformers_backbone import TransformersBackbone
+from retriever.training.adapters import TrainableBackbone
+from retriever.training.decoder import PackedDecoder
+from retriever.training.packed import Block, added, causal_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,27 @@ class SeparatePrompts:
 
     def read(self, backbone: TransformersBackbone, tails: Tensor) -> TailStates:
         """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it."""
+        if (decoder := _packed(backbone)) is not None:
+            return self._read_packed(backbone, decoder, tails)
         run = PromptRun(backbone, self.rows, cached=False)
         embeddings = torch.cat([backbone.embed(run.ids), tails.to(backbone.dtype)], dim=1)  # (B, T + L, d)
         states = run.extend(embeddings)
         end = run.ids.shape[1]
         return TailStates(states[:, end - 1], states[:, end:])
+
+    def _read_packed(self, backbone: TransformersBackbone, decoder: PackedDecoder, tails: Tensor) -> TailStates:
+        """Read the prompts without padding, the shortest first."""
+        width = tails.shape[1]
+        order = sorted(range(self.size), key=lambda row: len(self.rows[row]))
+        lengths = [len(self.rows[row]) + width for row in order]
+        starts = dict(zip(order, accumulate(lengths, initial=0), strict=False))
+        sequences = _Sequences(
+            ids=[token for row in order for token in (*self.rows[row], *[0] * width)],
+            positions=[position for length in lengths for position in range(length)],
+            last=[starts[row] + len(self.rows[row]) - 1 for row in range(self.size)],
+            blocks=causal_blocks(lengths, backbone.dtype, backbone.device),
+        )
+        return sequences.read(backbone, decoder, tails)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +99,8 @@ class SharedPrompts:
                 hint="Read each question by itself.",
             )
         layout = _Layout(self.groups, tails.shape[1], backbone.device)
+        if (decoder := _packed(backbone)) is not None:
+            return layout.packed(backbone.dtype).read(backbone, decoder, tails)
         embeddings = backbone.embed(layout.ids)  # (G, T, d)
         # A new tensor with the tails in their places: row and column of every tail position, prompt by prompt.
         at = layout.last[:, None] + 1 + torch.arange(tails.shape[1], device=backbone.device)  # (B, L)
@@ -89,6 +111,30 @@ class SharedPrompts:
 
 
 PromptBatch: TypeAlias = SeparatePrompts | SharedPrompts
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequences:
+    """Sequences of tokens one behind the other: ids and positions (N), and the place of each prompt's last token."""
+
+    ids: Sequence[int]
+    positions: Sequence[int]
+    last: Sequence[int]
+    blocks: Sequence[Block]
+
+    def read(self, backbone: TransformersBackbone, decoder: PackedDecoder, tails: Tensor) -> TailStates:
+        """Read them with the embeddings of ``tails`` (B, L, d) behind each prompt's last token."""
+        ids, positions, last = (torch.tensor(one, device=tails.device) for one in (self.ids, self.positions, self.last))
+        at = last[:, None] + 1 + torch.arange(tails.shape[1], device=tails.device)  # (B, L)
+        embeddings = backbone.embed(ids).index_put((at,), tails.to(backbone.dtype))  # (N, d)
+        states = decoder.read(embeddings, positions, self.blocks)
+        return TailStates(states[last], states[at])
+
+
+def _packed(backbone: TransformersBackbone) -> PackedDecoder | None:
+    """Return what reads without padding, where the model can be read so now."""
+    decoder = backbone.packed if isinstance(backbone, TrainableBackbone) else None
+    return decoder if decoder is not None and decoder.usable else None
 
 
 class _Layout:
@@ -116,15 +162,29 @@ class _Layout:
         self.group = torch.tensor(group, device=device)  # (B,)
         self.last = torch.tensor(last, device=device)  # (B,): the column of each prompt's last token
 
+    def packed(self, dtype: torch.dtype) -> _Sequences:
+        """Return the groups one behind the other, without the padding."""
+        lengths = [int(one) for one in (self.block >= 0).sum(dim=1)]
+        starts = list(accumulate(lengths, initial=0))
+        mask = self.mask(dtype)  # (G, 1, T, T)
+        rows = list(zip(self.ids.tolist(), self.positions.tolist(), lengths, strict=True))
+        return _Sequences(
+            ids=[one for ids, _, length in rows for one in ids[:length]],
+            positions=[one for _, positions, length in rows for one in positions[:length]],
+            last=[starts[group] + last for group, last in zip(self.group.tolist(), self.last.tolist(), strict=True)],
+            blocks=[
+                Block(start, 1, length, mask[place : place + 1, :, :length, :length])
+                for place, (start, length) in enumerate(zip(starts, lengths, strict=False))
+            ],
+        )
+
     def mask(self, dtype: torch.dtype) -> Tensor:
         """Return (G, 1, T, T), what is added to attention scores: 0 where a token (row) sees another (column)."""
         reader, seen = self.block[:, :, None], self.block[:, None, :]
         columns = torch.arange(self.block.shape[1], device=self.block.device)
         before = columns[:, None] >= columns
         # Padding comes last and sees itself, for a row that sees nothing would be no number.
-        hidden = ~(before & ((seen == 0) | (seen == reader)))
-        shown = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
-        return shown.masked_fill(hidden, torch.finfo(dtype).min).unsqueeze(1)
+        return added(~(before & ((seen == 0) | (seen == reader))), dtype).unsqueeze(1)
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, value: int, device: torch.device) -> Tensor:

@@ -13,6 +13,7 @@ from retriever.encoders.options import EncoderOptions
 from retriever.encoders.sources import write_manifest
 from retriever.training.adapter_files import load_trained, prove_active, save_trained, trained_encoder
 from retriever.training.adapters import AdapterSettings
+from retriever.training.passes import student_states
 
 SEVEN = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
 OPTIONS = EncoderOptions(default_instruction="mood")
@@ -40,6 +41,31 @@ def layers(one):
 
 def read(one):
     return last_states(one, tokeniser(one).separate(TEXTS, INSTRUCTIONS))
+
+
+@pytest.mark.parametrize("kind", ["lora", "layers"])
+@pytest.mark.parametrize("trained", [True, False])
+def test_layers_below_the_trained_ones_need_no_gradients_unless_the_look_ahead_embeddings_do(tiny, kind, trained):
+    one = model(tiny("llama"), kind=kind, layers=1, look_ahead=2, train_look_ahead=trained)
+    assert ("look_ahead" in one.parameters) == trained
+    first, second = one.backbone.model.base_model.layers if kind == "layers" else one.peft.base_model.model.model.layers
+    seen = []
+    first.register_forward_hook(lambda layer, inputs, output: seen.append(output.requires_grad))
+    second.register_forward_hook(lambda layer, inputs, output: seen.append(output.requires_grad))
+    states = student_states(one, tokeniser(one).separate(TEXTS, INSTRUCTIONS))
+    assert seen == [trained, True]
+    states.tail.square().sum().backward()
+    assert (one.look_ahead.grad is not None) == trained
+    assert all(gradient.abs().max() > 0 for gradient in gradients(one).values())
+
+
+def test_look_ahead_embeddings_that_are_not_trained_are_saved_as_they_began(tiny, tmp_path):
+    one = model(tiny("llama"), look_ahead=2, train_look_ahead=False)
+    save(one, tmp_path / "saved", dtype=torch.float32)
+    stored = load_file(tmp_path / "saved" / "look_ahead.safetensors")["look_ahead"]
+    assert torch.equal(stored, untrained_look_ahead(one.backbone, 2))
+    prove(tmp_path / "saved", one)
+    assert load_trained(tmp_path / "saved", device="cpu", dtype="float32").look_ahead_length == 2
 
 
 def test_all_seven_projections_of_every_layer_are_adapted(tiny):

@@ -23,7 +23,8 @@ class BatchSettings:
         texts: texts of a batch, each with its questions.
         questions: most questions of a text that stay together; its others come elsewhere, as if of another text.
         held_tokens: most tokens whose activations are held at once; a batch beyond it is read twice, piece by piece,
-            with the gradients of the whole (gradient caching). A token takes about 1.5 MB with the 135M model.
+            with the gradients of the whole (gradient caching). With the 135M model a token takes about 0.7 MB, and 1.5
+            with soft tokens (GIRCSE).
         paired: put texts that share an answer into one batch, so that every row has a chance of a positive.
         grid: put texts under the same questions into one batch, so that of two texts one question finds alike and
             another tells apart; rows that make no such grid are batched as without.

@@ -135,12 +135,14 @@ def _check_masked(asked: str, config: FinetuneConfig) -> None:
 
 
 def _fit_look_ahead(adapted: Adapted, config: FinetuneConfig) -> None:
-    """Give the model the look-ahead tokens its training needs, or take those away that it does not."""
+    """Give the model the look-ahead tokens its training needs, trained or not, or take those away that it does not."""
     if not config.method.look_ahead:
         adapted.look_ahead = None
     elif adapted.look_ahead is None and config.adapter.look_ahead:
         started = untrained_look_ahead(adapted.backbone, config.adapter.look_ahead)
         adapted.look_ahead = nn.Parameter(started.float())
+    for learned in adapted.learned.values():
+        learned.requires_grad_(config.adapter.train_look_ahead)
     adapted.settings = replace(adapted.settings, look_ahead=adapted.look_ahead_length)
 
 

@@ -101,7 +101,7 @@ def train(
         objective = _objective(assignment, name, teachers)
         trainer = Trainer(
             assignment.base.adapted.parameters,
-            merged(assignment.base.adapted.backbone.model)(objective.backward),
+            merged(assignment.base.adapted.backbone)(objective.backward),
             objective.batches,
             loop,
             folder / name,
