@@ -75,7 +75,7 @@ def matrix_rate(backbone: Backbone, rounds: int) -> dict[str, Any]:
     """Return tokens/s of the model's linear layers alone, at the batch we use."""
     rows = token_budget("cpu", reads_on=False)
     kinds = (torch.nn.Linear, PackedLinear)
-    layers = [module for module in backbone.model.base_model.modules() if isinstance(module, kinds)]
+    layers = [module for module in backbone.model.modules() if isinstance(module, kinds)]
     inputs = {layer.in_features: torch.randn(rows, layer.in_features, dtype=backbone.dtype) for layer in layers}
 
     @torch.inference_mode()
