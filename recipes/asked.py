@@ -3,27 +3,28 @@
     python recipes/asked.py OUT DATA [DATA ...]
 
 `asked.jsonl` holds grids: 40 texts of one source under the same twelve questions, each in five wordings. The texts stay
-with their owners: a grid knows them by hash, and they are found again in the JSON Lines files of the DATA folders.
+with their owners: a grid knows them by hash, and they are found again in the JSON Lines files of the DATA folders. A
+DATA folder may have an `asked.jsonl` of its own, whose grids hold their texts; those marked for training are read too.
 `analyst_questions.json` lists what analysts of reviews, tickets and surveys ask, each in ten wordings to learn from and
 two held out; a grid's question of the same kind is asked in these words too.
 """
 
 import argparse
-import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kept_out import beginning, text_hash
+
 from retriever.core.errors import InputError
-from retriever.training.rows import normalise_text
+from retriever.evaluation.rows import read_rows
 
 FOLDER = Path(__file__).parent
+FILE = "asked.jsonl"
 WORDINGS = 2
 """In how many wordings a question is asked of each text."""
-FIRST_WORDS = 80
-"""Stories are read to the end of the last sentence within so many words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Grid:
 def grids() -> list[Grid]:
     """Read all grids."""
     found = []
-    for line in (FOLDER / "asked.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (FOLDER / FILE).read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
         questions = [Question(**question) for question in one["questions"]]
         found.append(Grid(one["grid"], one["source"], questions, {row["text"]: row["answers"] for row in one["rows"]}))
@@ -72,11 +73,6 @@ def analyst_wordings() -> dict[str, list[str]]:
     """Read the wordings to learn from of every kind of question that analysts ask."""
     listed = json.loads((FOLDER / "analyst_questions.json").read_text(encoding="utf-8"))
     return {one["kind"]: one["wordings"] for one in listed}
-
-
-def text_hash(text: str) -> str:
-    """Return what a grid knows a text by: the first 16 hex digits of the SHA-256 of its normalised form."""
-    return hashlib.sha256(normalise_text(text).encode()).hexdigest()[:16]
 
 
 def texts_of(source: str, folders: Sequence[Path]) -> dict[str, str]:
@@ -96,11 +92,17 @@ def texts_of(source: str, folders: Sequence[Path]) -> dict[str, str]:
     return found
 
 
-def beginning(text: str) -> str:
-    """Return the sentences that end within the first words of a text."""
-    cut = " ".join(text.split()[:FIRST_WORDS])
-    end = max(cut.rfind(". "), cut.rfind("? "))
-    return cut[: end + 1] if end > FIRST_WORDS else cut
+def grids_with_texts(folder: Path) -> Iterator[tuple[Grid, dict[str, str]]]:
+    """Yield the grids of a folder that are for training, each with its texts by hash; none where it has no grids."""
+    if not (folder / FILE).is_file():
+        return
+    for row in read_rows(folder, FILE):
+        one = row.values
+        if one["split"] == "train":
+            texts = {text_hash(each["text"]): each["text"] for each in one["rows"]}
+            answers = {text_hash(each["text"]): each["answers"] for each in one["rows"]}
+            questions = [Question(**question) for question in one["questions"]]
+            yield Grid(f"{folder.name}-{one['grid']}", one["source"], questions, answers), texts
 
 
 def rows(folders: Sequence[Path], seed: int = 0) -> Iterator[dict[str, str]]:
@@ -112,6 +114,16 @@ def rows(folders: Sequence[Path], seed: int = 0) -> Iterator[dict[str, str]]:
         InputError: a file is missing, or no longer has the texts of a grid.
     """
     chosen, analysts = random.Random(seed), analyst_wordings()
+    for grid, texts in [*_found(folders), *(one for folder in folders for one in grids_with_texts(folder))]:
+        for digest, answers in grid.answers.items():
+            for question, answer in zip(grid.questions, answers, strict=True):
+                wordings = [*question.wordings, *analysts.get(question.kind, ())]
+                for wording in chosen.sample(wordings, WORDINGS):
+                    yield {"text": texts[digest], "question": wording, "answer": answer, "group": question.kind}
+
+
+def _found(folders: Sequence[Path]) -> Iterator[tuple[Grid, dict[str, str]]]:
+    """Yield our grids with the texts of their sources."""
     for grid in grids():
         texts = texts_of(grid.source, folders)
         if lacking := [one for one in grid.answers if one not in texts]:
@@ -119,11 +131,7 @@ def rows(folders: Sequence[Path], seed: int = 0) -> Iterator[dict[str, str]]:
                 f"{grid.source}.jsonl lacks {len(lacking)} of the texts of grid {grid.name}.",
                 hint="It is another version of the file than the one the questions were asked of.",
             )
-        for digest, answers in grid.answers.items():
-            for question, answer in zip(grid.questions, answers, strict=True):
-                wordings = [*question.wordings, *analysts.get(question.kind, ())]
-                for wording in chosen.sample(wordings, WORDINGS):
-                    yield {"text": texts[digest], "question": wording, "answer": answer, "group": question.kind}
+        yield grid, texts
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from derived import DERIVED, DerivedLabel
+from kept_out import kept_out
 from mixture import write_rows
 
 from retriever.evaluation.rows import read_rows
@@ -158,7 +159,8 @@ def main() -> None:
     known = kinds(options.data)
     for source in PERMITTED:
         draw = random.Random(f"{options.seed}:{source}")
-        rows = [row.values for row in read_rows(options.data, f"{source}.jsonl") if row.split == "train"]
+        read = [row.values for row in read_rows(options.data, f"{source}.jsonl") if row.split == "train"]
+        rows = [row for row in read if not kept_out(row["text"])]
         made = list(questions(sample(rows, options.texts, draw), known, draw))
         write_rows(options.output / f"labels-{source}.jsonl", made, len({row["text"] for row in made}), len(rows))
 

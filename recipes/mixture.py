@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from derived import DERIVED
+from kept_out import kept_out
 from label_types import LabelType, load_label_types
 
 from retriever.evaluation.rows import LabelledRow, read_rows
@@ -228,11 +229,13 @@ def evaluation_texts(folder: Path) -> set[str]:
 
 
 def permitted(source: Source, folder: Path, forbidden: set[str]) -> list[Row]:
-    """Return a file's training rows whose texts are not forbidden (`evaluation_texts`)."""
+    """Return a file's training rows whose texts are neither forbidden (`evaluation_texts`) nor `kept_out`."""
     return [
         row.values
         for row in read_rows(folder, source.file)
-        if _for_training(row) and normalise_text(row.get("text", str)) not in forbidden
+        if _for_training(row)
+        and normalise_text(row.get("text", str)) not in forbidden
+        and not kept_out(row.get("text", str))
     ]
 
 

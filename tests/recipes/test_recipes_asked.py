@@ -62,3 +62,19 @@ def test_a_file_that_is_gone_or_another_is_named(data):
     (data / "stories.jsonl").write_text('{"text": "A kettle."}\n')
     with pytest.raises(InputError, match=r"stories\.jsonl lacks 1 of the texts of grid one"):
         list(asked.rows([data]))
+
+
+def test_grids_of_a_data_folder_bring_their_texts_and_those_held_out_are_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(asked, "grids", list)
+    question = {"kind": "who", "family": "who", "wordings": ["C?", "D?"]}
+    grid = {
+        "grid": 3,
+        "source": "x",
+        "questions": [question],
+        "rows": [{"id": "1", "text": "A lamp.", "answers": ["a"]}],
+    }
+    held = {**grid, "split": "dev", "rows": [{"id": "2", "text": "A chair.", "answers": ["b"]}]}
+    (tmp_path / asked.FILE).write_text(f"{json.dumps({**grid, 'split': 'train'})}\n{json.dumps(held)}\n")
+    rows = list(asked.rows([tmp_path / "elsewhere", tmp_path]))
+    assert {(row["text"], row["answer"], row["group"]) for row in rows} == {("A lamp.", "a", "who")}
+    assert {row["question"] for row in rows} == {"C?", "D?"}
