@@ -5,16 +5,16 @@
 
 Per token, with N the weights of the linear layers, L the layers, hw the width of all heads, T the tokens of a line:
 
-- floating-point operations: 2N + 4 L T hw forward and twice that backward (Kaplan et al., "Scaling Laws for Neural
-  Language Models", 2020, section 2.1; attention counted whole, since masks hide what it computes). LoRA is trained
-  through merged weights here, whose gradient costs what a full training's does.
+- floating-point operations: 2N + 4 L T hw forward (Kaplan et al., "Scaling Laws for Neural Language Models", 2020,
+  section 2.1; attention counted whole, since masks hide what it computes). Backward, the gradient of what a layer read
+  costs 2N, attention's 8 L T hw, and the gradients of LoRA's factors 4 times their weights (`training.lora_products`).
 - bytes that a pass keeps for its gradients, at b bytes a number: a sum over every tensor that the layers save, as
   Korthikanti et al. ("Reducing Activation Recomputation in Large Transformer Models", 2022, section 4) count them, for
   RMSNorm, gated feed-forward layers and fused attention: 2(4 + b)d for two norms, whose inputs are kept in float32,
   4b hw for queries, keys, values and what is read of them (6b d in ModernBERT), 4b i in the feed-forward layer, and
   4(h + g)w where queries and keys have norms.
 
-Memory is the weights, once more the linear layers merged with the adapter and once their gradient, 16 bytes for a
+Memory is the weights, once more the linear layers merged with the adapter, 16 bytes for a
 trained number (value, gradient and Adam's two moments in float32: Rajbhandari et al., "ZeRO", 2020, section 3.1), what
 a batch keeps, and 10 bytes for every predicted token and word of the vocabulary. Left out: the framework itself, the
 teacher, fragmentation, padding, and the products that merge an adapter once a step.
@@ -99,10 +99,12 @@ class Shape:
         """Return the trained numbers: LoRA on every linear layer, and look-ahead embeddings."""
         return rank * self.layers * sum(map(sum, self.linear)) + look_ahead * self.dim
 
-    def flops(self, line: float, *, backward: bool = True) -> float:
-        """Return the floating-point operations of a token in a line of so many."""
-        forward = 2 * self.linear_weights + 4 * self.layers * line * self.heads * self.width
-        return forward * (3 if backward else 1)
+    def flops(self, line: float, *, rank: int | None = None) -> float:
+        """Return the floating-point operations of a token in a line of so many; without a rank, forward alone."""
+        weights, attention = 2 * self.linear_weights, 4 * self.layers * line * self.heads * self.width
+        if rank is None:
+            return weights + attention
+        return 2 * weights + 3 * attention + 4 * self.adapter(rank)
 
     def head_flops(self) -> float:
         """Return those of predicting a token: forward, and backward into the state alone, since it is not trained."""
@@ -173,16 +175,16 @@ def passes(config: FinetuneConfig, tokens: Tokens) -> list[Pass]:
     return found
 
 
-def batch_flops(shape: Shape, read: Sequence[Pass]) -> float:
-    """Return the floating-point operations of a step."""
-    return sum(one.tokens * shape.flops(one.line) + one.predicted * shape.head_flops() for one in read)
+def batch_flops(shape: Shape, read: Sequence[Pass], *, rank: int) -> float:
+    """Return the floating-point operations of a step with LoRA of a rank."""
+    return sum(one.tokens * shape.flops(one.line, rank=rank) + one.predicted * shape.head_flops() for one in read)
 
 
 def memory(shape: Shape, config: FinetuneConfig, read: Sequence[Pass], number: int = 2) -> float:
     """Return the bytes that a step takes, the model's numbers having so many."""
     held = PIECE_TOKENS if shape.masked else sum(one.tokens for one in read[:2])  # similarities come after the rest
     trained = shape.adapter(config.adapter.rank, config.adapter.look_ahead)
-    weights = number * (shape.parameters + 2 * shape.linear_weights) + 16 * trained
+    weights = number * (shape.parameters + shape.linear_weights) + 16 * trained
     predicted = sum(one.predicted for one in read) * min(1.0, held / sum(one.tokens for one in read))
     return weights + held * shape.kept_bytes(number) + 10 * shape.vocabulary * predicted
 
@@ -193,7 +195,7 @@ def costs(shapes: Sequence[Shape], tokens: Tokens, flops: float, rows: int) -> I
         config = read_config(RECIPES / f"{shape.name}.toml", None, rows=rows)
         longest = Tokens(config.data.max_text_tokens, tokens.around, tokens.plain, tokens.answer, tokens.questions)
         read = passes(config, tokens)
-        row = batch_flops(shape, read) / (config.batch.texts * tokens.questions)
+        row = batch_flops(shape, read, rank=config.adapter.rank) / (config.batch.texts * tokens.questions)
         yield [
             f"`{shape.name}.toml`",
             shape.hub,
