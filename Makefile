@@ -7,8 +7,10 @@ PRODUCT := What kind of product is this review about?
 FEELING := How does the customer feel about it?
 QUERY := it stopped working after a few days
 
-# Where the training data lies, how many texts are learned from, and how long one piece of the training may take.
+# Where the training data and the many kinds of label and question lie, how many texts are learned from, and how long one
+# piece of the training may take.
 DATA ?= data
+KINDS ?= kinds
 TEXTS ?= 6400
 MINUTES ?= 90
 
@@ -79,27 +81,10 @@ JEMALLOC := $(firstword $(wildcard /usr/lib/*/libjemalloc.so.2))
 MALLOC := thp:always$(comma)narenas:2$(comma)dirty_decay_ms:90000$(comma)muzzy_decay_ms:90000
 KEEP_MEMORY := $(if $(JEMALLOC),LD_PRELOAD=$(JEMALLOC) MALLOC_CONF=$(MALLOC))
 
-# The pieces of the training, each going on from the one before: NAME, rows, settings, base. A piece stops after MINUTES and
-# goes on when `make train` is called again; what is finished is put into the package.
-define piece
-	test -d build/$(1) || $(KEEP_MEMORY) $(BIN)/retriever finetune build/$(2)/*.jsonl --config recipes/$(3).toml --base $(4) \
-		--output build/$(1) --no-promote --minutes $(MINUTES) --resume
-	test -d build/$(1) || { echo "build/$(1) is not finished yet: make train again"; exit 1; }
-endef
-
+# The pieces are in recipes/pieces.py, each going on from the one before. A piece stops after MINUTES and goes on when
+# `make train` is called again; what is finished is put into the package.
 train: setup
-	test -d build/rows || $(BIN)/python recipes/mixture.py $(DATA) build/rows --texts $(TEXTS)
-	test -d build/rows-2 || $(BIN)/python recipes/mixture.py $(DATA) build/rows-2 --texts $$(( $(TEXTS) * 3 / 4 )) --seed 1
-	test -d build/rows-3 || $(BIN)/python recipes/mixture.py $(DATA) build/rows-3 --texts $$(( $(TEXTS) / 2 )) --seed 2
-	test -d build/rows-4 || { $(BIN)/python recipes/mixture.py $(DATA) build/rows-4 --texts $$(( $(TEXTS) / 7 )) --seed 3 && \
-		$(BIN)/python recipes/finding.py $(DATA) build/rows-4 --texts $$(( $(TEXTS) / 7 )) --seed 3; }
-	$(call piece,default,rows,default,instemb:smollm2-135m)
-	$(call piece,default-2,rows-2,further,build/default)
-	$(call piece,default-3,rows-4,finding,build/default-2)
-	$(BIN)/python recipes/ship.py default build/default build/default-2 build/default-3 --keep 0.4
-	$(call piece,gircse,rows-2,gircse,build/default-2)
-	$(call piece,gircse-2,rows-3,gircse-further,build/gircse)
-	$(BIN)/python recipes/ship.py gircse build/gircse build/gircse-2
+	$(KEEP_MEMORY) $(BIN)/python recipes/train.py $(DATA) $(KINDS) --texts $(TEXTS) --minutes $(MINUTES)
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -23,7 +23,7 @@ from retriever.evaluation.rows import read_rows
 
 FOLDER = Path(__file__).parent
 FILE = "asked.jsonl"
-WORDINGS = 2
+WORDINGS = 1
 """In how many wordings a question is asked of each text."""
 
 

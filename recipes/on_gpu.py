@@ -12,23 +12,20 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from collections.abc import Sequence
 from contextlib import chdir
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import gpu_needs
 import gpu_parts
-from pieces import MODELS, PIECES, ROWS
+from pieces import MODELS, ROWS
+from train import NOT_DONE, make_rows
+from train import train as pieces_of
 
 from retriever.core.errors import RetrieverError, UsageError
-
-if TYPE_CHECKING:
-    from retriever.training.pacing import StepProgress
 
 HOME = Path(__file__).resolve().parents[1]
 RECIPES = HOME / "recipes"
@@ -36,9 +33,6 @@ MEBI = 2**20
 BUILD, DATA, MODELS_FOLDER, SCORES, SITE, WHEELS_FOLDER = "build", "data", "models", "scores", "site", "wheels"
 MANIFEST = "manifest.json"
 ADAPTER, MOST_ADAPTER = "adapter_model.safetensors", 12 * MEBI
-TOLD_STEPS = 20
-NOT_DONE = 3
-"""Exit code of a stage that has to be called again."""
 
 
 def work() -> Path:
@@ -46,7 +40,9 @@ def work() -> Path:
     return Path(os.environ.get("ON_GPU_WORK") or HOME / BUILD / "on_gpu").resolve()
 
 
-def pack(out: Path, data: Path, *, texts: int, part_size: int, suites: Sequence[str], wheels: Path | None) -> None:
+def pack(
+    out: Path, data: Path, kinds: Path, *, texts: int, part_size: int, suites: Sequence[str], wheels: Path | None
+) -> None:
     """Write what the other machine lacks as parts: backbone, teacher, rows, the suites' data, and wheels."""
     from retriever.encoders.sources import WHEELS
     from retriever.evaluation.suites import find_suite
@@ -61,12 +57,9 @@ def pack(out: Path, data: Path, *, texts: int, part_size: int, suites: Sequence[
             raise UsageError(f"{wheel.module} is not installed.", hint=wheel.install)
         files[f"{SITE}/{wheel.module}/{wheel.file}"] = Path(spec.origin).parent / wheel.file
         files[f"{SITE}/{wheel.module}/__init__.py"] = Path(os.devnull)
-    for name, rows in ROWS.items():
+    for name in ROWS:
         made = draft / name
-        count = texts * rows.share[0] // rows.share[1]
-        for script in ("mixture.py", "finding.py") if rows.finding else ("mixture.py",):
-            command = [RECIPES / script, data, made, "--texts", count, "--seed", rows.seed]
-            subprocess.run([sys.executable, *map(str, command)], check=True)
+        make_rows(name, made, data, kinds, texts=texts)
         files |= {f"{BUILD}/{name}/{one.name}.gz": zipped(one) for one in sorted(made.glob("*.jsonl"))}
     for name in dict.fromkeys(file for suite in suites for task in find_suite(suite) for file in task.files):
         copied = draft / DATA / name
@@ -146,46 +139,14 @@ def check() -> bool:
 
 def train(name: str, *, minutes: float, device: str) -> bool:
     """Train a model piece by piece for at most so many minutes, and put it together; return whether it is done."""
-    from retriever.training.run.finetuning import FinetuneRequest, finetune
-
-    began = time.monotonic()
     model = MODELS[name]
     if model.after and not (work() / BUILD / model.after).exists():
         raise UsageError(f"{name} goes on from {model.after}.", hint="Run `train default` first.")
     with chdir(work()):  # where settings name a teacher as build/NAME
-        for one in model.pieces:
-            if (Path(BUILD) / one).exists():
-                continue
-            left = minutes - (time.monotonic() - began) / 60
-            if left <= 0:
-                print(f"{one} is next: train {name} again")
-                return False
-            piece = PIECES[one]
-            request = FinetuneRequest(
-                [str(path) for path in sorted(Path(BUILD, piece.rows).glob("*.jsonl"))],
-                Path(BUILD, one),
-                base=piece.base,
-                config=RECIPES / f"{piece.settings}.toml",
-                resume=True,
-                promote=False,
-                minutes=left,
-                device=device,
-                command=f"recipes/on_gpu.sh train {name}",
-            )
-            report = finetune(request, on_progress=tell, announce=lambda text, one=one: print(f"{one}: {text}"))
-            print(f"{one}: step {report.step} of {report.steps}, {report.seconds:.0f} s of training")
-            if report.judgement is None:
-                print(f"{one} is not finished: train {name} again")
-                return False
-            print(f"{one}: {report.judgement.verdict.sentence}")
-    put(name)
-    return True
-
-
-def tell(stage: str, now: "StepProgress") -> None:
-    """Print every so many steps how it goes."""
-    if now.step % TOLD_STEPS == 0:
-        print(f"{stage}: step {now.step} of {now.steps}, loss {now.loss:.3f}, {now.rows_per_second:.0f} rows/s")
+        done = pieces_of(name, minutes=minutes, device=device, command=f"train {name}", together=True)
+    if done:
+        put(name)
+    return done
 
 
 def put(name: str) -> None:
@@ -266,6 +227,7 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("pack", help="Here: write what the other machine lacks, in parts.")
     one.add_argument("out", type=Path)
     one.add_argument("--data", type=Path, required=True, help="The folder with the data files.")
+    one.add_argument("--kinds", type=Path, required=True, help="The folder with the files of label kinds and grids.")
     one.add_argument("--texts", type=int, default=6400, help="Texts of the first rows, as TEXTS of `make train`.")
     one.add_argument("--part-size", type=size, default=32 * MEBI, help="Most bytes of a part, such as 32M.")
     one.add_argument("--suite", action="append", help="A suite to score with there; repeatable. awareness by default.")
@@ -297,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         match asked.command:
             case "pack":
                 options = {"texts": asked.texts, "part_size": asked.part_size, "suites": suites, "wheels": asked.wheels}
-                pack(asked.out, asked.data, **options)
+                pack(asked.out, asked.data, asked.kinds, **options)
             case "unpack":
                 done = unpack(asked.folder)
             case "check":

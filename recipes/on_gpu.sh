@@ -1,7 +1,7 @@
 #!/bin/sh
 # Train `default` and `gircse` on a machine with one GPU and without network, to which folders can be copied:
 #
-#   recipes/on_gpu.sh pack OUT --data DATA       at home: what is needed, in parts to be carried one by one
+#   recipes/on_gpu.sh pack OUT --data DATA --kinds KINDS   at home: what is needed, in parts to be carried one by one
 #   recipes/on_gpu.sh unpack FOLDER              there, for each part or several: put them together
 #   recipes/on_gpu.sh check                      there: what is missing
 #   recipes/on_gpu.sh train default --minutes 9  there, again until it says that it is done; then gircse
