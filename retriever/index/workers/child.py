@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from retriever.core.types import JSON
 
@@ -119,6 +119,11 @@ class Parent:
             self._output.flush()
         except OSError:
             os._exit(0)
+
+    def end(self) -> NoReturn:
+        """End this process at once: its thread waits for input, which the interpreter's own way out stumbles over."""
+        sys.stderr.flush()
+        os._exit(0)
 
     def _listen(self) -> None:
         for line in sys.stdin:

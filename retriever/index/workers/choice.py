@@ -14,7 +14,7 @@ from retriever.index.embedder import EmbedderFactory, LocalEmbedder
 from retriever.index.workers.child import Child, Message
 from retriever.index.workers.embedder import PIECE, StartPool, WorkerEmbedder
 from retriever.index.workers.ledger import FOLDER, Ledger
-from retriever.index.workers.pool import Pool, ProcessPool, RayPool, cores
+from retriever.index.workers.pool import Pool, ProcessPool, RayPool, cores, shared
 from retriever.index.workers.worker import LOAD, WorkerSettings
 
 
@@ -62,7 +62,7 @@ class Workers:
     def _starter(self, ledger: Ledger) -> StartPool:
         def start(readers: Sequence[Mapping[str, JSON]]) -> Pool:
             folder = str(ledger.folder.resolve())
-            threads = max(1, cores() // (self.count or 1))
+            threads = max(1, shared(cores()) // (self.count or 1))
             settings = WorkerSettings(folder, self.device, threads, list(readers), self.load)
             if self.ray is None:
                 return ProcessPool(self.count or 1, settings)

@@ -20,6 +20,7 @@ PIECE = 250
 """Most texts of a piece: few enough that workers end together, enough for full batches."""
 
 _DEATHS = 2  # of workers at a piece, after which it is halved or, of one text, given up
+_PATIENCE = 60.0  # seconds until a file of another machine is seen here: shared folders remember what was not there
 _GIVEN_UP = 10  # texts in a row with nothing embedded between: it is not the texts
 
 StartPool = Callable[[Sequence[Mapping[str, JSON]]], Pool]
@@ -185,10 +186,11 @@ class WorkerEmbedder:
             raise RetrieverError("There is nothing to wait for.")
         for outcome in self._pool.wait():
             piece = self._sent.pop(outcome.name)
-            if outcome.died:
+            patience = 0 if outcome.died else _PATIENCE
+            done = self._ledger.find(outcome.name, len(piece.texts), piece.views, patience=patience)
+            if done is None and outcome.died:
                 self._died(outcome, piece)
                 continue
-            done = self._ledger.find(outcome.name, len(piece.texts), piece.views)
             if done is None:
                 raise RetrieverError(
                     f"A worker embedded a piece that is not in {self._ledger.folder}.",

@@ -8,6 +8,7 @@ remembers what is done.
 
 import hashlib
 import json
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ FOLDER = "ledger"
 
 _FORMAT = 1
 _TASK, _PIECE = ".task", ".piece"
+_LOOK = 0.2  # seconds between two looks for a file
 _DIGEST = 32  # bytes of SHA-256 before what is stored
 
 
@@ -114,18 +116,20 @@ class Ledger:
             file.write(hashlib.sha256(data).digest())
             file.write(data)
 
-    def find(self, name: str, texts: int, views: Sequence[View]) -> Finished | None:
+    def find(self, name: str, texts: int, views: Sequence[View], *, patience: float = 0) -> Finished | None:
         """Return the vectors of a piece, or None where they are not there, or not whole.
 
         Args:
             name: of the piece.
             texts: how many it has.
             views: those it lacks.
+            patience: seconds to look for its file.
         """
-        try:
-            stored = self._path(name, _PIECE).read_bytes()
-        except OSError:
-            return None
+        end = time.monotonic() + patience
+        while (stored := self._stored(name)) is None:
+            if time.monotonic() >= end:
+                return None
+            time.sleep(_LOOK)
         data = stored[_DIGEST:]
         if hashlib.sha256(data).digest() != stored[:_DIGEST]:
             return None
@@ -156,6 +160,12 @@ class Ledger:
     def is_empty(self) -> bool:
         """Whether no piece lies here."""
         return next(self.folder.glob(f"*{_PIECE}"), None) is None
+
+    def _stored(self, name: str) -> bytes | None:
+        try:
+            return self._path(name, _PIECE).read_bytes()
+        except OSError:
+            return None
 
     def _path(self, name: str, suffix: str) -> Path:
         return self.folder / f"{name}{suffix}"

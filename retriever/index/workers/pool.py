@@ -58,9 +58,13 @@ class Pool(Protocol):
 
 
 def cores() -> int:
-    """Return the cores of this machine that workers share."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return found - 1 if found > _MANY_CORES else found
+    """Return the cores of this machine that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def shared(cores: int) -> int:
+    """Return how many cores of a machine its workers share: all, or of many all but one."""
+    return cores - 1 if cores > _MANY_CORES else cores
 
 
 @dataclass(eq=False, slots=True)

@@ -12,7 +12,7 @@ def main() -> None:
         worker.load()
     except Exception as error:
         parent.say(event="unfit", error=told(error))
-        return
+        parent.end()
     parent.say(event="ready")
     while (asked := parent.asked.get()) is not None:
         try:

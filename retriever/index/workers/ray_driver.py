@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 from retriever.core.errors import RetrieverError, UsageError
 from retriever.core.registry import resolve
 from retriever.index.workers.child import Parent
-from retriever.index.workers.pool import IN_FLIGHT, cores
-from retriever.index.workers.worker import Worker, WorkerSettings, raised, told
+from retriever.index.workers.pool import IN_FLIGHT, cores, shared
+from retriever.index.workers.ray_actor import Actor
+from retriever.index.workers.worker import WorkerSettings, raised, told
 
 LOCAL = "local"
 """The address that starts a Ray of this process's own."""
@@ -28,28 +29,6 @@ _STARTS = 3
 _SAID = 300  # characters of what Ray says of a death
 _TICK = 0.1  # seconds between looks at what else was asked for
 _OBJECTS = 80 << 20  # bytes of Ray's object store here, the least it takes: nothing but names goes through it
-
-
-class Actor:
-    """A worker as Ray's actor: errors come back as values, so that any other end is the actor's own death."""
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._worker = Worker(WorkerSettings(**settings))
-
-    def load(self) -> dict[str, Any]:
-        """Load the encoders; return what kept this from loading them, or nothing."""
-        try:
-            self._worker.load()
-        except Exception as error:
-            return {"error": told(error)}
-        return {}
-
-    def embed(self, name: str) -> dict[str, Any]:
-        """Embed a piece; return its tokens, or what the encoder raised."""
-        try:
-            return {"tokens": self._worker.embed(name)}
-        except Exception as error:
-            return {"error": told(error)}
 
 
 @dataclass(eq=False, slots=True)
@@ -170,7 +149,7 @@ def _ray(address: str, workers: int | None) -> Iterator[Any]:
 def _shares(ray: Any, asked: int | None, settings: WorkerSettings) -> tuple[int, int, int]:  # noqa: ANN401
     """Return how many workers there are to be, the threads of each, and its GPUs."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    free = [int(node.get("CPU", 0)) - (node.get("CPU", 0) > _CPUS) for node in nodes]
+    free = [shared(int(node.get("CPU", 0))) for node in nodes]
     gpus = sum(int(node.get("GPU", 0)) for node in nodes) if settings.device in ("auto", "cuda") else 0
     count = asked or gpus or max(1, sum(free) // _CPUS)
     threads = max(1, sum(free) // count)
@@ -192,6 +171,7 @@ def main() -> None:
             _Driver(ray, parent, replace(settings, threads=threads), count, gpus).run()
     except Exception as error:
         parent.say(event="failed", error=told(error))
+    parent.end()
 
 
 if __name__ == "__main__":

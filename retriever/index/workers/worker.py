@@ -66,7 +66,7 @@ class Worker:
             self._encoder(description)
 
     def embed(self, name: str) -> int:
-        """Embed a piece, unless it is done already; return the text tokens read.
+        """Embed a piece and put it into the ledger; return the text tokens read.
 
         Raises:
             RetrieverError: the task cannot be read.
