@@ -42,16 +42,15 @@ def export(
         from retriever.index.handover.qdrant import export_qdrant
 
         handed = export_qdrant(index, archive, collection)
-        output.document(handed.to_json()) if json else _tell(handed)
+        if json:
+            output.document(handed.to_json())
+        else:
+            _tell(handed)
         return
-    if to == "parquet":
-        from retriever.index.handover.parquet import export_parquet
+    from retriever.index.durability.archive import export_index
+    from retriever.index.handover.parquet import export_parquet
 
-        done = export_parquet(index, Path(archive))
-    else:
-        from retriever.index.durability.archive import export_index
-
-        done = export_index(index, Path(archive))
+    done = (export_parquet if to == "parquet" else export_index)(index, Path(archive))
     if json:
         output.document(done.to_json())
     else:

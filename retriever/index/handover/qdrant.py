@@ -107,7 +107,11 @@ class _Export:
     def __init__(self, store: Store, client: Any, location: str, name: str) -> None:  # noqa: ANN401
         self._store, self._client, self._location, self._name = store, client, location, name
         self._contents = Contents(store)
-        state = {"index": store.identity(), "documents": store.documents_revision(), "views": self._state()}
+        state: dict[str, JSON] = {
+            "index": store.identity(),
+            "documents": store.documents_revision(),
+            "views": self._state(),
+        }
         self._collection = f"{name}-{json_hash(state)[:12]}"
         self._models = qdrant_server.request_types()
         self._sent = 0

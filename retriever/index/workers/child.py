@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn, TextIO
+from typing import IO, Any, NoReturn
 
 from retriever.core.types import JSON
 
@@ -84,7 +84,7 @@ class Child:
             self._process.wait()
 
     @property
-    def _input(self) -> TextIO:
+    def _input(self) -> IO[str]:
         if self._process.stdin is None:
             raise ValueError("The child has no input.")
         return self._process.stdin

@@ -72,7 +72,8 @@ class Ledger:
     def name(self, texts: Sequence[str], views: Sequence[View]) -> str:
         """Return the name of a piece: the hex SHA-256 of its texts and of all that makes its views."""
         keys = [asdict(view.key) for view in views]
-        return json_hash({"format": _FORMAT, "words": WORDS, "views": keys, "texts": list(texts)})
+        asked: dict[str, JSON] = {"format": _FORMAT, "words": WORDS, "views": keys, "texts": list(texts)}
+        return json_hash(asked)
 
     def ask(self, name: str, task: Task) -> None:
         """Write what is to be embedded, for a worker to read.
