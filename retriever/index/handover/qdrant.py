@@ -107,12 +107,7 @@ class _Export:
     def __init__(self, store: Store, client: Any, location: str, name: str) -> None:  # noqa: ANN401
         self._store, self._client, self._location, self._name = store, client, location, name
         self._contents = Contents(store)
-        state: dict[str, JSON] = {
-            "index": store.identity(),
-            "documents": store.documents_revision(),
-            "views": self._state(),
-        }
-        self._collection = f"{name}-{json_hash(state)[:12]}"
+        self._collection = f"{name}-{json_hash(self._state())[:12]}"
         self._models = qdrant_server.request_types()
         self._sent = 0
 
@@ -147,9 +142,11 @@ class _Export:
             self._contents.left,
         )
 
-    def _state(self) -> list[JSON]:
-        views = [one.view for one in self._contents.views]
-        return [[one.view_id, str(self._store.vectors.revision(one.view_id))] for one in views]
+    def _state(self) -> dict[str, JSON]:
+        """Return what tells this state of the index from others."""
+        store, views = self._store, [one.view.view_id for one in self._contents.views]
+        vectors = {str(view): str(store.vectors.revision(view)) for view in views}
+        return {"index": store.identity(), "documents": store.documents_revision(), "views": vectors}
 
     def _prepare(self) -> dict[str, str]:
         """Make the collection and the indexes of its payload, unless an interrupted export did; return those."""
