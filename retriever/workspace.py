@@ -9,7 +9,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
 from retriever.index.filled_index import FilledIndex
 from retriever.index.generations import IndexType, remember
-from retriever.index.indexing import OnIndexing
+from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.readers import Readers
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
@@ -125,6 +125,7 @@ class Index(FilledIndex):
         seed: int = 0,
         levels: int = 1,
         ids: Collection[str] | None = None,
+        options: IndexingOptions | None = None,
         progress: OnIndexing | None = None,
     ) -> "Clustering":
         """Return documents in clusters that answer an instruction; those that its view lacks are embedded first.
@@ -139,6 +140,7 @@ class Index(FilledIndex):
             seed: of k-means.
             levels: most levels of clusters of clusters, the clusters themselves counted.
             ids: the documents to cluster, those of one cluster say; None for all.
+            options: how to embed what the view lacks.
             progress: called with the growing report while the view is completed.
 
         Raises:
@@ -150,7 +152,7 @@ class Index(FilledIndex):
 
         chosen = None if ids is None else frozenset(ids)
         request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed, levels, chosen)
-        return self._clustered([request], progress)[0]
+        return self._clustered([request], progress, options)[0]
 
     def cluster_each(
         self,
@@ -177,7 +179,12 @@ class Index(FilledIndex):
 
         return self._clustered([ClusterRequest(one.strip(), k, where) for one in instructions], progress)
 
-    def _clustered(self, requests: "Sequence[ClusterRequest]", progress: OnIndexing | None) -> "list[Clustering]":
+    def _clustered(
+        self,
+        requests: "Sequence[ClusterRequest]",
+        progress: OnIndexing | None,
+        options: IndexingOptions | None = None,
+    ) -> "list[Clustering]":
         """Return the clusterings of requests that differ in their instruction alone."""
         from retriever.clusters.clustering import check, cluster
 
@@ -186,7 +193,7 @@ class Index(FilledIndex):
         if len(lacking):
             check(self.store, one)
         part = one.where is not None or one.ids is not None
-        views = self._completed(instructions, lacking, part=part, progress=progress)
+        views = self._completed(instructions, lacking, part=part, options=options, progress=progress)
         return [cluster(self.store, view, each) for view, each in zip(views, requests, strict=True)]
 
     def still_holds(self, found: "Clustering") -> bool:

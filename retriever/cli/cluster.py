@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.options import (
+    DEFAULT_INDEX,
+    DeviceOption,
+    IndexOption,
+    JsonOption,
+    LedgerOption,
+    RayOption,
+    WorkersOption,
+    embedding,
+)
 from retriever.core.errors import UsageError
 from retriever.core.extras import require_extra
 from retriever.core.paths import write_output
@@ -47,6 +56,9 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     saved: Annotated[
         str | None, typer.Option(help="Show the clustering of this name, with what is new put to the nearest cluster.")
     ] = None,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
+    ledger: LedgerOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -56,6 +68,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.workspace import Index
 
+    options = embedding(workers, ray, ledger, device)
     if png is not None:
         require_extra("eval")  # not after minutes of clustering
     line = output.ProgressLine()
@@ -77,6 +90,7 @@ def cluster(  # noqa: PLR0913 - one parameter per option
                 over=over,
                 seed=seed,
                 levels=levels,
+                options=options,
                 progress=line.show,
             )
             document = found.to_json()

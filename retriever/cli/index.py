@@ -1,5 +1,6 @@
 """`retriever index`: documents in, vectors stored."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,8 +15,12 @@ from retriever.cli.options import (
     FactoryOption,
     IndexOption,
     JsonOption,
+    LedgerOption,
     PlainOption,
+    RayOption,
     RecallOption,
+    WorkersOption,
+    embedding,
 )
 from retriever.core.text import printable
 
@@ -48,6 +53,9 @@ def index(  # noqa: PLR0913 - one parameter per option
     backend: BackendOption = None,
     factory: FactoryOption = None,
     min_recall: RecallOption = None,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
+    ledger: LedgerOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> int:
@@ -59,11 +67,11 @@ def index(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.index.files import count_rows, read_documents
     from retriever.index.generations import IndexType
-    from retriever.index.indexing import IndexingOptions
     from retriever.index.open_index import is_index
     from retriever.index.readers import load_readers
     from retriever.workspace import Index
 
+    options = replace(embedding(workers, ray, ledger, device), on_long=on_long, sync=sync)
     rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding)
     question, base = load_readers(encoder, plain, new=not is_index(index), device=device)
     line = output.ProgressLine(count_rows(corpus))
@@ -71,7 +79,7 @@ def index(  # noqa: PLR0913 - one parameter per option
         report = opened.add(
             rows,
             instructions=instruction or [],
-            options=IndexingOptions(on_long=on_long, sync=sync),
+            options=options,
             index_type=IndexType(factory, min_recall, backend),
             progress=line.show,
         )

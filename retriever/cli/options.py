@@ -1,9 +1,12 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from retriever.index.indexing import IndexingOptions
 
 
 def possible_device(name: str) -> str:
@@ -53,4 +56,32 @@ RecallOption = Annotated[
     ),
 ]
 
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        help="Embed with so many processes of this machine, or with --ray so many actors: one per GPU, else one per "
+        "four CPUs, if left out.",
+    ),
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option("--ray", help="Embed on the Ray cluster at this address; auto finds one, local starts one here."),
+]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        help="Folder, for this index alone, that all workers reach under this name; in the index's own if left out.",
+    ),
+]
+
 DEFAULT_INDEX = Path("indexes/default")
+
+
+def embedding(workers: int | None, ray: str | None, ledger: Path | None, device: str) -> "IndexingOptions":
+    """Return how to embed, from the options above and a device."""
+    from retriever.index.indexing import IndexingOptions
+    from retriever.index.workers.choice import Workers
+
+    return IndexingOptions(workers=Workers(workers, ray, ledger, device))

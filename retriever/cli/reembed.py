@@ -5,11 +5,20 @@ from typing import Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.options import (
+    DEFAULT_INDEX,
+    DeviceOption,
+    IndexOption,
+    JsonOption,
+    LedgerOption,
+    RayOption,
+    WorkersOption,
+    embedding,
+)
 from retriever.core.errors import UsageError
 
 
-def reembed(
+def reembed(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
         str | None, typer.Option(help="The new question reader: a name, METHOD:BACKBONE or a checkpoint folder.")
@@ -22,6 +31,9 @@ def reembed(
     forget: Annotated[
         bool, typer.Option("--forget", help="Remove the vectors of the encoders before: no way back then.")
     ] = False,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
+    ledger: LedgerOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -39,10 +51,11 @@ def reembed(
         raise UsageError(
             "There is nothing to do, or too much.", hint="Give --encoder or --plain, or --rollback, or --forget."
         )
+    options = embedding(workers, ray, ledger, device)
     line = output.ProgressLine()
     if named:
         question, base = load_readers(encoder, plain, new=False, device=device)
-        done = reembedding.reembed(index, question, plain=base, progress=line.show)
+        done = reembedding.reembed(index, question, plain=base, options=options, progress=line.show)
     else:
         done = reembedding.roll_back(index) if rollback else reembedding.forget(index)
     line.close()

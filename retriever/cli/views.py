@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retriever.cli import output
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.options import (
+    DEFAULT_INDEX,
+    DeviceOption,
+    IndexOption,
+    JsonOption,
+    LedgerOption,
+    RayOption,
+    WorkersOption,
+    embedding,
+)
 from retriever.core.errors import UsageError
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.text import shortened
@@ -20,7 +29,7 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?b|)")
 
 
-def views(
+def views(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     complete: Annotated[
         list[str] | None, typer.Option(help="Embed what the view of this instruction lacks; repeatable, one pass.")
@@ -31,6 +40,9 @@ def views(
     limit: Annotated[
         str | None, typer.Option(help="Most that the vectors of views filled as needed may take: 500MB, 2GB, or none.")
     ] = None,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
+    ledger: LedgerOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -43,12 +55,13 @@ def views(
     """
     from retriever.workspace import Index
 
+    options = embedding(workers, ray, ledger, device)
     line = output.ProgressLine()
     most = None if limit is None else _bytes(limit)
     with Index(index, device=device) as opened:
         opened.drop_views(drop or [])
         if complete:
-            opened.complete(complete, progress=line.show)
+            opened.complete(complete, options=options, progress=line.show)
         line.close()
         if limit is not None:
             opened.lazy_limit = most

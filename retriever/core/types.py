@@ -24,11 +24,15 @@ class Document:
         id: unique within the corpus.
         text: what is embedded and searched; a title, where there is one, is its first line.
         metadata: everything else the row held, as JSON values.
+        file: that it was read from; empty where it was not. Not compared, nor is ``line``.
+        line: in that file, as `BadRow` has it.
     """
 
     id: str
     text: str
     metadata: Mapping[str, JSON] = field(default_factory=dict)
+    file: str = field(default="", compare=False, repr=False)
+    line: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

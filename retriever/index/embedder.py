@@ -3,8 +3,8 @@
 An embedder knows no database. It may hold several shards at once and give them back in any order.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from retriever.core.types import Encoded
@@ -12,7 +12,11 @@ from retriever.index.readers import Readers
 from retriever.store.views import View
 
 OnTokens = Callable[[int], None]
-"""Told of text tokens as they are read; only an embedder that runs in the caller's own thread tells."""
+"""Told of text tokens as they are read, in the caller's thread."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +50,18 @@ class EmbeddedShard:
     """A shard with its vectors.
 
     Attributes:
-        shard: what was asked for.
+        shard: what was asked for, less what was refused.
         encoded: for each of its groups, the embeddings and words of the group's texts under each of its views.
         tokens: text tokens that were read, 0 where the encoder does not tell.
+        refused: texts that nothing could embed, which the shard's groups are without, and why.
+        on_stored: to be called, in the caller's thread, when the shard is stored.
     """
 
     shard: Shard
     encoded: Sequence[Sequence[Encoded]]
     tokens: int
+    refused: Mapping[str, str] = field(default_factory=dict)
+    on_stored: Callable[[], None] = _nothing
 
 
 class Embedder(Protocol):

@@ -6,17 +6,18 @@ Shards are read and embedded in the caller's thread, and stored on one of its ow
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Literal
 
-from retriever.core.encoder import Encoder
 from retriever.core.errors import InputError, UsageError
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
-from retriever.index.embedder import EmbeddedShard, EmbedderFactory, LocalEmbedder, Shard, TextGroup
+from retriever.index.embedder import EmbeddedShard, EmbedderFactory, Shard, TextGroup
 from retriever.index.encoding import count_tokens, token_limit
+from retriever.index.parcels import Parcel, TokenCounts, put_aside
 from retriever.index.readers import Readers
+from retriever.index.workers.choice import Workers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
 from retriever.store.views import View
@@ -35,53 +36,21 @@ class IndexingOptions:
         on_long: texts over the token limit are cut, put in quarantine, or end the run.
         sync: delete documents that the input no longer has.
         shard: rows, or texts of earlier runs, that are embedded and stored together.
-        embedder: makes what embeds them.
+        workers: what embeds them, from what an interrupted run left in the ledger first.
+        embedder: makes what embeds them, in the place of ``workers``.
     """
 
     on_long: OnLong = "truncate"
     sync: bool = False
     shard: int = 1000
-    embedder: EmbedderFactory = LocalEmbedder
+    workers: Workers = Workers()  # noqa: RUF009 - it is frozen
+    embedder: EmbedderFactory | None = None
 
     def __post_init__(self) -> None:
         if self.on_long not in ("truncate", "skip", "error"):
             raise UsageError(f"Unknown on_long {self.on_long!r}.", hint="Known: truncate, skip, error.")
         if self.shard < 1:
             raise UsageError(f"A shard of {self.shard} rows holds nothing.", hint="1000 is usual.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Parcel:
-    """Rows and texts that are stored together with a shard's vectors.
-
-    Attributes:
-        size: rows or texts by which the progress grows.
-        tokens: that are to be read for it, about.
-        documents: to insert or update.
-        bad: rows to put aside.
-        truncated_ids: of documents whose texts are cut.
-        known: content ids of stored texts that have no document among these.
-    """
-
-    size: int
-    tokens: int
-    documents: Sequence[CheckedDocument] = ()
-    bad: Sequence[BadRow] = ()
-    truncated_ids: Sequence[str] = ()
-    known: Mapping[str, int] = field(default_factory=dict)
-
-
-class _TokenCounts:
-    """Counts the tokens of texts, of each but once."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self._known: dict[str, int] = {}
-
-    def of(self, texts: Sequence[str]) -> dict[str, int]:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        self._known.update(zip(new, count_tokens(self._encoder, new), strict=True))
-        return {text: self._known[text] for text in texts}
 
 
 class Indexer:
@@ -126,10 +95,10 @@ class Indexer:
         self._committed = self._snapshot()
         self._started = time.perf_counter()
         self._numbers = count()
-        self._parcels: dict[int, _Parcel] = {}  # by the numbers of their shards
+        self._parcels: dict[int, Parcel] = {}  # by the numbers of their shards
         self._in_flight: set[str] = set()  # texts whose vectors are not stored yet
-        self._current = _Parcel(0, 0)  # the one being embedded
-        self._reached = self._tokens = self._current_tokens = 0  # rows and tokens embedded; tokens of the current one
+        self._refused: dict[str, str] = {}  # texts that nothing could embed, and why
+        self._reached = self._tokens = self._read = 0  # rows and tokens embedded; tokens of the shards in flight
         self._seen: set[str] = set()
         self._anonymous = False  # whether a bad row had no id, so that nothing can be called gone
 
@@ -145,6 +114,7 @@ class Indexer:
         self._fill(self._pending(), run_id, counted=len(self._ahead) < len(self.views))
         if self.report.truncated:
             self.report.notes.append(self._truncated_note())
+        self._options.workers.ledger_of(self._store.path.parent).clear()
         return self._finished()
 
     def fill(self, run_id: int, among: Ids | None = None) -> None:
@@ -162,27 +132,29 @@ class Indexer:
     def _embed(self, jobs: Iterable[Shard], run_id: int) -> None:
         """Embed shards and store each in one transaction, on a thread that ends with this call, however that ends."""
         self._committed = self._snapshot()
+        make = self._options.embedder or self._options.workers.embedder(self._store.path.parent)
         with ThreadPoolExecutor(1, "commit") as thread:
-            commit: Future[Shard] | None = None
-            for done in self._options.embedder(self._readers, self._count).embed(jobs):
+            commit: Future[EmbeddedShard] | None = None
+            for done in make(self._readers, self._count).embed(jobs):
                 parcel = self._parcels.pop(done.shard.number)
                 self._reached += parcel.size
                 self._tokens += done.tokens
-                self._current_tokens = 0
+                self._read = max(0, self._read - done.tokens)
                 self._settle(commit)
-                commit = thread.submit(self._commit, done, parcel, run_id)
+                commit = thread.submit(self._commit, done, self._without_refused(done, parcel), run_id)
             self._settle(commit)
 
-    def _settle(self, commit: "Future[Shard] | None") -> None:
+    def _settle(self, commit: "Future[EmbeddedShard] | None") -> None:
         """Wait for a transaction, and raise what it raised."""
         if commit is None:
             return
         stored = commit.result()
-        self._in_flight.difference_update(text for group in stored.groups for text in group.texts)
+        stored.on_stored()
+        self._in_flight.difference_update(text for group in stored.shard.groups for text in group.texts)
         self._committed = self._snapshot()
         self._tick()
 
-    def _commit(self, done: EmbeddedShard, parcel: _Parcel, run_id: int) -> Shard:
+    def _commit(self, done: EmbeddedShard, parcel: Parcel, run_id: int) -> EmbeddedShard:
         """Store a shard; the one method that another thread runs, and the one that counts what is stored."""
         report = self.report
         with self._store.transaction():
@@ -206,7 +178,16 @@ class Indexer:
             report.truncated_ids += parcel.truncated_ids
             report.seconds = time.perf_counter() - self._started
             self._store.runs.progress(run_id, report.to_json())
-        return done.shard
+        return done
+
+    def _without_refused(self, done: EmbeddedShard, parcel: Parcel) -> Parcel:
+        """Return a shard's parcel less what nothing could embed, now or in a shard before."""
+        self._refused.update(done.refused)
+        if not self._refused:
+            return parcel
+        known = [parcel.known[text] for text in done.refused if text in parcel.known]
+        stored = [one for each in self._store.documents.expand(known).values() for one in each]
+        return parcel.without(self._refused, stored)
 
     def _shards(self, rows: Iterable[Document | BadRow]) -> Iterator[Shard]:
         """Yield the rows' shards, and note what is to be stored with each."""
@@ -214,7 +195,7 @@ class Indexer:
         while batch := list(islice(iterator, self._options.shard)):
             bad = [row for row in batch if isinstance(row, BadRow)]
             documents = [checked(row) for row in batch if isinstance(row, Document)]
-            counts = _TokenCounts(self._readers.base)
+            counts = TokenCounts(self._readers.base)
             documents, refused = self._fit(documents, counts)
             bad += refused
             if self._options.sync:
@@ -224,7 +205,7 @@ class Indexer:
             groups = self._lacking(documents)
             lengths = counts.of([text for group in groups for text in group.texts])
             cut = self._truncated(documents, lengths)
-            yield self._shard(groups, _Parcel(len(batch), sum(lengths.values()), documents, bad, cut))
+            yield self._shard(groups, Parcel(len(batch), sum(lengths.values()), documents, bad, cut))
 
     def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Shard]:
         """Yield shards of stored texts; the progress counts them or has other things to count."""
@@ -234,12 +215,12 @@ class Indexer:
             known = {text: content_id for content_id, text in texts.items()}
             tokens = sum(count_tokens(reader, list(known)))
             yield self._shard(
-                self._grouped(known, self.views), _Parcel(len(known) if counted else 0, tokens, known=known)
+                self._grouped(known, self.views), Parcel(len(known) if counted else 0, tokens, known=known)
             )
 
-    def _shard(self, groups: Sequence[TextGroup], parcel: _Parcel) -> Shard:
+    def _shard(self, groups: Sequence[TextGroup], parcel: Parcel) -> Shard:
         shard = Shard(next(self._numbers), groups)
-        self._parcels[shard.number] = self._current = parcel
+        self._parcels[shard.number] = parcel
         self._in_flight.update(text for group in groups for text in group.texts)
         return shard
 
@@ -273,9 +254,7 @@ class Indexer:
                 groups.setdefault(tuple(views), []).append(text)
         return [TextGroup(group, views) for views, group in groups.items()]
 
-    def _fit(
-        self, documents: list[CheckedDocument], counts: _TokenCounts
-    ) -> tuple[list[CheckedDocument], list[BadRow]]:
+    def _fit(self, documents: list[CheckedDocument], counts: TokenCounts) -> tuple[list[CheckedDocument], list[BadRow]]:
         """Apply ``on_long``: return the documents to store and those to put aside."""
         limit = token_limit(self._readers.base)
         if limit is None or self._options.on_long == "truncate":
@@ -288,7 +267,7 @@ class Indexer:
                 fitting.append(one)
             elif self._options.on_long == "skip":
                 reason = f"The text has {length} tokens; the encoder reads {limit}."
-                refused.append(BadRow("", 0, document.id, reason, document.text[:2000]))
+                refused.append(put_aside(document, reason))
             else:
                 raise InputError(
                     f"The text of document {document.id!r} has {length} tokens; the encoder reads {limit}.",
@@ -317,17 +296,18 @@ class Indexer:
             self.report.deleted = self._store.documents.delete_absent(self._seen)
 
     def _count(self, tokens: int) -> None:
-        self._current_tokens += tokens
+        self._read += tokens
         self._tick()
 
     def _tick(self) -> None:
         """Tell how far the run is."""
-        share = min(1.0, self._current_tokens / max(1, self._current.tokens))
+        in_flight = self._parcels.values()
+        share = min(1.0, self._read / max(1, sum(one.tokens for one in in_flight)))
         self._progress(
             replace(
                 self._committed,
-                in_hand=self._reached + int(self._current.size * share),
-                tokens=self._tokens + self._current_tokens,
+                in_hand=self._reached + int(sum(one.size for one in in_flight) * share),
+                tokens=self._tokens + self._read,
                 seconds=time.perf_counter() - self._started,
             )
         )

@@ -11,6 +11,8 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.paths import folder_within
 from retriever.index.generations import build_generation, clear_view, forget_obsolete
 from retriever.index.status import own_views
+from retriever.index.workers.ledger import FOLDER as LEDGER
+from retriever.index.workers.ledger import Ledger
 from retriever.store.database import Store
 from retriever.store.views import View
 from retriever.vectors.files import view_folder
@@ -30,6 +32,7 @@ def compact(store: Store, folder: Path, device: str = "auto") -> list[int]:
         store.documents.collect_garbage()
     built = [build_generation(store, view, folder, device) for view in views]
     clear_dropped(store, folder)
+    Ledger(folder_within(folder, LEDGER)).clear()
     store.vacuum()
     return [generation.generation_id for generation in built if generation]
 

@@ -140,8 +140,14 @@ class Vectors:
             )
         )
 
-    def get(self, view_id: int, content_ids: Sequence[int] | Ids) -> StoredVectors:
-        """Return the vectors that exist among the contents asked for, in that order, each once."""
+    def get(self, view_id: int, content_ids: Sequence[int] | Ids, *, as_stored: bool = False) -> StoredVectors:
+        """Return the vectors that exist among the contents asked for, in that order, each once.
+
+        Args:
+            view_id: of the view.
+            content_ids: of the contents.
+            as_stored: give the stored numbers, which `put` stores again as they are; their length is 1 to three digits.
+        """
         rows: Rows = []
         for wanted in content_batches(content_ids):
             rows += self._db.rows(
@@ -149,7 +155,7 @@ class Vectors:
                 "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value ORDER BY wanted.key",
                 (wanted, view_id),
             )
-        embeddings = self._decode(view_id, rows)
+        embeddings = self._decode(view_id, rows, as_stored=as_stored)
         return StoredVectors(as_ids(rows), embeddings, stored_json_list(row[2] or "[]" for row in rows))
 
     def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
@@ -253,13 +259,14 @@ class Vectors:
             raise RetrieverError(f"The index has no view {view_id}.", hint="`retriever status` lists them.")
         return dim
 
-    def _decode(self, view_id: int, rows: Rows) -> Embeddings:
+    def _decode(self, view_id: int, rows: Rows, *, as_stored: bool = False) -> Embeddings:
         """Return the vectors (n, dim) of rows of content id, vector, words and checksum."""
         dim = self._dim(view_id)
         self._check(view_id, rows)
         if any(len(row[1]) != dim * _STORED.itemsize for row in rows):
             raise self._damaged(f"a vector of view {view_id} has not the length of the view")
-        return normalise(np.frombuffer(b"".join(row[1] for row in rows), dtype=_STORED).reshape(len(rows), dim))
+        numbers = np.frombuffer(b"".join(row[1] for row in rows), dtype=_STORED).reshape(len(rows), dim)
+        return numbers.astype(np.float32) if as_stored else normalise(numbers)
 
     def _check(self, view_id: int, rows: Rows) -> None:
         """Refuse rows of content id, vector, words and checksum that are not what was stored."""

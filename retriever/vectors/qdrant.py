@@ -11,19 +11,17 @@ up to 20,000 of them. Local mode has files of its own, but they are pickles, whi
 
 import json
 import logging
-import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
-from retriever.core.registry import resolve
+from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.similarity import merge, pad
 from retriever.core.types import Embeddings, Ids, Neighbours
 from retriever.vectors.arrays import checked_batches, read_arrays, write_arrays
@@ -31,20 +29,18 @@ from retriever.vectors.backend import BuildOptions, BuiltIndex, Handle, ListedIn
 from retriever.vectors.checks import check_search
 from retriever.vectors.exact import ExactIndex
 from retriever.vectors.files import new_path, remove_others, view_folder, write_file
+from retriever.vectors.qdrant_server import asking, connect, local, request_types
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".qdrant"
-KEY = "QDRANT_API_KEY"  # environment variable of the server's key, which is stored nowhere
 
-_SECONDS = 60
 _CONDITION = 10_000  # ids in one condition: some 80 kB of a request
 _LOOKED_UP = 10  # ids in one condition for local mode, which compares every point with it in Python
 _REQUEST_BYTES = 8 << 20  # a server takes 32 MiB
 _NUMBER_BYTES = 22  # of a float32 written out in JSON
 _NOTE_BYTES = 1 << 16
 _MOST_TIED = 16_384  # points fetched to find the lowest ids among equal scores
-_ADDRESS = re.compile(r"https?://(\w[\w.-]*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[\w./-]*)?")
 _NAME = re.compile(r"retriever-[0-9a-f]{32}")  # no other collection is ever removed
 
 
@@ -110,12 +106,12 @@ class QdrantIndex:
         if len(rest) and len(kept) > _LOOKED_UP and not self._collection.url:
             yield _Part(len(kept), self.size, None, kept)
         elif len(kept) and len(rest) <= min(self._condition, len(kept)):
-            condition = _models().Filter(must_not=[_models().HasIdCondition(has_id=rest.tolist())])
+            condition = request_types().Filter(must_not=[request_types().HasIdCondition(has_id=rest.tolist())])
             yield _Part(len(kept), _deepest(len(kept), k), condition if len(rest) else None)
         else:
             for start in range(0, len(kept), self._condition):
                 part = kept[start : start + self._condition]
-                condition = _models().Filter(must=[_models().HasIdCondition(has_id=part.tolist())])
+                condition = request_types().Filter(must=[request_types().HasIdCondition(has_id=part.tolist())])
                 yield _Part(len(part), _deepest(len(part), k), condition)
 
     def _nearest(self, queries: Embeddings, wanted: int, fetch: int, part: "_Part") -> Neighbours:
@@ -134,7 +130,7 @@ class QdrantIndex:
 
     def _fetch(self, queries: Embeddings, fetch: int, condition: Any) -> Neighbours:  # noqa: ANN401
         """Return the best ``fetch`` points (q, fetch), best first, equal scores in any order."""
-        models = _models()
+        models = request_types()
         exact = models.SearchParams(exact=True) if self._collection.url else None  # local mode always is
         filtered = 0 if condition is None else self._condition
         step = max(1, _REQUEST_BYTES // (_NUMBER_BYTES * (self.dim + fetch) + 8 * filtered))
@@ -144,7 +140,7 @@ class QdrantIndex:
                 models.QueryRequest(query=query, filter=condition, limit=fetch, params=exact)
                 for query in queries[start : start + step].tolist()
             ]
-            with self._alone, _asking(self._collection.url):
+            with self._alone, asking(self._collection.url):
                 hits += self._collection.client.query_batch_points(self._collection.name, requests)
         if any(len(one.points) != fetch for one in hits):
             raise _gone(self._collection, "holds other points than it did when it was opened")
@@ -164,7 +160,7 @@ class QdrantBackend:
     def require(self, dim: int, options: BuildOptions) -> None:
         """Refuse an address that is none, and a server that does not answer; see `VectorBackend.require`."""
         client = _client(options.location)
-        with _asking(options.location):
+        with asking(options.location):
             client.get_collections()
 
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
@@ -188,7 +184,7 @@ class QdrantBackend:
             collection = _Collection(_client(url), text_of(handle, "collection"), url)
             return QdrantIndex(collection, _ids_of(collection, size, dim), dim, self._condition)
         found = read_arrays(self._folder, handle)
-        collection = _Collection(_client(""), "view", "")
+        collection = _Collection(local(), "view", "")
         _fill(collection, ViewVectors(found.ids, dim, [found.embeddings]))
         return QdrantIndex(collection, found.ids, dim, self._condition)
 
@@ -228,7 +224,7 @@ class QdrantBackend:
             return True
         try:
             client = _client(url)
-            with _asking(url):
+            with asking(url):
                 client.delete_collection(name)
         except RetrieverError as error:
             logger.warning("The collection %s is left on its server for now: %s", name, error.message)
@@ -242,8 +238,8 @@ def _deepest(available: int, k: int) -> int:
 
 def _fill(collection: _Collection, vectors: ViewVectors) -> None:
     """Make a collection of vectors and wait until all are in it."""
-    models, client = _models(), collection.client
-    with _asking(collection.url):
+    models, client = request_types(), collection.client
+    with asking(collection.url):
         client.create_collection(
             collection.name,
             vectors_config=models.VectorParams(size=vectors.dim, distance=models.Distance.DOT),
@@ -259,10 +255,10 @@ def _fill(collection: _Collection, vectors: ViewVectors) -> None:
 
 def _ids_of(collection: _Collection, size: int, dim: int) -> Ids:
     """Return the ids (n,) of a collection's points, ascending, once it is sure to be the one that was built."""
-    models = _models()
+    models = request_types()
     ids: list[int] = []
     after: Any = None
-    with _asking(collection.url):
+    with asking(collection.url):
         held = collection.client.get_collection(collection.name).config.params.vectors
         if not isinstance(held, models.VectorParams) or (held.size, held.distance) != (dim, models.Distance.DOT):
             raise _gone(collection, f"holds vectors of another kind than {dim} numbers each")
@@ -278,43 +274,8 @@ def _ids_of(collection: _Collection, size: int, dim: int) -> Ids:
     return np.sort(np.array(ids, dtype=np.int64))
 
 
-def _models() -> Any:  # noqa: ANN401 - the module of Qdrant's request types
-    return resolve("qdrant_client:models", package="retriever[qdrant]")
-
-
 def _client(url: str) -> Any:  # noqa: ANN401 - a qdrant_client.QdrantClient
-    """Return a client of a server, which is not asked yet, or of local mode where there is no address."""
-    make = resolve("qdrant_client:QdrantClient", package="retriever[qdrant]")
-    if not url:
-        return make(":memory:")
-    if not _ADDRESS.fullmatch(url):
-        raise UsageError(
-            f"{url!r} is no address of a Qdrant server.",
-            hint=f"Say --backend qdrant=http://HOST:6333; a key goes into the environment variable {KEY}.",
-        )
-    return make(url=url, api_key=os.environ.get(KEY), timeout=_SECONDS, check_compatibility=False)
-
-
-@contextmanager
-def _asking(url: str) -> Iterator[None]:
-    """Tell in our words what keeps a server from answering."""
-    exceptions = resolve("qdrant_client.http:exceptions", package="retriever[qdrant]")
-    try:
-        yield
-    except exceptions.ResponseHandlingException as error:
-        raise RetrieverError(
-            f"No Qdrant server answers at {url}: {error.source}.",
-            hint="Start it, or build the indexes here: `retriever compact --backend faiss`.",
-        ) from error
-    except exceptions.UnexpectedResponse as error:
-        if error.status_code == 404:
-            raise IndexDamagedError(
-                f"The Qdrant server at {url} has lost the collection.", hint="Run `retriever repair`."
-            ) from error
-        raise RetrieverError(
-            f"The Qdrant server at {url} refuses: {error.status_code} {error.reason_phrase}.",
-            hint=f"Its log says why; a key goes into the environment variable {KEY}.",
-        ) from error
+    return connect(url) if url else local()
 
 
 def _gone(collection: _Collection, what: str) -> IndexDamagedError:

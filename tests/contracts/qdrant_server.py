@@ -32,18 +32,41 @@ class Requests(BaseHTTPRequestHandler):
             return self.reply(404 if "not found" in str(error) else 400, {"status": {"error": str(error)}})
         return self.reply(200, {"result": result, "status": "ok", "time": 0.0})
 
-    def result(self, command, name, rest, body):
+    def result(self, command, name, rest, body):  # noqa: C901 - one case per request
         client = self.server.client
         match command, bool(name), rest:
+            case "GET", False, "" if self.path.startswith("/aliases"):
+                return client.get_aliases().model_dump(mode="json")
             case "GET", False, "":
                 return client.get_collections().model_dump(mode="json")
             case "GET", True, "":
                 return client.get_collection(name).model_dump(mode="json")
             case "PUT", True, "":
                 config = models.CreateCollection(**body)
-                return client.create_collection(name, vectors_config=config.vectors, hnsw_config=config.hnsw_config)
+                return client.create_collection(
+                    name, vectors_config=config.vectors, hnsw_config=config.hnsw_config, metadata=config.metadata
+                )
             case "DELETE", True, "":
                 return client.delete_collection(name)
+            case "GET", True, "exists":
+                return {"exists": client.collection_exists(name)}
+            case "POST", True, "" if name == "aliases":
+                actions = models.ChangeAliasesOperation(**body).actions
+                self.server.switches.append(len(actions))
+                return client.update_collection_aliases(actions)
+            case "PUT", True, "index":
+                self.server.indexed.append((body["field_name"], body["field_schema"], client.count(name).count))
+                return {"operation_id": 0, "status": "completed"}
+            case "POST", True, "points/count":
+                return client.count(name).model_dump(mode="json")
+            case "POST", True, "points":
+                found = client.retrieve(name, body["ids"], with_payload=False)
+                return [one.model_dump(mode="json") for one in found]
+            case "PUT", True, "points" if "points" in body:
+                self.server.upserts += 1
+                if self.server.upserts == self.server.fail_at:
+                    raise ValueError("the disk is full")
+                return client.upsert(name, models.PointsList(**body).points).model_dump(mode="json")
             case "PUT", True, "points":
                 return client.upsert(name, models.PointsBatch(**body).batch).model_dump(mode="json")
             case "POST", True, "points/scroll":
@@ -82,6 +105,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Requests)
         self.client, self.alone = QdrantClient(":memory:"), threading.Lock()
         self.conditions, self.largest, self.key = [], 0, ""
+        self.indexed, self.switches, self.upserts, self.fail_at = [], [], 0, 0
 
     @property
     def url(self):

@@ -1,0 +1,64 @@
+"""What is stored beside a shard's vectors: rows as documents or put aside, or texts that are stored already."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from retriever.core.encoder import Encoder
+from retriever.core.types import BadRow, Document
+from retriever.index.encoding import count_tokens
+from retriever.store.checking import CheckedDocument
+
+_RAW = 2000  # characters of a text that is put aside
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Rows and texts that are stored together with a shard's vectors.
+
+    Attributes:
+        size: rows or texts by which the progress grows.
+        tokens: that are to be read for it, about.
+        documents: to insert or update.
+        bad: rows to put aside.
+        truncated_ids: of documents whose texts are cut.
+        known: content ids of stored texts that have no document among these.
+    """
+
+    size: int
+    tokens: int
+    documents: Sequence[CheckedDocument] = ()
+    bad: Sequence[BadRow] = ()
+    truncated_ids: Sequence[str] = ()
+    known: Mapping[str, int] = field(default_factory=dict)
+
+    def without(self, refused: Mapping[str, str], stored: Iterable[Document] = ()) -> "Parcel":
+        """Return the parcel with the documents of some texts put aside.
+
+        Args:
+            refused: texts that nothing could embed, and why.
+            stored: documents of such texts that stay stored, and are told of too.
+        """
+        bad = [one.document for one in self.documents if one.document.text in refused]
+        kept = [one for one in self.documents if one.document.text not in refused]
+        return replace(
+            self, documents=kept, bad=[*self.bad, *(put_aside(one, refused[one.text]) for one in (*bad, *stored))]
+        )
+
+
+def put_aside(document: Document, reason: str) -> BadRow:
+    """Return a document as a row that is left out."""
+    return BadRow(document.file, document.line, document.id, reason, document.text[:_RAW])
+
+
+class TokenCounts:
+    """Counts the tokens of texts, of each but once."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._known: dict[str, int] = {}
+
+    def of(self, texts: Sequence[str]) -> dict[str, int]:
+        """Return the tokens of every text."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known.update(zip(new, count_tokens(self._encoder, new), strict=True))
+        return {text: self._known[text] for text in texts}

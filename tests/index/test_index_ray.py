@@ -1,0 +1,84 @@
+"""Embedding on a Ray of this machine: one Ray a test, since each run starts and ends its own."""
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from test_index_workers import held, make, read, start, until
+from worker_run import PIECE, run
+
+from retriever.core.errors import RetrieverError
+from retriever.index.workers.choice import Workers
+from retriever.index.workers.ledger import FOLDER
+
+pytest.importorskip("ray", reason="ray is not installed")
+__all__ = ["make"]
+ROWS = 45
+
+
+def processes(parent):
+    """Every process below one, as (number, name)."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    rows = [(int(pid), int(above), name) for pid, above, name in (line.split(None, 2) for line in listed.splitlines())]
+    found, below = [], {parent}
+    while below:
+        here = [(pid, name) for pid, above, name in rows if above in below]
+        found, below = found + here, {pid for pid, _ in here}
+    return found
+
+
+def listening():
+    """Addresses that processes of this machine listen on."""
+    listed = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+    return [line.split()[3] for line in listed.splitlines() if "ray" in line or "gcs_server" in line]
+
+
+def test_ray_stores_what_this_process_does_listens_on_loopback_alone_and_ends(path, tmp_path, make):
+    alone, together = make("alone"), make("together", seconds=0.02)
+    run(tmp_path / "alone", alone, ROWS)
+    process = start(path, together, ray="local")
+    until(lambda: len(read(together)) > PIECE)
+    addresses = listening()
+    assert addresses
+    assert {one.rpartition(":")[0] for one in addresses} <= {"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"}
+    ours = processes(process.pid)
+    actor = next(pid for pid, name in ours if name.startswith("ray::Actor"))
+    os.kill(actor, signal.SIGKILL)
+    assert process.wait(60) == 0
+    assert held(path) == held(tmp_path / "alone")
+    assert sum(read(together).values()) - 2 * ROWS <= 2 * PIECE * 2
+    assert not (path / FOLDER).exists()
+    until(lambda: not [pid for pid, _ in ours if Path(f"/proc/{pid}").exists()])
+
+
+@pytest.mark.parametrize("victim", ["raylet", "gcs_server", "driver"])
+def test_whatever_is_killed_the_run_goes_on_without_ray(path, tmp_path, make, victim):
+    encoder = make(seconds=0.03)
+    process = start(path, encoder, ray="local")
+    until(lambda: sum(read(encoder).values()) >= 40)
+    ours = processes(process.pid)
+    pid = process.pid if victim == "driver" else next(pid for pid, name in ours if name == victim)
+    os.kill(pid, signal.SIGKILL)
+    assert process.wait(60) != 0
+    until(lambda: not [one for one, _ in ours if Path(f"/proc/{one}").exists()])
+    before = read(encoder)
+    run(path, make(), ROWS)
+    run(tmp_path / "alone", make("alone"), ROWS)
+    assert held(path) == held(tmp_path / "alone")
+    assert sum((read(encoder) - Counter(dict.fromkeys(before, 1))).values()) - (2 * ROWS - len(before)) <= 8 * PIECE
+
+
+def test_a_cluster_that_is_not_there_is_told(path, make, monkeypatch):
+    monkeypatch.setenv("RAY_gcs_rpc_server_connect_timeout_s", "1")
+    monkeypatch.setenv("RAY_gcs_server_request_timeout_seconds", "1")
+    with pytest.raises(RetrieverError, match=r"Ray cannot be reached at 127\.0\.0\.1:1|Ray has ended"):
+        run(path, make(), 3, workers=1, ray="127.0.0.1:1")
+
+
+def test_without_the_package_the_line_that_installs_it_is_told(monkeypatch):
+    monkeypatch.setattr("retriever.index.workers.choice.find_spec", lambda name: None)
+    with pytest.raises(RetrieverError, match=r"pip install 'retriever\[ray\]'"):
+        Workers(ray="local")
