@@ -7,13 +7,13 @@ from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchRequest
 from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
-from retriever.index.filled_index import FilledIndex
 from retriever.index.generations import IndexType, remember
 from retriever.index.indexing import OnIndexing
 from retriever.index.readers import Readers
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.status import index_status, view_states
+from retriever.index.taught_index import TaughtIndex
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.views import View
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retriever.clusters.saved import SavedClustering
 
 
-class Index(FilledIndex):
+class Index(TaughtIndex):
     """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
 
     Args:
@@ -187,7 +187,7 @@ class Index(FilledIndex):
             check(self.store, one)
         part = one.where is not None or one.ids is not None
         views = self._completed(instructions, lacking, part=part, progress=progress)
-        return [cluster(self.store, view, each) for view, each in zip(views, requests, strict=True)]
+        return [cluster(self.store, self.shown(view), each) for view, each in zip(views, requests, strict=True)]
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether the documents of a clustering are all there are to cluster, and none of them has changed."""
@@ -204,7 +204,7 @@ class Index(FilledIndex):
         from retriever.clusters.saved import save
 
         with self._writing("save"), self.store.transaction():
-            save(self.store, name, found, self.readers.view_key(found.request.instruction).fingerprint)
+            save(self.store, name, found, self._shown_fingerprint(found.request.instruction))
 
     def saved_clustering(self, name: str, *, progress: OnIndexing | None = None) -> "SavedClustering":
         """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
@@ -214,14 +214,14 @@ class Index(FilledIndex):
         Raises:
             InputError: there is none of that name.
             IndexDamagedError: it is damaged.
-            EncoderMismatchError: the index has another encoder by now.
+            EncoderMismatchError: the index has another encoder by now, or the question was taught or forgotten since.
         """
         from retriever.clusters.saved import shown_again, stored_clustering
 
-        stored = stored_clustering(self.store, name, lambda asked: self.readers.view_key(asked).fingerprint)
+        stored = stored_clustering(self.store, name, self._shown_fingerprint)
         instruction, where = stored.document["instruction"], stored.document["where"]
         view = self.complete([instruction], where=where, progress=progress)[0]
-        return shown_again(self.store, view, stored)
+        return shown_again(self.store, self.shown(view), stored)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents from every view at once; return the ids that were there."""
