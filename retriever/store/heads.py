@@ -33,6 +33,11 @@ class StoredHead:
     digest: str
     created: str
 
+    @property
+    def identity(self) -> str:
+        """Value that tells it from the heads before and after it."""
+        return f"{self.view_id} {self.digest}"
+
 
 class HeadTable:
     """The heads of the index's views, at most one of each."""
@@ -80,10 +85,10 @@ class HeadTable:
             )
         return StoredHead(view_id, source, plain_id, arrays, stored_json(text), digest, created)
 
-    def digest(self, source_id: int) -> str | None:
-        """Return the digest of the head that takes the vectors of a view, to tell it from others; None without one."""
-        row = self._db.row("SELECT sha256 FROM heads NOT INDEXED WHERE source_id = ?", (source_id,))
-        return None if row is None else str(row[0])
+    def identity(self, source_id: int) -> str | None:
+        """Return `StoredHead.identity` of the head that takes the vectors of a view, or None, without reading it."""
+        row = self._db.row("SELECT view_id, sha256 FROM heads NOT INDEXED WHERE source_id = ?", (source_id,))
+        return None if row is None else f"{row[0]} {row[1]}"
 
     def sources(self) -> dict[int, int]:
         """Return for every taught view the view whose vectors it is made of."""

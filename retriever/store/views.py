@@ -116,9 +116,9 @@ class Views:
             self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
 
     def drop(self, view_id: int) -> None:
-        """Remove the view, its vectors and what they were taught; its generations become obsolete, for their files to go.
+        """Remove the view and its vectors, and taught views that are made of these.
 
-        Taught views that are made of its vectors go with it.
+        Their generations become obsolete, for their files to be removed.
         """
         with self._db.writing():
             made_of = self._db.rows("SELECT view_id FROM heads WHERE ? IN (source_id, plain_id)", (view_id,))

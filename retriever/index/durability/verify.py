@@ -170,7 +170,7 @@ class _Checking:
                 yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
 
     def _taught(self, store: Store) -> Iterator[Finding]:
-        """Check what views were taught, that taught views hold what it makes of the views, and deeply, that it is so."""
+        """Check what views were taught, and that taught views hold what it makes of them, the vectors only deeply."""
         damaged, views = store.heads.damaged(), {view.view_id: view for view in store.views.all()}
         for view_id in damaged:
             yield Finding(f"head of view {view_id}", "differs from its checksum", Remedy.TEACH)

@@ -91,7 +91,7 @@ class Queries:
         plain: under the default instruction (n, dim).
         asked: under the given one (n, dim).
         shown: these as the view has them that is searched for the instruction: mapped where that was taught (n, dim).
-        head: digest of what maps them; None where nothing was taught.
+        head: tells what maps them from all else; None where nothing was taught.
         steps: K that was spent on each; None where the encoder generates nothing.
     """
 

@@ -152,7 +152,7 @@ class Searcher:
         else:
             plain, given = reader.encode_many(now.request.queries, [base.key.instruction, instruction])
         shown = given if taught is None else taught.head.map(given, plain)
-        queries = Queries(readers, base, plain, given, shown, None if taught is None else taught.stored.digest, steps)
+        queries = Queries(readers, base, plain, given, shown, None if taught is None else taught.stored.identity, steps)
         found = self._in_base(now.request, queries, found)
         if view is not None and mostly_filled(view, found.allowed):
             answers = self._in_view(now.request, view, shown, found, steps)
@@ -181,8 +181,8 @@ class Searcher:
         return same and self._head(own) == begun.queries.head
 
     def _head(self, view: View | None) -> str | None:
-        """Return the digest of what a view was taught; None for nothing."""
-        return None if view is None else self._store.heads.digest(view.view_id)
+        """Return what tells what a view was taught from all else; None for nothing."""
+        return None if view is None else self._store.heads.identity(view.view_id)
 
     def _read(self, begun: _Unfinished) -> View:
         """Embed what the view of the instruction lacks, as far as the token budget reaches; return the view."""

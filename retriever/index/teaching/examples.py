@@ -8,7 +8,6 @@ from pathlib import Path
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import content_hash
 from retriever.core.text import shortened
-from retriever.core.types import Ids
 from retriever.corpus.jsonl import read_jsonl
 from retriever.corpus.rows import Limits
 from retriever.store.database import Store

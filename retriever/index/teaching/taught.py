@@ -52,11 +52,11 @@ class TaughtViews:
         Raises:
             IndexDamagedError: the head is not what was stored.
         """
-        digest = None if source is None else self._store.heads.digest(source.view_id)
-        if source is None or digest is None:
+        identity = None if source is None else self._store.heads.identity(source.view_id)
+        if source is None or identity is None:
             return None
         known = self._known.get(source.view_id)
-        if known is None or known.stored.digest != digest:
+        if known is None or known.stored.identity != identity:
             known = taught_of(self._store, source)
             if known is not None:
                 self._known[source.view_id] = known
