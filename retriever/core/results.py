@@ -168,7 +168,6 @@ class Lessons:
         before: how many examples the untaught view answers, each by the answer whose other examples are nearest.
         after: how many the head answers that it did not learn from.
         held_out: examples that both are measured on.
-        uses_plain: whether the plain reader's vectors are looked at too.
         created: UTC time.
     """
 
@@ -177,7 +176,6 @@ class Lessons:
     before: Held
     after: Held
     held_out: int
-    uses_plain: bool
     created: str
 
     def sentence(self) -> str:

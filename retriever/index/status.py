@@ -147,7 +147,7 @@ def lessons_of(store: Store, view: View) -> Lessons | None:
             f"What view {view.view_id} was taught cannot be read: {error}.",
             hint="Run `retriever repair`, then teach it again.",
         ) from error
-    return Lessons(stored.view_id, answers, before, after, held_out, stored.plain_id is not None, stored.created)
+    return Lessons(stored.view_id, answers, before, after, held_out, stored.created)
 
 
 def _coverage(held: int, texts: int) -> float:

@@ -150,14 +150,13 @@ class TaughtIndex(FilledIndex):
 
     def _store_head(self, source: View, plain: View, head: Head, document: Mapping[str, Any]) -> None:
         """Put a taught view in the place of the one before, whole, in one transaction."""
-        plain_id = plain.view_id if head.uses_plain else None
-        key = taught_key(source.key, plain.key if head.uses_plain else None, head)
+        key = taught_key(source.key, plain.key, head)
         with self.store.transaction():
             for old, made_of in self.store.heads.sources().items():
                 if made_of == source.view_id:
                     self.store.views.drop(old)
             view = self.store.views.ensure(key)
-            self.store.heads.put(view.view_id, source.view_id, plain_id, head.to_bytes(), document)
+            self.store.heads.put(view.view_id, source.view_id, plain.view_id, head.to_bytes(), document)
             self._open_views.taught.derive_all(source)
 
 

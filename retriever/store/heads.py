@@ -18,7 +18,7 @@ class StoredHead:
     Attributes:
         view_id: the taught view, whose vectors it gives.
         source_id: the view of the same question whose vectors it takes.
-        plain_id: the base view, where it takes the plain reader's vectors too; None where it does not.
+        plain_id: the base view, whose vectors it takes besides.
         arrays: its numbers, as whoever made it wrote them.
         document: JSON that describes it and what it was learned from.
         digest: SHA-256 over all these, in hex.
@@ -27,7 +27,7 @@ class StoredHead:
 
     view_id: int
     source_id: int
-    plain_id: int | None
+    plain_id: int
     arrays: bytes
     document: Mapping[str, Any]
     digest: str
@@ -45,15 +45,13 @@ class HeadTable:
     def __init__(self, connections: Connections) -> None:
         self._db = connections
 
-    def put(
-        self, view_id: int, source_id: int, plain_id: int | None, arrays: bytes, document: Mapping[str, Any]
-    ) -> None:
+    def put(self, view_id: int, source_id: int, plain_id: int, arrays: bytes, document: Mapping[str, Any]) -> None:
         """Store the head of a view that has none.
 
         Args:
             view_id: the taught view, made for it.
             source_id: whose vectors it takes.
-            plain_id: whose vectors it takes besides; None for no others.
+            plain_id: whose vectors it takes besides.
             arrays: its numbers.
             document: JSON that describes it.
         """

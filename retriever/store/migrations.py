@@ -310,7 +310,7 @@ def m010_heads(db: "Database") -> None:
         CREATE TABLE heads (
             view_id INTEGER NOT NULL PRIMARY KEY REFERENCES views (view_id) ON DELETE CASCADE,
             source_id INTEGER NOT NULL UNIQUE REFERENCES views (view_id) ON DELETE CASCADE,
-            plain_id INTEGER REFERENCES views (view_id) ON DELETE CASCADE,
+            plain_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
             arrays BLOB NOT NULL,
             document TEXT NOT NULL,
             sha256 TEXT NOT NULL,

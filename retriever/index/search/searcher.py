@@ -139,8 +139,7 @@ class Searcher:
         if view is not None and (not view.view.key.instruction or view.coverage(found.allowed) == 1):
             vectors = reader.encode(now.request.queries, instruction=view.view.key.instruction)
             if taught is not None:
-                plain = readers.base.encode(now.request.queries) if taught.head.uses_plain else None
-                vectors = taught.head.map(vectors, plain)
+                vectors = taught.head.map(vectors, readers.base.encode(now.request.queries))
             return self._answered(now, self._in_view(now.request, view, vectors, found, steps))
         base = self._store.views.find(readers.view_key(""))
         if base is None:

@@ -86,7 +86,7 @@ def given_examples(examples: Iterable[Example | Mapping[str, object] | tuple[str
     """
     found = []
     for number, one in enumerate(examples, start=1):
-        place = f"example {number}"
+        place = f"Example {number}"
         if isinstance(one, Example):
             values: Mapping[str, object] = {"id": one.id, "text": one.text, "answer": one.answer}
             place = one.place or place
@@ -116,7 +116,7 @@ def found_examples(store: Store, examples: Sequence[Example]) -> FoundExamples:
         first = by_content.setdefault(content_id, one)
         if first.answer != one.answer:
             raise InputError(
-                f"{_begun(str(first))} and {one} are one text with two answers: {first.answer!r}, {one.answer!r}.",
+                f"{first} and {one} are one text with two answers: {first.answer!r}, {one.answer!r}.",
                 hint="Take one of them out. Nothing was taught.",
             )
     _require_enough([one.answer for one in by_content.values()])
@@ -143,9 +143,7 @@ def _contents(store: Store, examples: Sequence[Example]) -> list[int]:
         content_id = by_id.get(one.id) if one.id is not None else by_text.get(content_hash(one.text or ""))
         if content_id is None or content_id not in live:
             what = "is not in the index" if one.id is None else "is no document of the index"
-            raise InputError(
-                f"{_begun(str(one))} {what}.", hint="Examples are documents of the index. Nothing was taught."
-            )
+            raise InputError(f"{one} {what}.", hint="Examples are documents of the index. Nothing was taught.")
         found.append(content_id)
     return found
 
@@ -195,10 +193,6 @@ def _checked(values: Mapping[str, object], place: str) -> Example:
         if isinstance(one, str) and any("\ud800" <= character <= "\udfff" for character in one):
             raise _mend(f"{place} holds half a character (a lone surrogate).")
     return Example(answer.strip(), None if id is None else str(id), None if id is not None else str(text), place)
-
-
-def _begun(text: str) -> str:
-    return text[0].upper() + text[1:] if not text.startswith("/") else text
 
 
 def _mend(message: str) -> InputError:

@@ -1,14 +1,14 @@
 """A head: what examples taught of a question, as a map from the vectors of a view to new ones. NumPy alone.
 
-A text has a vector x under the question and, where that helps, a vector b by the plain reader. A linear map of both
-gives a score to every answer, and a softmax p of these says how probable each is. The new vector is
+A text has a vector x under the question and a vector b in the base view, by the plain reader. A linear map of
+both gives a score to every answer, and a softmax p of these says how probable each is. The new vector is
 
     [sqrt(share) sqrt(p), sqrt(1 - share) r],   r = (x - m) / |x - m|
 
 with m the mean of the view: of length 1, so that a cosine is share times the Bhattacharyya coefficient of the two
 texts' answers (1 where they are the same, 0 where they exclude each other) plus the rest times how alike they are
-besides. Texts of one answer lie together, and within an answer they keep the order that the view gave them. Where
-the head is unsure, p is flat, and the view's own order decides.
+besides. Texts of one answer lie together, and within an answer they keep the order that the view gave them. Where p is
+flat, the view's own order decides.
 
 A query goes through the same map: one that names an answer has a p that is high there.
 """
@@ -37,8 +37,8 @@ class Head:
         answers: k of them, in the order of the scores.
         mean: (d,) of the view's vectors.
         weights: (d, k) from vectors less the mean to scores.
-        plain_mean: (e,) of the base view's vectors; empty where they are not looked at.
-        plain_weights: (e, k), likewise.
+        plain_mean: (e,) of the base view's vectors.
+        plain_weights: (e, k) from those less their mean to scores.
         sharpness: what scores are multiplied by before the softmax.
         share: of the answers in the square of a new vector's length, above 0 and below 1.
     """
@@ -56,26 +56,17 @@ class Head:
         """Length of a new vector."""
         return len(self.answers) + len(self.mean)
 
-    @property
-    def uses_plain(self) -> bool:
-        """Whether it looks at the plain reader's vectors too."""
-        return len(self.plain_mean) > 0
-
-    def probabilities(self, vectors: Embeddings, plain: Embeddings | None = None) -> NDArray[np.float32]:
+    def probabilities(self, vectors: Embeddings, plain: Embeddings) -> NDArray[np.float32]:
         """Return how probable every answer is for some texts: (n, k), the rows of which sum to 1.
 
         Args:
             vectors: (n, d) theirs in the view.
-            plain: (n, e) theirs in the base view; needed where `uses_plain`.
+            plain: (n, e) theirs in the base view.
         """
-        scores = (vectors - self.mean) @ self.weights  # (n, k)
-        if self.uses_plain:
-            if plain is None:
-                raise ValueError("this head looks at the plain reader's vectors too")
-            scores = scores + (plain - self.plain_mean) @ self.plain_weights
+        scores = (vectors - self.mean) @ self.weights + (plain - self.plain_mean) @ self.plain_weights  # (n, k)
         return softmax(self.sharpness * scores)
 
-    def map(self, vectors: Embeddings, plain: Embeddings | None = None) -> Embeddings:
+    def map(self, vectors: Embeddings, plain: Embeddings) -> Embeddings:
         """Return the new vectors (n, `dim`) of some texts; arguments as for `probabilities`."""
         answers = np.sqrt(self.probabilities(vectors, plain))  # (n, k)
         rest = normalise(vectors - self.mean)  # (n, d)
@@ -115,7 +106,7 @@ def from_stored(arrays: bytes, described: Any) -> Head:  # noqa: ANN401 - any JS
         numbers = np.frombuffer(arrays, dtype=_STORED).astype(np.float32)
         lengths = [dim, dim * len(answers), plain_dim, plain_dim * len(answers)]
         usable = min(lengths) >= 0 and sum(lengths) == len(numbers) and np.isfinite(numbers).all()
-        if not (usable and dim and answers and 0 < share < 1 and 0 < sharpness < np.inf):
+        if not (usable and dim and plain_dim and answers and 0 < share < 1 and 0 < sharpness < np.inf):
             raise ValueError("its numbers are not those of a head")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise IndexDamagedError(

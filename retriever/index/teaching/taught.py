@@ -89,8 +89,8 @@ def taught_of(store: Store, source: View) -> Taught | None:
         return None
     views = {one.view_id: one for one in store.views.all()}
     view, head = views[stored.view_id], from_stored(stored.arrays, stored.document.get("head"))
-    plain_dim = 0 if stored.plain_id is None else views[stored.plain_id].key.dim
-    if (view.key.dim, source.key.dim, plain_dim) != (head.dim, len(head.mean), len(head.plain_mean)):
+    dims = [one.key.dim for one in (view, source, views[stored.plain_id])]
+    if dims != [head.dim, len(head.mean), len(head.plain_mean)]:
         raise IndexDamagedError(
             f"What view {source.view_id} was taught does not fit its vectors.",
             hint="Run `retriever repair`, then teach it again.",
@@ -98,25 +98,22 @@ def taught_of(store: Store, source: View) -> Taught | None:
     return Taught(view, stored, head)
 
 
-def taught_key(source: ViewKey, plain: ViewKey | None, head: Head) -> ViewKey:
+def taught_key(source: ViewKey, plain: ViewKey, head: Head) -> ViewKey:
     """Return the identity of a taught view.
 
     Args:
         source: of the view it is made of.
-        plain: of the base view, where the head looks at that too.
+        plain: of the base view.
         head: the head.
     """
-    parts = [source.fingerprint, "" if plain is None else plain.fingerprint, head.digest()]
+    parts = [source.fingerprint, plain.fingerprint, head.digest()]
     return replace(source, fingerprint=TAUGHT + sha256("\0".join(parts).encode()).hexdigest(), dim=head.dim)
 
 
 def mapped(store: Store, found: Taught, content_ids: Sequence[int] | Ids) -> StoredVectors:
     """Return the taught vectors of some texts, made of those stored; texts that lack one of these are left out."""
-    stored, plain_id = found.stored, found.stored.plain_id
-    own = store.vectors.get(stored.source_id, content_ids)
-    if plain_id is None:
-        return StoredVectors(own.content_ids, found.head.map(own.embeddings), own.words)
-    plain = store.vectors.get(plain_id, own.content_ids)
+    own = store.vectors.get(found.stored.source_id, content_ids)
+    plain = store.vectors.get(found.stored.plain_id, own.content_ids)
     if len(plain.content_ids) < len(own.content_ids):  # a damaged index; `verify` says what the base view lacks
-        own = store.vectors.get(stored.source_id, plain.content_ids)
+        own = store.vectors.get(found.stored.source_id, plain.content_ids)
     return StoredVectors(own.content_ids, found.head.map(own.embeddings, plain.embeddings), own.words)
