@@ -183,7 +183,12 @@ def by_logistic(examples: Embeddings, others: Embeddings, draw: Draw) -> Given:
     labels = draw.read.labels[draw.examples]
     folds = min(5, int(np.bincount(labels).min()))
     fitted = LogisticRegressionCV(
-        Cs=[0.1, 1.0, 10.0, 100.0], cv=folds, max_iter=1000, l1_ratios=(0.0,), use_legacy_attributes=False, scoring="balanced_accuracy"
+        Cs=[0.1, 1.0, 10.0, 100.0],
+        cv=folds,
+        max_iter=1000,
+        l1_ratios=(0.0,),
+        use_legacy_attributes=False,
+        scoring="balanced_accuracy",
     ).fit(examples, labels)
     probable = fitted.predict_proba(others)
     return Given(probable.argmax(axis=1), np.sqrt(probable).astype(np.float32))

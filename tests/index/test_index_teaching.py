@@ -33,8 +33,8 @@ def mood(said):
     return "good" if GOOD.intersection(said.split()) else "bad"
 
 
-CORPUS = [Document(f"d{number:02}", text(number)) for number in range(48)]
-EXAMPLES = [(one.id, mood(one.text)) for one in CORPUS[:16]]
+CORPUS = [Document(f"d{number:02}", text(number)) for number in range(96)]
+EXAMPLES = [(one.id, mood(one.text)) for one in CORPUS[:32]]
 
 
 @pytest.fixture
@@ -73,11 +73,11 @@ def test_what_was_learned_is_said(taught):
     (base, view) = taught.views()
     assert base.taught is None
     lessons = view.taught
-    assert dict(lessons.answers) == {"bad": 8, "good": 8}
+    assert dict(lessons.answers) == {"bad": 16, "good": 16}
     assert lessons == taught.lessons(MOOD) == taught.status().views[1].taught
     assert 0 <= lessons.before.low <= lessons.before.value <= lessons.before.high <= 1
-    assert lessons.held_out == 16
-    assert "16 examples of 2 answers" in lessons.sentence()
+    assert lessons.held_out == 32
+    assert "32 examples of 2 answers" in lessons.sentence()
     assert taught.status().runs[0]["command"] == "teach"
 
 
@@ -162,7 +162,7 @@ def test_later_documents_go_through_the_head(taught, encoder):
     encoder.forget()
     taught.add([Document("new", "lamp proud cold"), Document("old", "lamp numb cold")])
     assert encoder.read.count(("lamp proud cold", MOOD)) == 1
-    found = taught.search("love happy", instruction=MOOD, mode="dense", k=50)
+    found = taught.search("love happy", instruction=MOOD, mode="dense", k=200)
     assert found.path == "complete"
     ids = [hit.document.id for hit in found.hits]
     assert ids.index("new") < ids.index("old")
@@ -174,7 +174,7 @@ def test_deleted_examples_leave_what_they_taught(taught):
     taught.delete([id for id, _ in EXAMPLES])
     taught.compact()
     assert taught.lessons(MOOD) == before
-    assert len(taught.search("love", instruction=MOOD, mode="dense", k=50).hits) == 32
+    assert len(taught.search("love", instruction=MOOD, mode="dense", k=200).hits) == 64
     taught.add([Document("new", "lamp proud cold")])
     assert taught.store.vectors.differing(2, 3) == 0
 
@@ -183,9 +183,9 @@ def test_a_question_without_a_view_is_taught_by_reading_the_examples_alone(index
     index.add(CORPUS)
     encoder.forget()
     lessons = index.teach(MOOD, EXAMPLES)
-    assert sorted(encoder.read) == sorted((one.text, MOOD) for one in CORPUS[:16])
+    assert sorted(encoder.read) == sorted((one.text, MOOD) for one in CORPUS[:32])
     view = index.views()[1]
-    assert (view.vectors, view.lazy, view.taught) == (16, True, lessons)
+    assert (view.vectors, view.lazy, view.taught) == (32, True, lessons)
 
 
 def test_a_lazy_search_reads_into_both_views(path):
@@ -199,7 +199,7 @@ def test_a_lazy_search_reads_into_both_views(path):
         assert question.read
         store = index.store
         assert store.vectors.differing(2, 3) == 0
-        assert store.vectors.count(3) == 16 + len(question.read)
+        assert store.vectors.count(3) == 32 + len(question.read)
         assert {mood(hit.document.text) for hit in last[0].hits[:5]} == {"good"}
 
 
@@ -248,8 +248,8 @@ def test_both_readers_are_looked_at_where_that_helps(path):
 def test_what_is_evicted_leaves_both_views(index):
     index.add(CORPUS)
     index.teach(MOOD, EXAMPLES)
-    index.lazy_limit = 8 * (16 + 18) * 2
-    assert index.store.vectors.count(2) < 16
+    index.lazy_limit = 16 * (16 + 18) * 2
+    assert index.store.vectors.count(2) < 17
     assert index.store.vectors.differing(2, 3) == 0
     assert index.views()[1].taught is not None
     assert verify(index.path, deep=True, load=gives(FakeEncoder)).findings == []

@@ -47,6 +47,7 @@ TRIPLES_OF = 400
 """Most examples whose triples are looked at."""
 
 _LEAST_SPREAD = 1e-6
+_LEAST_PROBABLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,27 +164,37 @@ def _left_out(lesson: Lesson, found: _Regression) -> Iterator[_Choice]:
     """Yield every ridge with the scores that the examples get, each left out in turn."""
     n = len(lesson.labels)
     projected = found.left.T @ found.targets  # (r, k)
-    counts = np.bincount(lesson.labels, minlength=len(lesson.answers))
-    share = 1 / (counts[lesson.labels] * np.count_nonzero(counts))
     for ridge in RIDGES:
         kept = found.squares / (found.squares + ridge)  # (r,)
         fitted = (found.left * kept) @ projected  # (n + k, k)
         own = (np.square(found.left) @ kept)[:, None]  # (n + k, 1)
         scores = ((fitted - own * found.targets) / np.maximum(1 - own, 1e-9) / found.roots[:, None])[:n]
-        probable = (softmax(one * scores)[np.arange(n), lesson.labels] for one in SHARPNESS)
-        yield _Choice(ridge, scores, min(float(-(share * np.log(np.maximum(one, 1e-9))).sum()) for one in probable))
+        yield _Choice(ridge, scores, min(_log_loss(softmax(one * scores), lesson.labels) for one in SHARPNESS))
 
 
 def _sharpness(lesson: Lesson, scores: NDArray[np.float64]) -> float:
-    """Return the sharpness at which most triples of examples come right, by the scores (n, k) of those left out."""
+    """Return the sharpness at which most triples of examples come right, by the scores (n, k) of those left out.
+
+    Of several that do equally well it is the one with the least log loss.
+    """
     rows = np.random.default_rng(0).permutation(len(scores))[:TRIPLES_OF]
     labels, rest = lesson.labels[rows], normalise(lesson.vectors[rows] - lesson.mean)
     beside = (1 - SHARE) * rest @ rest.T
-    found = []
-    for sharpness in SHARPNESS:
-        answers = np.sqrt(softmax(sharpness * scores[rows]))
-        found.append(round(triples_right(SHARE * answers @ answers.T + beside, labels), 4))
-    return SHARPNESS[int(np.argmax(found))]
+
+    def rank(sharpness: float) -> tuple[float, float]:
+        probable = softmax(sharpness * scores[rows])
+        answers = np.sqrt(probable)
+        right = triples_right(SHARE * answers @ answers.T + beside, labels)
+        return -round(right, 3), _log_loss(probable, labels)
+
+    return min(SHARPNESS, key=rank)
+
+
+def _log_loss(probable: NDArray[np.float32], labels: Ids) -> float:
+    """Return the log loss of probabilities (n, k), every answer having the same say."""
+    counts = np.bincount(labels)
+    losses = -np.log(np.maximum(probable[np.arange(len(labels)), labels], _LEAST_PROBABLE))
+    return float((losses / counts[labels]).sum() / np.count_nonzero(counts))
 
 
 def triples_right(cosines: NDArray[np.floating[Any]], labels: Ids) -> float:
