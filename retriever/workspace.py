@@ -12,12 +12,13 @@ from retriever.index.indexing import OnIndexing
 from retriever.index.readers import Readers
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
-from retriever.index.status import index_status, view_states
+from retriever.index.status import index_status, own_views, view_states
 from retriever.index.taught_index import TaughtIndex
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.views import View
 
 if TYPE_CHECKING:
+    from retriever.clusters.asking import Asked
     from retriever.clusters.clustering import Clustering, ClusterRequest
     from retriever.clusters.saved import SavedClustering
 
@@ -190,10 +191,29 @@ class Index(TaughtIndex):
         return [cluster(self.store, self.shown(view), each) for view, each in zip(views, requests, strict=True)]
 
     def still_holds(self, found: "Clustering") -> bool:
-        """Whether the documents of a clustering are all there are to cluster, and none of them has changed."""
+        """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown."""
         from retriever.clusters.clustering import still_holds
 
-        return still_holds(self.store, found)
+        shown = any(view.view_id == found.view for view in self.store.views.all())
+        taught = found.view in self.store.heads.sources().values()
+        return shown and not taught and still_holds(self.store, found)
+
+    def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> "list[Asked]":
+        """Return the documents that say most about a question once they are answered, for `teach`; no text is read.
+
+        Args:
+            instruction: the question.
+            count: how many; there are fewer where the index holds fewer texts.
+            answered: ids of documents that are answered already.
+        """
+        from retriever.clusters.asking import worth_answering
+
+        own = {view.key.instruction: view for view in own_views(self.store)}
+        view = own.get(instruction.strip())
+        if view is None or self.store.vectors.count_live(view.view_id) < count + len(answered):
+            view = own.get("")
+        taught = self._open_views.taught.of(view)
+        return [] if view is None else worth_answering(self.store, view, taught, count, answered)
 
     def save_clustering(self, name: str, found: "Clustering") -> None:
         """Save a clustering under a new name.

@@ -14,7 +14,7 @@ from retriever.index.filled_index import FilledIndex
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer, OnIndexing
 from retriever.index.search.centering import sample
-from retriever.index.status import lessons_of
+from retriever.index.status import lessons_of, own_views
 from retriever.index.teaching.examples import Example, FoundExamples, found_examples, given_examples
 from retriever.index.teaching.head import Head
 from retriever.index.teaching.learning import Lesson, learn
@@ -96,6 +96,16 @@ class TaughtIndex(FilledIndex):
         """Return what a question was taught; None for nothing."""
         source = self.store.views.find(self.readers.view_key(instruction.strip()))
         return None if source is None else lessons_of(self.store, source)
+
+    def examples(self, instruction: str) -> dict[str, str]:
+        """Return the examples that a question was taught by: answers by the ids of documents that are still there."""
+        for view in own_views(self.store):
+            stored = self.store.heads.of(view.view_id) if view.key.instruction == instruction.strip() else None
+            if stored is not None:
+                answers = {int(one["content"]): str(one["answer"]) for one in stored.document["examples"]}
+                groups = self.store.documents.expand(sorted(answers))
+                return {min(one.id for one in group): answers[content] for content, group in groups.items() if group}
+        return {}
 
     def _shown_fingerprint(self, instruction: str) -> str:
         """Return the fingerprint of the view that is shown for an instruction."""
