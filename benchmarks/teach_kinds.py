@@ -147,12 +147,15 @@ def _kind(name: str, question: str, labels: Mapping[str, str | None]) -> Kind:
 
 
 def main() -> None:
-    """Read every kind of the folders named on the command line."""
+    """Read the kinds of the two folders named on the command line, or those named behind them."""
     from retriever import load_encoder
     from retriever.index.readers import load_plain
 
     question, plain = load_encoder("pretrained:default"), load_plain()
+    wanted = sys.argv[3:]
     for kind in kinds(Path(sys.argv[1]), Path(sys.argv[2])):
+        if wanted and kind.name not in wanted:
+            continue
         read(kind, question, plain)
         print(kind.name, kind.question, len(kind.texts), kind.answers, flush=True)
 

@@ -43,6 +43,9 @@ SHARE = 0.8
 NAME_WEIGHT = 0.5
 """Of an answer's own name beside an example's 1."""
 
+FEW, USUAL_SHARPNESS = 15, 2.0
+"""With fewer examples than the first, triples tell too little of the sharpness."""
+
 TRIPLES_OF = 400
 """Most examples whose triples are looked at."""
 
@@ -177,6 +180,8 @@ def _sharpness(lesson: Lesson, scores: NDArray[np.float64]) -> float:
 
     Of several that do equally well it is the one with the least log loss.
     """
+    if len(scores) < FEW:
+        return USUAL_SHARPNESS
     rows = np.random.default_rng(0).permutation(len(scores))[:TRIPLES_OF]
     labels, rest = lesson.labels[rows], normalise(lesson.vectors[rows] - lesson.mean)
     beside = (1 - SHARE) * rest @ rest.T
