@@ -13,6 +13,7 @@ PAGES = {
     "search": ("Search", ":material/search:"),
     "compare": ("Compare", ":material/compare_arrows:"),
     "clusters": ("Clusters", ":material/bubble_chart:"),
+    "teach": ("Teach", ":material/school:"),
     "train": ("Train", ":material/model_training:"),
     "model": ("Model and index", ":material/memory:"),
 }

@@ -7,22 +7,23 @@ from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchRequest
 from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
-from retriever.index.filled_index import FilledIndex
 from retriever.index.generations import IndexType, remember
 from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.readers import Readers
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
-from retriever.index.status import index_status, view_states
+from retriever.index.status import index_status, own_views, view_states
+from retriever.index.taught_index import TaughtIndex
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.views import View
 
 if TYPE_CHECKING:
+    from retriever.clusters.asking import Asked
     from retriever.clusters.clustering import Clustering, ClusterRequest
     from retriever.clusters.saved import SavedClustering
 
 
-class Index(FilledIndex):
+class Index(TaughtIndex):
     """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
 
     Args:
@@ -194,13 +195,32 @@ class Index(FilledIndex):
             check(self.store, one)
         part = one.where is not None or one.ids is not None
         views = self._completed(instructions, lacking, part=part, options=options, progress=progress)
-        return [cluster(self.store, view, each) for view, each in zip(views, requests, strict=True)]
+        return [cluster(self.store, self.shown(view), each) for view, each in zip(views, requests, strict=True)]
 
     def still_holds(self, found: "Clustering") -> bool:
-        """Whether the documents of a clustering are all there are to cluster, and none of them has changed."""
+        """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown."""
         from retriever.clusters.clustering import still_holds
 
-        return still_holds(self.store, found)
+        shown = any(view.view_id == found.view for view in self.store.views.all())
+        taught = found.view in self.store.heads.sources().values()
+        return shown and not taught and still_holds(self.store, found)
+
+    def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> "list[Asked]":
+        """Return the documents that say most about a question once they are answered, for `teach`; no text is read.
+
+        Args:
+            instruction: the question.
+            count: how many; there are fewer where the index holds fewer texts.
+            answered: ids of documents that are answered already.
+        """
+        from retriever.clusters.asking import worth_answering
+
+        own = {view.key.instruction: view for view in own_views(self.store)}
+        view = own.get(instruction.strip())
+        if view is None or self.store.vectors.count_live(view.view_id) < count + len(answered):
+            view = own.get("")
+        taught = self._open_views.taught.of(view)
+        return [] if view is None else worth_answering(self.store, view, taught, count, answered)
 
     def save_clustering(self, name: str, found: "Clustering") -> None:
         """Save a clustering under a new name.
@@ -211,7 +231,7 @@ class Index(FilledIndex):
         from retriever.clusters.saved import save
 
         with self._writing("save"), self.store.transaction():
-            save(self.store, name, found, self.readers.view_key(found.request.instruction).fingerprint)
+            save(self.store, name, found, self._shown_fingerprint(found.request.instruction))
 
     def saved_clustering(self, name: str, *, progress: OnIndexing | None = None) -> "SavedClustering":
         """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
@@ -221,14 +241,14 @@ class Index(FilledIndex):
         Raises:
             InputError: there is none of that name.
             IndexDamagedError: it is damaged.
-            EncoderMismatchError: the index has another encoder by now.
+            EncoderMismatchError: the index has another encoder by now, or the question was taught or forgotten since.
         """
         from retriever.clusters.saved import shown_again, stored_clustering
 
-        stored = stored_clustering(self.store, name, lambda asked: self.readers.view_key(asked).fingerprint)
+        stored = stored_clustering(self.store, name, self._shown_fingerprint)
         instruction, where = stored.document["instruction"], stored.document["where"]
         view = self.complete([instruction], where=where, progress=progress)[0]
-        return shown_again(self.store, view, stored)
+        return shown_again(self.store, self.shown(view), stored)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents from every view at once; return the ids that were there."""

@@ -33,6 +33,7 @@ from retriever.cli import (
     search,
     serve,
     status,
+    teach,
     verify,
     views,
 )
@@ -72,6 +73,7 @@ app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
 app.command("compare")(compare.compare)
 app.command("views")(views.views)
+app.command("teach")(teach.teach)
 app.command("embed")(embed.embed)
 app.command("status")(status.status)
 app.command("delete")(delete.delete)

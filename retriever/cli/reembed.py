@@ -69,5 +69,7 @@ def reembed(  # noqa: PLR0913 - one parameter per option
     )
     if done.left:
         output.result(f"{len(done.left)} views were not whole: searches fill them again.")
+    for instruction in done.untaught:
+        output.say(f"{instruction!r} was taught by examples, on vectors of the encoder before: teach it again.")
     if done.previous is not None:
         output.say("`retriever reembed --rollback` goes back, `--forget` frees the old vectors.")

@@ -77,7 +77,7 @@ def views(  # noqa: PLR0913 - one parameter per option
 
 def _render(found: list["ViewStatus"]) -> None:
     output.table(
-        ["view", "instruction", "coverage", "filled", "vectors", "size", "last used", "encoder"],
+        ["view", "instruction", "coverage", "filled", "vectors", "size", "last used", "encoder", "taught"],
         [
             [
                 one.view,
@@ -88,10 +88,18 @@ def _render(found: list["ViewStatus"]) -> None:
                 output.format_bytes(one.bytes),
                 one.last_used[:16].replace("T", " "),
                 one.encoder,
+                _taught(one),
             ]
             for one in found
         ],
     )
+
+
+def _taught(view: "ViewStatus") -> str:
+    if view.taught is None:
+        return "-"
+    after = view.taught.after
+    return f"{sum(view.taught.answers.values())} examples, {after.value:.0%} ({after.low:.0%} to {after.high:.0%})"
 
 
 def _filled(view: "ViewStatus") -> str:

@@ -85,7 +85,7 @@ def stored_clustering(store: Store, name: str, fingerprint: Callable[[str], str]
     Args:
         store: the index's database.
         name: of the clustering.
-        fingerprint: tells that of the encoder which reads under an instruction now.
+        fingerprint: tells that of the view which answers an instruction now.
 
     Raises:
         InputError: there is none of that name.
@@ -95,7 +95,8 @@ def stored_clustering(store: Store, name: str, fingerprint: Callable[[str], str]
     stored = store.clusterings.get(name)
     if stored.fingerprint != fingerprint(stored.document["instruction"]):
         raise EncoderMismatchError(
-            f"The clustering {name!r} was made with another encoder.", hint="Cluster again and save it anew."
+            f"The clustering {name!r} was made with another encoder, or before its question was taught or forgotten.",
+            hint="Cluster again and save it anew.",
         )
     return stored
 

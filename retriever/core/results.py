@@ -144,6 +144,51 @@ class IndexingReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A share of examples that were answered rightly, every answer having the same say.
+
+    Attributes:
+        value: the balanced accuracy, 0 to 1.
+        low: lower end of its 95 % interval.
+        high: upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """What examples taught of a question.
+
+    Attributes:
+        view: id of the taught view.
+        answers: examples of each answer.
+        before: how many examples the untaught view answers, each by the answer whose other examples are nearest.
+        after: how many the head answers that it did not learn from.
+        held_out: examples that both are measured on.
+        created: UTC time.
+    """
+
+    view: int
+    answers: Mapping[str, int]
+    before: Held
+    after: Held
+    held_out: int
+    created: str
+
+    def sentence(self) -> str:
+        """Say in a sentence what was learned, and how well."""
+        total = sum(self.answers.values())
+        before, after = (f"{one.value:.0%} ({one.low:.0%} to {one.high:.0%})" for one in (self.before, self.after))
+        return (
+            f"{total} examples of {len(self.answers)} answers; of those left out {after} are answered rightly, "
+            f"untaught {before}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ViewStatus:
     """One view of the index.
 
@@ -166,6 +211,7 @@ class ViewStatus:
         bytes: of the vectors, without words and vector indexes.
         lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.
         backend: name of the vector backend that made the generation.
+        taught: what examples taught of it; None where they taught nothing.
     """
 
     view: int
@@ -186,6 +232,7 @@ class ViewStatus:
     bytes: int
     lazy: bool
     backend: str | None
+    taught: Lessons | None = None
 
 
 @dataclass(frozen=True, slots=True)

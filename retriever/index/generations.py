@@ -90,9 +90,10 @@ def needs_generation(store: Store, view: View) -> bool:
 
 
 def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
-    """Build the vector index of every view that has outgrown its own."""
-    for view in views:
-        if needs_generation(store, view):
+    """Build the vector index of every view that has outgrown its own, and those of what the views were taught."""
+    wanted, sources = {view.view_id for view in views}, store.heads.sources()
+    for view in store.views.all():
+        if sources.get(view.view_id, view.view_id) in wanted and needs_generation(store, view):
             build_generation(store, view, folder, device)
 
 

@@ -17,6 +17,7 @@ from retriever.index.embedder import EmbeddedShard, EmbedderFactory, Shard, Text
 from retriever.index.encoding import count_tokens, token_limit
 from retriever.index.parcels import Parcel, TokenCounts, put_aside
 from retriever.index.readers import Readers
+from retriever.index.teaching.taught import TaughtViews
 from retriever.index.workers.choice import Workers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
@@ -87,6 +88,7 @@ class Indexer:
             readers.question.encode_many(["."], new)
         with store.transaction():
             self.views: list[View] = [store.views.ensure(key, lazy=lazy and bool(key.instruction)) for key in keys]
+        self._taught = TaughtViews(store)
         # One reader reads a text once for all views; of two, the base view's goes ahead.
         self._ahead = [view for view in self.views if not (readers.two and view.key.instruction)]
         self.report = IndexingReport(
@@ -165,6 +167,7 @@ class Indexer:
                 contents = [ids[text] for text in group.texts]
                 for view, one in zip(group.views, encoded, strict=True):
                     self._store.vectors.put(view.view_id, contents, one.embeddings, one.words)
+                    self._taught.derive(view, contents)
                     report.embedded[view.view_id] = report.embedded.get(view.view_id, 0) + len(contents)
             self._store.runs.quarantine(run_id, parcel.bad)
             report.read += len(parcel.documents) + len(parcel.bad)

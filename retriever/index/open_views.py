@@ -11,6 +11,7 @@ from retriever.core.types import Encoded
 from retriever.index.search.calibration import Calibration
 from retriever.index.search.contents import ContentReader
 from retriever.index.search.view_searcher import LoadedView, ViewSearcher
+from retriever.index.teaching.taught import TaughtViews
 from retriever.index.view_upkeep import evict, lazy_bytes, lazy_limit
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -25,6 +26,7 @@ class OpenViews:
 
     Attributes:
         calibration: what their scores mean.
+        taught: what examples taught of them.
 
     Args:
         store: the index's database.
@@ -41,6 +43,7 @@ class OpenViews:
         self._noted: dict[int, float] = {}
         self._grown = False
         self.calibration = Calibration(store)
+        self.taught = TaughtViews(store)
 
     def loaded(self, view: View) -> LoadedView:
         """Return a view in the state of the database that this thread reads, with its FAISS index opened once."""
@@ -59,6 +62,7 @@ class OpenViews:
         """Store what a lazy search has read."""
         with self._store.transaction():
             self._store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
+            self.taught.derive(view, content_ids)
             self._store.views.touch(view.view_id)
         self._grown = True
 
@@ -74,9 +78,12 @@ class OpenViews:
                 evict(self._store, self._folder, limit)
 
     def note_use(self, view_ids: Iterable[int]) -> None:
-        """Note that views were used, each once an hour: who only reads should not have to write."""
-        now = time.monotonic()
-        for view_id in set(view_ids):
+        """Note that views were used, each once an hour: who only reads should not have to write.
+
+        The use of a taught view is one of the view it is made of.
+        """
+        now, sources = time.monotonic(), self._store.heads.sources()
+        for view_id in {sources.get(one, one) for one in view_ids}:
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now
                 self._store.best_effort_write(partial(self._store.views.touch, view_id))

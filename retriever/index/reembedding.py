@@ -41,6 +41,7 @@ class Reembedding:
         left: instructions of views that were not whole, and are filled by searches again.
         embedded: vectors computed.
         dropped: views removed.
+        untaught: instructions that examples had taught, and that are to be taught again.
     """
 
     encoder: str = ""
@@ -50,6 +51,7 @@ class Reembedding:
     left: list[str] = field(default_factory=list)
     embedded: int = 0
     dropped: list[int] = field(default_factory=list)
+    untaught: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -137,7 +139,7 @@ def forget(path: Path) -> Reembedding:
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
         current = _current(store)
-        dropped = [view.view_id for view in store.views.all() if not current.make(view)]
+        dropped = [view.view_id for view in store.views.all() if not (view.taught or current.make(view))]
         with store.transaction():
             for view_id in dropped:
                 store.views.drop(view_id)
@@ -192,7 +194,9 @@ class _Change:
     def _switch(self, wanted: ReaderDescriptions) -> None:
         current = _current(self._store)
         views = self._store.views.all()
-        dropped = [view.view_id for view in views if not (wanted.make(view) or current.make(view))]
+        dropped = [view.view_id for view in views if not (view.taught or wanted.make(view) or current.make(view))]
+        before = _taught(self._store, current)
+        other_base = [view for view in views if not (view.key.instruction or wanted.make(view))]
         with self._store.transaction():
             for names, one in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):
                 for name, description in zip(names, (one.question, one.plain), strict=True):
@@ -200,8 +204,11 @@ class _Change:
                         self._store.settings.remove(name)
                     else:
                         self._store.settings.set(name, dict(description))
+            for view in other_base:  # what looks at the plain reader's vectors looks at those of the one before
+                dropped += self._store.heads.made_of(view.view_id) if _same(wanted.question, current.question) else []
             for view_id in dropped:
                 self._store.views.drop(view_id)
+        self.report.untaught = sorted(before - _taught(self._store, wanted))
         self.report.encoder, self.report.previous = (str(one.question.get("name")) for one in (wanted, current))
         self.report.plain = _plain_name(wanted)
         self.report.dropped = dropped
@@ -212,6 +219,12 @@ def _current(store: Store) -> ReaderDescriptions:
     if found is None:
         raise UsageError(f"{store.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
     return found
+
+
+def _taught(store: Store, readers: ReaderDescriptions) -> set[str]:
+    """Return the instructions whose views by some encoders were taught."""
+    sources = set(store.heads.sources().values())
+    return {view.key.instruction for view in store.views.all() if view.view_id in sources and readers.make(view)}
 
 
 def _names(readers: ReaderDescriptions) -> str:

@@ -1,10 +1,12 @@
 """Report what an index holds from its database alone: no model is loaded and no vector index opened."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from retriever.core.results import IndexStatus, ViewStatus
+from retriever.core.errors import IndexDamagedError
+from retriever.core.results import Held, IndexStatus, Lessons, ViewStatus
 from retriever.core.types import JSON
 from retriever.index.encoding import belongs
 from retriever.index.generations import build_options
@@ -25,6 +27,7 @@ OWN_MODEL = f"./{MODEL}"
 """Stands for the name of that checkpoint in the setting, so that the folder can be moved."""
 
 _RUNS = 5
+_WHEN = ("before", "after")
 
 
 def index_status(store: Store, folder: Path) -> IndexStatus:
@@ -120,7 +123,31 @@ def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:
         recall=generation.recall if generation else None,
         tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
         last_used=view.last_used,
+        taught=lessons_of(store, view),
     )
+
+
+def lessons_of(store: Store, view: View) -> Lessons | None:
+    """Read what examples taught of a view; None where they taught nothing.
+
+    Raises:
+        IndexDamagedError: it is not what was stored.
+    """
+    stored = store.heads.of(view.view_id)
+    if stored is None:
+        return None
+    known = stored.document
+    try:
+        before, after = (Held(*(float(known[when][end]) for end in ("value", "low", "high"))) for when in _WHEN)
+        counts = Counter(str(one["answer"]) for one in known["examples"])
+        answers = {answer: counts[answer] for answer in known["head"]["answers"]}
+        held_out = int(known["held_out"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise IndexDamagedError(
+            f"What view {view.view_id} was taught cannot be read: {error}.",
+            hint="Run `retriever repair`, then teach it again.",
+        ) from error
+    return Lessons(stored.view_id, answers, before, after, held_out, stored.created)
 
 
 def _coverage(held: int, texts: int) -> float:

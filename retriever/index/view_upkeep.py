@@ -89,10 +89,11 @@ def set_lazy_limit(store: Store, folder: Path, limit: int | None) -> None:
 
 
 def lazy_bytes(store: Store) -> int:
-    """Return the bytes of all vectors in lazily filled views, without words and SQLite's own."""
-    vectors = store.vectors
-    lazy = [view for view in own_views(store) if view.lazy]
-    return sum(vectors.count(view.view_id) * vectors.bytes_each(view.key.dim) for view in lazy)
+    """Return the bytes of all vectors in lazily filled views and what these were taught, without words and SQLite's."""
+    lazy = {view.view_id for view in own_views(store) if view.lazy}
+    sources = store.heads.sources()
+    counted = [view for view in store.views.all() if sources.get(view.view_id, view.view_id) in lazy]
+    return sum(store.vectors.count(view.view_id) * store.vectors.bytes_each(view.key.dim) for view in counted)
 
 
 def evict(store: Store, folder: Path, limit: int) -> None:
@@ -106,15 +107,20 @@ def evict(store: Store, folder: Path, limit: int) -> None:
         return
     excess += round((1 - KEPT) * limit)
     shrunk: list[View] = []
+    sources = store.heads.sources()
     with store.transaction():
         for view in sorted(own_views(store), key=lambda one: (one.last_used, one.view_id)):
             if view.lazy and excess > 0:
                 view_folder(folder, view.view_id)  # refuses before anything is done
-                shrunk.append(view)
-                each = store.vectors.bytes_each(view.key.dim)
+                made = [view, *(one for one in store.views.all() if sources.get(one.view_id) == view.view_id)]
+                shrunk += made
+                each = sum(store.vectors.bytes_each(one.key.dim) for one in made)
                 count = min(store.vectors.count(view.view_id), -(-excess // each))
                 store.vectors.remove_oldest(view.view_id, count)
-                store.generations.retire(view.view_id)
+                for taught in made[1:]:
+                    store.vectors.remove_unsourced(taught.view_id, view.view_id)
+                for one in made:
+                    store.generations.retire(one.view_id)
                 excess -= count * each
     for view in shrunk:
         clear_view(folder, view.view_id)

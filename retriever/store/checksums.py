@@ -1,8 +1,8 @@
 """Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
 
 Texts carry their SHA-256. Documents and vectors carry a CRC-32 of their row, checked whenever a row is read. The few
-rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines) have theirs
-in one table, the seals, renewed with every transaction and checked when an index is opened.
+rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines, what views
+were taught) have theirs in one table, the seals, renewed with every transaction and checked when an index is opened.
 """
 
 import zlib
@@ -21,6 +21,7 @@ _SEALED = {
     "setting": "SELECT key, value FROM settings",
     "field": "SELECT name, path FROM fields",
     "similarity": "SELECT view_id, vectors, quantiles FROM similarities",
+    "head": "SELECT view_id, source_id, plain_id, sha256, created FROM heads",
 }
 
 
@@ -44,7 +45,7 @@ class BrokenSeal:
     """A row that differs from its seal.
 
     Attributes:
-        kind: view, generation, setting, field or similarity.
+        kind: view, generation, setting, field, similarity or head.
         key: the row's key, as text.
         gone: whether the row is missing.
     """

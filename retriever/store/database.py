@@ -14,6 +14,7 @@ from retriever.store.clusterings import ClusteringTable
 from retriever.store.connection import Connections, connect, explain
 from retriever.store.documents import Documents
 from retriever.store.generations import Generations
+from retriever.store.heads import HeadTable
 from retriever.store.inspection import Inspection
 from retriever.store.mending import Mending
 from retriever.store.migrations import MIGRATIONS
@@ -44,6 +45,7 @@ class Store(Closing):
         self.vectors = Vectors(connections)
         self.views = Views(connections)
         self.generations = Generations(connections)
+        self.heads = HeadTable(connections)
         self.runs = Runs(connections)
         self.settings = Settings(connections)
         self.clusterings = ClusteringTable(connections)

@@ -8,6 +8,7 @@ from retriever.store import metadata
 from retriever.store.connection import Connections
 from retriever.store.inspection import DamagedVector
 from retriever.store.stored_json import stored_json
+from retriever.store.views import TAUGHT
 
 _DAMAGED = "The stored row was damaged, and `retriever repair` took it out. Index the document again."
 
@@ -84,6 +85,15 @@ class Mending:
         self._db.write("DELETE FROM generations WHERE view_id = ?", (view_id,))
         self._db.write("DELETE FROM vectors WHERE view_id = ?", (view_id,))
         self._db.write("DELETE FROM views WHERE view_id = ?", (view_id,))
+
+    def remove_untaught(self) -> None:
+        """Take out heads of views that are not there or not taught, and taught views that have no head."""
+        known = "SELECT view_id FROM views WHERE substr(fingerprint, 1, ?) = ?"
+        prefix = (len(TAUGHT), TAUGHT)
+        self._db.write(f"DELETE FROM heads WHERE view_id NOT IN ({known})", prefix)
+        lost = f"{known} AND view_id NOT IN (SELECT view_id FROM heads)"
+        for (view_id,) in self._db.rows(lost, prefix):
+            self.remove_view(view_id)
 
     def remove_similarity(self, view_id: int) -> None:
         """Forget how alike a view's vectors are at random; it is drawn again when it is asked for."""

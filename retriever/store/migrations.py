@@ -300,3 +300,22 @@ def m009_revisions(db: "Database") -> None:
         ALTER TABLE views ADD COLUMN removals INTEGER NOT NULL DEFAULT 0;
         """
     )
+
+
+@MIGRATIONS()
+def m010_heads(db: "Database") -> None:
+    """What examples taught of a view: the view of the vectors it gives, and what it was made of."""
+    db.executescript(
+        """
+        CREATE TABLE heads (
+            view_id INTEGER NOT NULL PRIMARY KEY REFERENCES views (view_id) ON DELETE CASCADE,
+            source_id INTEGER NOT NULL UNIQUE REFERENCES views (view_id) ON DELETE CASCADE,
+            plain_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
+            arrays BLOB NOT NULL,
+            document TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            created TEXT NOT NULL
+        ) STRICT;
+        CREATE INDEX heads_by_plain ON heads (plain_id);
+        """
+    )

@@ -214,6 +214,14 @@ class Vectors:
             after = rows[-1][0]
             yield self._decode(view_id, rows)
 
+    def differing(self, view_id: int, other_id: int) -> int:
+        """Count the contents of which one of two views has a vector and the other has none."""
+        held = "SELECT content_id FROM vectors WHERE view_id = ?"
+        return sum(
+            self._db.number(f"SELECT COUNT(*) FROM ({held} EXCEPT {held})", pair)
+            for pair in ((view_id, other_id), (other_id, view_id))
+        )
+
     def count_after(self, view_id: int, vector_id: int) -> int:
         """Count the vectors of the view that were stored after the given one."""
         return self._db.number("SELECT COUNT(*) FROM vectors WHERE view_id = ? AND vector_id > ?", (view_id, vector_id))
@@ -237,6 +245,16 @@ class Vectors:
                 "DELETE FROM vectors WHERE vector_id IN "
                 "(SELECT vector_id FROM vectors WHERE view_id = ? ORDER BY vector_id LIMIT ?)",
                 (view_id, count),
+            )
+            self._db.write("UPDATE views SET removals = removals + 1 WHERE view_id = ?", (view_id,))
+
+    def remove_unsourced(self, view_id: int, source_id: int) -> None:
+        """Remove the vectors of texts that another view holds none of; a generation that covers them must go too."""
+        with self._db.writing():
+            self._db.write(
+                "DELETE FROM vectors WHERE view_id = ? AND content_id NOT IN "
+                "(SELECT content_id FROM vectors WHERE view_id = ?)",
+                (view_id, source_id),
             )
             self._db.write("UPDATE views SET removals = removals + 1 WHERE view_id = ?", (view_id,))
 

@@ -7,6 +7,9 @@ from retriever.core.errors import RetrieverError
 from retriever.core.text import require_text
 from retriever.store.connection import Connections, utc_now
 
+TAUGHT = "taught:"
+"""What the fingerprint of a view begins with whose vectors a head makes of another view's, not an encoder of texts."""
+
 _COLUMNS = "fingerprint, instruction, pooling, steps, look_ahead, dtype, dim"
 _STORED = f"view_id, created, last_used, lazy, {_COLUMNS}"
 _BY_KEY = (
@@ -19,7 +22,7 @@ class ViewKey:
     """Identity of a view: vectors of two keys are never compared.
 
     Attributes:
-        fingerprint: the encoder's.
+        fingerprint: the encoder's; of a taught view `TAUGHT` and a hash over the encoder's and the head.
         instruction: stripped; empty for the base view under the encoder's default instruction.
         pooling: the encoder's pooling.
         steps: soft tokens generated per document, for encoders that generate.
@@ -60,6 +63,11 @@ class View:
     created: str
     last_used: str
     lazy: bool = False
+
+    @property
+    def taught(self) -> bool:
+        """Whether its vectors are made of those of another view by what examples taught."""
+        return self.key.fingerprint.startswith(TAUGHT)
 
 
 class Views:
@@ -108,10 +116,15 @@ class Views:
             self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
 
     def drop(self, view_id: int) -> None:
-        """Remove the view and its vectors; its generations become obsolete, for their files to be removed."""
+        """Remove the view and its vectors, and taught views that are made of these.
+
+        Their generations become obsolete, for their files to be removed.
+        """
         with self._db.writing():
-            self._db.write("UPDATE generations SET active = 0 WHERE view_id = ?", (view_id,))
-            self._db.write("DELETE FROM views WHERE view_id = ?", (view_id,))
+            made_of = self._db.rows("SELECT view_id FROM heads WHERE ? IN (source_id, plain_id)", (view_id,))
+            for one in [(view_id,), *made_of]:
+                self._db.write("UPDATE generations SET active = 0 WHERE view_id = ?", one)
+                self._db.write("DELETE FROM views WHERE view_id = ?", one)
 
 
 def _view(row: tuple[Any, ...]) -> View:

@@ -23,6 +23,7 @@ def rows_of_pages():
 PAGES = rows_of_pages()
 HOSTILE = {
     "index": "../../etc",
+    "answers": "a,[b](c),<b>,,",
     "k": "99999",
     "mode": "<b>",
     "steps": "-1",

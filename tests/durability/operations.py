@@ -29,6 +29,7 @@ ARCHIVE = Path("archive.tar")
 OTHER = Path("indexes/other")
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:10])]
 NEW = "second"
+_MORE = [Document("more", f"{ALL_WORDS[3]} {ALL_WORDS[5]}")]
 SMALL = IndexingOptions(shard=4)
 """Four rows are a shard."""
 
@@ -71,13 +72,14 @@ def state_of(path: Path) -> Mapping[str, Any]:
                 for view in store.views.all()
             }
             vectors = {key: held for key, held in vectors.items() if held}
+            heads = {made_of: dict(store.heads.of(made_of).document) for made_of in store.heads.sources().values()}
             encoder = store.settings.get(ENCODER)
             saved = {name: store.clusterings.get(name).document["assignments"] for name in store.clusterings.names()}
     except IndexNotFoundError:
-        return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}}
+        return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}, "heads": {}}
     held = {id: (one.text, dict(one.metadata)) for id, one in documents.items()}
     named = encoder and held and encoder["fingerprint"]
-    return {"documents": held, "vectors": vectors, "encoder": named, "clusterings": saved}
+    return {"documents": held, "vectors": vectors, "encoder": named, "clusterings": saved, "heads": heads}
 
 
 def _index(index: Index) -> None:
@@ -184,6 +186,21 @@ def _save(index: Index) -> None:
         index.save_clustering("saved", index.cluster(MOOD, k=2))
 
 
+def _teach(index: Index) -> None:
+    index.teach(MOOD, [(one.id, "even" if row % 2 else "odd") for row, one in enumerate(CORPUS[:6])])
+
+
+def _taught(root: Path) -> None:
+    _viewed(root)
+    with Index(root / INDEX, encoder=FakeEncoder()) as index:
+        _teach(index)
+
+
+def _forget(index: Index) -> None:
+    if index.lessons(MOOD) is not None:
+        index.forget(MOOD)
+
+
 def _second(**options) -> FakeEncoder:
     return FakeEncoder(NEW, **options)
 
@@ -202,6 +219,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "drop view": Operation(_viewed, _on(_drop), _at(INDEX)),
     "evict": Operation(_searched, _on(_limit), _at(INDEX)),
     "save": Operation(_viewed, _on(_save), _at(INDEX)),
+    "teach": Operation(_viewed, _on(_teach), _at(INDEX)),
+    "add to a taught view": Operation(_taught, _on(lambda i: i.add(_MORE, options=SMALL)), _at(INDEX), 2),
+    "forget": Operation(_taught, _on(_forget), _at(INDEX)),
 }
 
 

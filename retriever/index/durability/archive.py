@@ -20,7 +20,8 @@ from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON
 from retriever.index.generations import build_generation, build_here
 from retriever.index.run_record import versions
-from retriever.index.status import ENCODER, MODEL, OWN_MODEL, PLAIN, described
+from retriever.index.status import ENCODER, MODEL, OWN_MODEL, PLAIN, described, lessons_of
+from retriever.index.teaching.taught import taught_of
 from retriever.store.connection import utc_now
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -118,7 +119,7 @@ def import_index(archive: Path, path: Path) -> Archived:
 
 def _require_whole(store: Store) -> None:
     rows = store.inspection.rows() if not (problems := store.inspection.structure()) else None
-    if problems or rows is None or rows.texts or rows.documents or rows.vectors:
+    if problems or rows is None or rows.texts or rows.documents or rows.vectors or store.heads.damaged():
         raise IndexDamagedError(
             f"{store.path} is damaged.", hint="`retriever verify --deep` says where; run `retriever repair` first."
         )
@@ -136,12 +137,14 @@ def _forget_files(store: Store) -> None:
 
 def _facts(store: Store) -> dict[str, Any]:
     """Collect the facts that the manifest states of an index."""
+    sources = store.heads.sources()
     views = [
         {
             "view": view.view_id,
             **asdict(view.key),
             "created": view.created,
             "vectors": store.vectors.count(view.view_id),
+            "taught_from": sources.get(view.view_id),
         }
         for view in store.views.all()
     ]
@@ -198,6 +201,9 @@ def _take_in(draft: Path) -> None:
                 raise InputError(f"The archive's database is not ours: {strange[0]}.", hint="Export the index again.")
             if any(store.generations.active(view.view_id) for view in store.views.all()):
                 raise InputError("The archive's database names vector indexes.", hint="Export the index again.")
+            for view in store.views.all():
+                lessons_of(store, view)
+                taught_of(store, view)
             _point_to_model(store, draft)
             build_here(store)
             for view in store.views.all():

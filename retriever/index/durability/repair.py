@@ -19,6 +19,7 @@ from retriever.index.generations import build_generation, build_outgrown
 from retriever.index.readers import Readers, described_readers
 from retriever.index.run_record import versions
 from retriever.index.status import ENCODER, PLAIN, own_views
+from retriever.index.teaching.taught import TaughtViews
 from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.inspection import DamagedVector, RowDamage
@@ -73,6 +74,7 @@ class _Repairing:
         self._loaded: Readers | None = None
         self._documents: list[BadRow] = []  # that were taken out
         self._vectors: list[DamagedVector] = []  # likewise
+        self._heads: list[int] = []  # taught views whose head's record is not what was stored
         self._strays = 0  # of those vectors, how many no longer said whose they were
         self.report = Repair()
 
@@ -163,6 +165,16 @@ class _Repairing:
         again = "was removed: cluster again and save it anew."
         self.report.left += [f"clustering {name!r} {again}" for name in clusterings.values()]
 
+    def _remove_heads(self) -> None:
+        """Take out what is damaged of what views were taught, and taught views that cannot be made again."""
+        before = {view.view_id: view for view in self._store.views.all() if view.taught}
+        self._store.heads.remove([*self._heads, *self._store.heads.damaged()])
+        self._store.mending.remove_untaught()
+        left = {view.view_id for view in self._store.views.all()}
+        for view_id, view in before.items():
+            if view_id not in left:
+                self.report.left.append(f"what {view.key.instruction!r} was taught was removed: teach it again.")
+
     def _rebuild_words(self) -> None:
         self._store.documents.rebuild_words()
         self.report.mended.append("word index")
@@ -217,6 +229,7 @@ class _Repairing:
         self._take_out(damage.vectors)
         self._remove_clusterings()
         self._mend_seals(damage.seals)
+        self._remove_heads()
         if damage.texts:
             self._rebuild_words()
         lost = self._documents
@@ -240,6 +253,8 @@ class _Repairing:
                 mending.remove_generation(int(seal.key))
             elif seal.kind == "similarity":
                 mending.remove_similarity(int(seal.key))
+            elif seal.kind == "head":
+                self._heads.append(int(seal.key))
             elif seal.kind == "setting" and seal.key not in (ENCODER, PLAIN):
                 self._store.settings.remove(seal.key)
                 self.report.left.append(f"setting {seal.key} was forgotten.")
@@ -251,7 +266,7 @@ class _Repairing:
     def _embed(self) -> None:
         """Embed the texts whose vector was taken out, and all that the base view lacks, in the caller's transaction."""
         found, own = False, own_views(self._store)
-        for view in self._store.views.all():
+        for view in [one for one in self._store.views.all() if not one.taught]:
             named = [vector.content_id for vector in self._vectors if vector.view_id == view.view_id]
             missing = self._store.vectors.missing(view.view_id, named)
             wanting = dict.fromkeys(self._store.documents.texts(missing))
@@ -263,8 +278,20 @@ class _Repairing:
                 found |= bool(pending)
             if wanting:
                 self._embed_view(view, list(wanting))
+        self._derive()
         if self._strays and not found:
             self.report.left.append(f"{self._strays} vectors were removed: of which texts is unknown.")
+
+    def _derive(self) -> None:
+        """Make the vectors that taught views lack of those of the views that they are made of, without the model."""
+        taught, vectors, made = TaughtViews(self._store), self._store.vectors, self._store.heads.sources()
+        for source in [one for one in self._store.views.all() if one.view_id in made.values()]:
+            view_id = next(one for one, made_of in made.items() if made_of == source.view_id)
+            vectors.remove_unsourced(view_id, source.view_id)
+            before = vectors.count(view_id)
+            taught.derive_all(source)
+            if more := vectors.count(view_id) - before:
+                self.report.mended.append(f"{more} vectors of view {view_id}")
 
     def _embed_view(self, view: View, content_ids: Sequence[int]) -> None:
         name = f"{len(content_ids)} vectors of view {view.view_id}"

@@ -18,9 +18,11 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
 from retriever.index.readers import Readers, described_readers
 from retriever.index.status import own_views, reader_descriptions
+from retriever.index.teaching.taught import mapped, taught_of
 from retriever.store.database import DATABASE, Store
 from retriever.store.generations import Generation
 from retriever.store.views import View
@@ -38,6 +40,7 @@ class Remedy(StrEnum):
     REPAIR = "retriever repair"
     INDEX = "retriever repair, then index these documents again"
     CLUSTER = "retriever repair, then cluster again and save it anew"
+    TEACH = "retriever repair, then teach the question again"
     RESTORE = "restore a copy or an export, or index the corpus again into another folder"
     MODEL = "put the model back, or `retriever reembed` with another"
 
@@ -132,6 +135,7 @@ class _Checking:
                 return
             yield from self._rows(store)
             yield from self._lacking(store)
+            yield from self._taught(store)
             for view in store.views.all():
                 yield from self._generation(store, view)
             if self._deep:
@@ -165,6 +169,44 @@ class _Checking:
             if lacking:
                 yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
 
+    def _taught(self, store: Store) -> Iterator[Finding]:
+        """Check what views were taught, and that taught views hold what it makes of them, the vectors only deeply."""
+        damaged, views = store.heads.damaged(), {view.view_id: view for view in store.views.all()}
+        for view_id in damaged:
+            yield Finding(f"head of view {view_id}", "differs from its checksum", Remedy.TEACH)
+        for view_id, source_id in store.heads.sources().items():
+            if view_id in damaged or source_id not in views or view_id not in views:
+                continue
+            if differing := store.vectors.differing(view_id, source_id):
+                problem = f"holds {differing} texts less or more than view {source_id}, which it is made of"
+                yield Finding(f"view {view_id}", problem, Remedy.REPAIR)
+            elif self._deep:
+                yield from self._map_again(store, views[source_id])
+
+    def _map_again(self, store: Store, source: View) -> Iterator[Finding]:
+        """Map some vectors of a view again and compare them with those of its taught view."""
+        try:
+            found = taught_of(store, source)
+        except IndexDamagedError as error:
+            yield Finding(f"what view {source.view_id} was taught", error.message, Remedy.TEACH)
+            return
+        if found is None:
+            return
+        try:
+            again = mapped(store, found, self._some(store, source))
+            stored = store.vectors.get(found.view.view_id, again.content_ids)
+        except IndexDamagedError:
+            return  # named already
+        cosines = (again.embeddings * stored.embeddings).sum(axis=1)
+        for content_id in again.content_ids[cosines < LEAST_COSINE].tolist():
+            name = f"vector of text {content_id} in view {found.view.view_id}"
+            yield Finding(name, "is not what was taught makes of the text", Remedy.TEACH)
+
+    def _some(self, store: Store, view: View) -> Ids:
+        """Return the ids of some texts that a view holds."""
+        held = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
+        return self._random.choice(held, min(SAMPLE, len(held)), replace=False)
+
     def _generation(self, store: Store, view: View) -> Iterator[Finding]:
         """Check the view's vector index; one that was replaced meanwhile is none of it any more."""
         generation = store.generations.active(view.view_id)
@@ -197,8 +239,7 @@ class _Checking:
             yield from self._embed_again(store, view, readers)
 
     def _embed_again(self, store: Store, view: View, readers: Readers) -> Iterator[Finding]:
-        held = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
-        chosen = self._random.choice(held, min(SAMPLE, len(held)), replace=False)
+        chosen = self._some(store, view)
         try:
             stored = store.vectors.get(view.view_id, chosen)
             texts = store.documents.texts(stored.content_ids)

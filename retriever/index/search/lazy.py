@@ -90,6 +90,8 @@ class Queries:
         base: the view that candidates come from.
         plain: under the default instruction (n, dim).
         asked: under the given one (n, dim).
+        shown: these as the view has them that is searched for the instruction: mapped where that was taught (n, dim).
+        head: tells what maps them from all else; None where nothing was taught.
         steps: K that was spent on each; None where the encoder generates nothing.
     """
 
@@ -97,6 +99,8 @@ class Queries:
     base: View
     plain: Embeddings
     asked: Embeddings
+    shown: Embeddings
+    head: str | None
     steps: int | None
 
 

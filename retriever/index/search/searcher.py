@@ -132,11 +132,14 @@ class Searcher:
         """
         instruction = now.request.instruction
         own = self._store.views.find(readers.view_key(instruction))
-        view = None if own is None else self._views.loaded(own)
+        taught = self._views.taught.of(own)
+        view = None if own is None else self._views.loaded(own if taught is None else taught.view)
         reader = with_steps(readers.reader(instruction), now.request.steps)
         steps = view_key(reader, "").steps
         if view is not None and (not view.view.key.instruction or view.coverage(found.allowed) == 1):
             vectors = reader.encode(now.request.queries, instruction=view.view.key.instruction)
+            if taught is not None:
+                vectors = taught.head.map(vectors, readers.base.encode(now.request.queries))
             return self._answered(now, self._in_view(now.request, view, vectors, found, steps))
         base = self._store.views.find(readers.view_key(""))
         if base is None:
@@ -147,44 +150,51 @@ class Searcher:
             given = reader.encode(now.request.queries, instruction=instruction)
         else:
             plain, given = reader.encode_many(now.request.queries, [base.key.instruction, instruction])
-        queries = Queries(readers, base, plain, given, steps)
+        shown = given if taught is None else taught.head.map(given, plain)
+        queries = Queries(readers, base, plain, given, shown, None if taught is None else taught.stored.identity, steps)
         found = self._in_base(now.request, queries, found)
         if view is not None and mostly_filled(view, found.allowed):
-            answers = self._in_view(now.request, view, given, found, steps)
+            answers = self._in_view(now.request, view, shown, found, steps)
         else:
             dense = [cut(one, self._depth(now.request)) for one in found.plain]
             answers = self._fused(now.request, self._views.loaded(base), dense, plain, found)
         return self._answered(now, replace(answers, steps=steps), _Unfinished(asked, queries, found))
 
     def _finished(self, begun: _Unfinished) -> list[SearchResult] | None:
-        """Return the final answer, or None where the base view is the index's no longer."""
+        """Return the final answer, or None where the queries' vectors are not of the index's views any longer."""
         try:
-            if not self._serves(begun.queries.base):
+            if not self._serves(begun):
                 return None
             view = self._read(begun)
             return self._steadily(lambda: self._final(begun, view))
         except RetrieverError:
-            if self._serves(begun.queries.base):
+            if self._serves(begun):
                 raise
             return None
 
-    def _serves(self, base: View) -> bool:
-        """Return whether a base view is the index's."""
-        view = self._store.views.find(self._readers().view_key(""))
-        return view is not None and view.view_id == base.view_id
+    def _serves(self, begun: _Unfinished) -> bool:
+        """Return whether the base view is the index's, and the instruction's view was taught nothing since."""
+        readers = self._readers()
+        base, own = (self._store.views.find(readers.view_key(one)) for one in ("", begun.asked.request.instruction))
+        same = base is not None and base.view_id == begun.queries.base.view_id
+        return same and self._head(own) == begun.queries.head
+
+    def _head(self, view: View | None) -> str | None:
+        """Return what tells what a view was taught from all else; None for nothing."""
+        return None if view is None else self._store.heads.identity(view.view_id)
 
     def _read(self, begun: _Unfinished) -> View:
         """Embed what the view of the instruction lacks, as far as the token budget reaches; return the view."""
         readers, instruction = begun.queries.readers, begun.asked.request.instruction
         view = self._store.views.ensure(readers.view_key(instruction), lazy=True)
         budget, found = self._options.token_budget, begun.found
-        learns = readers.two and not mostly_filled(self._views.loaded(view), found.allowed)
+        learns = readers.two and not mostly_filled(self._shown(view), found.allowed)
         rounds = [budget // 2, budget - budget // 2] if learns else [budget]
         for number, share in enumerate(rounds):
             if number:
                 found = replace(found, learned=self._learned(begun, view))
             with self._store.snapshot():
-                loaded = self._views.loaded(view)
+                loaded = self._shown(view)
                 chosen = texts_to_read(self._store, readers.question, loaded, found, self._options, share)
             if chosen.texts:
                 encoded = encode_views(readers.question, list(chosen.texts.values()), [view.key.instruction])[0]
@@ -194,10 +204,16 @@ class Searcher:
     def _learned(self, begun: _Unfinished, view: View) -> list[Ranking]:
         """Draw candidates by what the texts read so far teach."""
         with self._store.snapshot():
-            loaded, base = self._views.loaded(view), self._views.loaded(begun.queries.base)
+            if self._head(view) != begun.queries.head:
+                return []
+            loaded, base = self._shown(view), self._views.loaded(begun.queries.base)
             depth = max(self._options.candidates, self._depth(begun.asked.request))
             teachers = [base, *self._complete_beside(view)]
-            return learned_rankings(self._store, teachers, loaded, begun.queries.asked, depth, begun.found.allowed)
+            return learned_rankings(self._store, teachers, loaded, begun.queries.shown, depth, begun.found.allowed)
+
+    def _shown(self, view: View) -> LoadedView:
+        """Return what is searched for the instruction of a view: the taught view where there is one."""
+        return self._views.loaded(self._views.taught.shown(view))
 
     def _complete_beside(self, view: View) -> list[LoadedView]:
         """Return the view of another instruction by the same reader that was used last and has every text, if any."""
@@ -206,12 +222,14 @@ class Searcher:
         loaded = (self._views.loaded(one) for one in recent)
         return list(islice((one for one in loaded if one.complete), 1))
 
-    def _final(self, begun: _Unfinished, view: View) -> list[SearchResult]:
+    def _final(self, begun: _Unfinished, view: View) -> list[SearchResult] | None:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
         now, queries, found = self._capped(begun.asked), begun.queries, begun.found
+        if self._head(view) != queries.head:
+            return None
         if found.state != state_of(self._store, queries.base):
             found = self._in_base(now.request, queries, self._by_words(now))
-        answers = self._in_view(now.request, self._views.loaded(view), queries.asked, found, queries.steps)
+        answers = self._in_view(now.request, self._shown(view), queries.shown, found, queries.steps)
         return self._answered(now, answers).results
 
     def _by_words(self, asked: _Asked) -> Found:

@@ -1,0 +1,149 @@
+"""Teach: a question is answered for some reviews by clicking, and searches and clusters under it learn from them."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from retriever.clusters.asking import Asked
+from retriever.core.results import Lessons
+from retriever.workspace import Index
+from retriever_app import frame, resources, state
+from retriever_app.components import attempt, instruction_box, review_card, show_attempt, text_box
+from retriever_app.view_models import cards, search, teaching
+from retriever_app.view_models.teaching import TaughtQuestion
+from retriever_app.view_models.text import plain
+
+_SESSION = "teach: session"
+_GO = "teach: go"
+
+
+class _Session:
+    """What the user answered so far under one question of one index.
+
+    Args:
+        index: it.
+        question: the question.
+    """
+
+    def __init__(self, index: Index, question: str) -> None:
+        self.name = (index.identity, question)
+        self.answers = index.examples(question)
+        self.asked: list[Asked] = []
+        self.number = 0
+
+    def ask(self, index: Index) -> None:
+        """Choose the reviews that say most now."""
+        self.asked = index.worth_answering(self.name[1], teaching.AT_ONCE, list(self.answers))
+        self.number += 1
+
+
+def main() -> None:
+    """Draw the page."""
+    index = frame.needed_index()
+    question = state.current(TaughtQuestion)
+    views = resources.status(index).views
+    instruction_box(state.key(TaughtQuestion, "instruction"), search.suggestions(views), label="Question")
+    asked = question.instruction.strip()
+    if not asked:
+        st.text("Name a question that the model should learn. You answer it for some reviews; that takes a minute.")
+        return
+    session = _session(index, asked)
+    if st.session_state.pop(_GO, False):
+        _teach(index, session)
+    show_attempt()
+    lessons = next((one.taught for one in resources.status(index).views if one.instruction == asked), None)
+    _tell(index, asked, lessons)
+    text_box(
+        "Answers to choose from, with commas between",
+        state.key(TaughtQuestion, "answers"),
+        "price, quality, delivery, other",
+        max_chars=500,
+    )
+    options = teaching.choices(question.answers, session.answers.values())
+    if len(options) < 2:
+        st.text("Write two answers or more.")
+        return
+    _ask(index, session, options)
+
+
+def _session(index: Index, question: str) -> _Session:
+    """Return what was answered under this question, and choose the first reviews."""
+    session: _Session | None = st.session_state.get(_SESSION)
+    if session is None or session.name != (index.identity, question):
+        session = st.session_state[_SESSION] = _Session(index, question)
+    if not session.asked:
+        with st.spinner("Choosing the reviews that say most …"):
+            session.ask(index)
+    return session
+
+
+def _teach(index: Index, session: _Session) -> None:
+    """Learn from the answers, and choose the reviews that say most after that."""
+
+    def work() -> None:
+        index.teach(session.name[1], list(session.answers.items()))
+        session.ask(index)
+
+    with st.spinner("Learning …", show_time=True):
+        attempt(work)
+
+
+def _tell(index: Index, asked: str, lessons: Lessons | None) -> None:
+    """Show what was learned so far, and the way back."""
+    if lessons is None:
+        return
+    with st.container(border=True):
+        st.text(teaching.learned(lessons))
+        st.text(teaching.advice(lessons))
+
+        def forget() -> None:
+            attempt(lambda: index.forget(asked))
+            st.session_state.pop(_SESSION, None)
+
+        st.button("Forget what was taught", on_click=forget, icon=":material/undo:")
+
+
+def _ask(index: Index, session: _Session, options: Sequence[str]) -> None:
+    """Draw the reviews with their answers, and the button that learns from them."""
+    columns = resources.columns(index)
+    for one in session.asked:
+        review_card(cards.card(one.document, columns))
+        _answer(session, one, options)
+    if not session.asked:
+        st.text("There are no more reviews to ask about.")
+    st.caption(plain(teaching.counted(session.answers)))
+    lacking = teaching.lacking(session.answers, options)
+    if lacking:
+        st.text(lacking)
+    with st.container(horizontal=True):
+        st.button("Learn from these answers", type="primary", disabled=bool(lacking), on_click=_go)
+        st.button("Other reviews", on_click=lambda: session.ask(index), icon=":material/refresh:")
+
+
+def _answer(session: _Session, asked: Asked, options: Sequence[str]) -> None:
+    """Draw the choice of an answer for a review; the same again takes it back."""
+    key, id = f"teach answer {session.number} {asked.document.id}", asked.document.id
+
+    def take() -> None:
+        chosen = st.session_state[key]
+        if chosen is None:
+            session.answers.pop(id, None)
+        else:
+            session.answers[id] = chosen
+
+    guess = "" if asked.guess is None else f" (so far: {asked.guess})"
+    st.pills(
+        f"Answer{plain(guess)}",
+        options,
+        default=session.answers.get(id) if session.answers.get(id) in options else None,
+        key=key,
+        format_func=plain,
+        on_change=take,
+    )
+
+
+def _go() -> None:
+    st.session_state[_GO] = True
+
+
+main()

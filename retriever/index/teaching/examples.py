@@ -1,0 +1,199 @@
+"""Examples that a question is taught by: read from a file or given, found in the index, and refused with a sentence."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from retriever.core.errors import InputError, UsageError
+from retriever.core.fingerprint import content_hash
+from retriever.core.text import shortened
+from retriever.corpus.jsonl import read_jsonl
+from retriever.corpus.rows import Limits
+from retriever.store.database import Store
+
+LEAST = 3
+"""Fewest examples of an answer."""
+MOST_EXAMPLES = 20_000
+MOST_ANSWERS = 200
+LONGEST_ANSWER = 200
+"""Most characters of an answer."""
+
+_SHOWN = 40  # characters of a text in a message
+_NAMED = 5  # answers in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A document and the answer it gives to a question.
+
+    Attributes:
+        answer: in a few words.
+        id: of the document; None where its text is given.
+        text: of the document; None where its id is given.
+        place: where it stands, for messages; empty where it was given in Python.
+    """
+
+    answer: str
+    id: str | None = None
+    text: str | None = None
+    place: str = ""
+
+    def __str__(self) -> str:
+        named = f"document {self.id!r}" if self.id is not None else f"the text {shortened(self.text or '', _SHOWN)!r}"
+        return f"{self.place} ({named})" if self.place else named
+
+
+@dataclass(frozen=True, slots=True)
+class FoundExamples:
+    """Examples as an index knows them, each text once.
+
+    Attributes:
+        content_ids: of n texts, ascending.
+        answers: of each.
+    """
+
+    content_ids: Sequence[int]
+    answers: Sequence[str]
+
+
+def read_examples(file: Path) -> list[Example]:
+    """Return the examples of a JSONL file: rows of ``id`` or ``text``, and ``answer``.
+
+    Raises:
+        InputError: the file cannot be read or is empty, or a row is none; file and line are named.
+    """
+    found = []
+    try:
+        with file.open("rb") as stream:
+            for row in read_jsonl(stream, str(file), Limits()):
+                place = f"{file}, line {row.line}"
+                if row.values is None:
+                    raise _mend(f"{place}: {row.problem}.")
+                found.append(_checked(row.values, place))
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
+    if not found:
+        raise InputError(f"{file} holds no examples.", hint=f"Write {LEAST} or more an answer, one object a line.")
+    return found
+
+
+def given_examples(examples: Iterable[Example | Mapping[str, object] | tuple[str, str]]) -> list[Example]:
+    """Return examples as they are given in Python: `Example`, a mapping as in a file, or a pair of id and answer.
+
+    Raises:
+        InputError: one is none of these.
+    """
+    found = []
+    for number, one in enumerate(examples, start=1):
+        place = f"Example {number}"
+        if isinstance(one, Example):
+            values: Mapping[str, object] = {"id": one.id, "text": one.text, "answer": one.answer}
+            place = one.place or place
+        elif isinstance(one, Mapping):
+            values = one
+        elif isinstance(one, tuple) and len(one) == 2:
+            values = {"id": one[0], "answer": one[1]}
+        else:
+            raise _mend(f"{place} is {type(one).__name__}, not an id and an answer.")
+        found.append(_checked(values, place))
+    return found
+
+
+def found_examples(store: Store, examples: Sequence[Example]) -> FoundExamples:
+    """Return the texts of examples by content id; one that is there twice with one answer counts once.
+
+    Raises:
+        InputError: a document or text is not in the index, a text has two answers, an answer has too few examples, or
+            all have the same.
+        UsageError: there are too many.
+    """
+    if len(examples) > MOST_EXAMPLES:
+        raise UsageError(f"{len(examples)} examples are too many.", hint=f"Give at most {MOST_EXAMPLES}.")
+    by_content: dict[int, Example] = {}
+    contents = _contents(store, examples)
+    for one, content_id in zip(_spelled_alike(examples), contents, strict=True):
+        first = by_content.setdefault(content_id, one)
+        if first.answer != one.answer:
+            raise InputError(
+                f"{first} and {one} are one text with two answers: {first.answer!r}, {one.answer!r}.",
+                hint="Take one of them out. Nothing was taught.",
+            )
+    _require_enough([one.answer for one in by_content.values()])
+    ids = sorted(by_content)
+    return FoundExamples(ids, [by_content[one].answer for one in ids])
+
+
+def _spelled_alike(examples: Sequence[Example]) -> list[Example]:
+    """Return examples whose answers differ in more than capitals and spaces, as they are first spelled."""
+    spelled: dict[str, str] = {}
+    keys = [" ".join(one.answer.split()).casefold() for one in examples]
+    for key, one in zip(keys, examples, strict=True):
+        spelled.setdefault(key, one.answer)
+    return [replace(one, answer=spelled[key]) for key, one in zip(keys, examples, strict=True)]
+
+
+def _contents(store: Store, examples: Sequence[Example]) -> list[int]:
+    """Return the content id of every example."""
+    by_text = store.documents.by_hash({content_hash(one.text) for one in examples if one.text is not None})
+    live = set(store.documents.live_contents().tolist())
+    by_id = _contents_by_id(store, [one.id for one in examples if one.id is not None])
+    found = []
+    for one in examples:
+        content_id = by_id.get(one.id) if one.id is not None else by_text.get(content_hash(one.text or ""))
+        if content_id is None or content_id not in live:
+            what = "is not in the index" if one.id is None else "is no document of the index"
+            raise InputError(f"{one} {what}.", hint="Examples are documents of the index. Nothing was taught.")
+        found.append(content_id)
+    return found
+
+
+def _contents_by_id(store: Store, ids: Sequence[str]) -> dict[str, int]:
+    documents = store.documents.get(ids)
+    known = store.documents.known([one.text for one in documents.values()])
+    return {id: known[one.text] for id, one in documents.items()}
+
+
+def _require_enough(answers: Sequence[str]) -> None:
+    counts = Counter(answers)
+    if len(counts) < 2:
+        only = next(iter(counts), "")
+        raise InputError(
+            f"All examples have the answer {only!r}." if counts else "There are no examples.",
+            hint=f"Give {LEAST} examples or more of each of two answers at least. Nothing was taught.",
+        )
+    few = [f"{answer!r} ({count})" for answer, count in sorted(counts.items()) if count < LEAST]
+    if few:
+        more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
+        raise InputError(
+            f"These answers have fewer than {LEAST} examples: {', '.join(few[:_NAMED])}{more}.",
+            hint="Add some, or take these answers out. Nothing was taught.",
+        )
+    if len(counts) > MOST_ANSWERS:
+        raise UsageError(f"There are {len(counts)} answers.", hint=f"Give at most {MOST_ANSWERS}.")
+
+
+def _checked(values: Mapping[str, object], place: str) -> Example:
+    """Return the example of a row."""
+    answer, id, text = (values.get(key) for key in ("answer", "id", "text"))
+    if answer is None or (isinstance(answer, str) and not answer.strip()):
+        raise _mend(f"{place} has no answer.")
+    if not isinstance(answer, str):
+        raise _mend(f"{place}: the answer is no text.")
+    if len(answer.strip()) > LONGEST_ANSWER:
+        raise _mend(f"{place}: the answer has {len(answer.strip())} characters, more than {LONGEST_ANSWER}.")
+    if isinstance(id, int) and not isinstance(id, bool):
+        id = str(id)
+    for key, value in (("id", id), ("text", text)):
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise _mend(f"{place}: {key!r} is no text.")
+    if id is None and text is None:
+        raise _mend(f"{place} has neither an id nor a text.")
+    for one in (answer, id, text):
+        if isinstance(one, str) and any("\ud800" <= character <= "\udfff" for character in one):
+            raise _mend(f"{place} holds half a character (a lone surrogate).")
+    return Example(answer.strip(), None if id is None else str(id), None if id is not None else str(text), place)
+
+
+def _mend(message: str) -> InputError:
+    return InputError(message, hint="Mend or remove the row. Nothing was taught.")

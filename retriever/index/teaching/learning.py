@@ -1,0 +1,222 @@
+"""Learn a head from examples: ridge regression to the answers, all its settings chosen by leaving examples out.
+
+The answers are coded as the corners of a simplex: 1 for an example's own, -1 / (k - 1) for every other. Rows are
+weighed so that every answer has the same say, however many examples it has. A large ridge gives the means of the
+answers' examples (prototypes), a small one what sets them apart (a linear discriminant), so one family goes from the
+first, which three examples carry, to the second, which fifty do. The one with the least log loss is taken where every
+example is left out in turn. For ridge regression that takes one decomposition:
+
+    y_i without i = (h_i y - h_ii y_i) / (1 - h_ii),   H = K (K + a I)^-1
+
+(Allen, "The relationship between variable selection and data augmentation", Technometrics 1974; Rifkin and Lippert,
+"Notes on regularized least squares", 2007).
+
+A text's vectors by both readers are looked at, side by side and with the same say: on questions that the model does not
+follow the plain reader's tell most, on those it follows its own. Choosing between them by so few examples does worse
+than taking both. The answers' own names are examples too, of half the weight.
+
+How sharply scores become probabilities is chosen by what the new vectors are for: of all triples of an example, one
+with its answer and one with another, all left out, the first two should be nearer. Probabilities that are true of an
+unsure head are all alike, and would leave everything to the rest of the vector.
+
+Nothing here reads a text or knows an index.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.similarity import normalise
+from retriever.core.types import Embeddings, Ids
+from retriever.index.teaching.head import Head, softmax
+
+RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
+"""Beside rows whose length is about 1."""
+
+SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+SHARE = 0.8
+"""Of the answers in a taught vector."""
+
+NAME_WEIGHT = 0.5
+"""Of an answer's own name beside an example's 1."""
+
+FEW, USUAL_SHARPNESS = 15, 2.0
+"""With fewer examples than the first, triples tell too little of the sharpness."""
+
+TRIPLES_OF = 400
+"""Most examples whose triples are looked at."""
+
+_LEAST_SPREAD = 1e-6
+_LEAST_PROBABLE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """The material that a head is learned from.
+
+    Attributes:
+        answers: k names.
+        labels: (n,) the number of each example's answer.
+        vectors: (n, d) the examples' in the view.
+        plain: (n, e) theirs in the base view.
+        names: (k, d) the answers' own names under the question.
+        plain_names: (k, e) and by the plain reader.
+        mean: (d,) of the view's vectors.
+        plain_mean: (e,) of the base view's.
+    """
+
+    answers: Sequence[str]
+    labels: Ids
+    vectors: Embeddings
+    plain: Embeddings
+    names: Embeddings
+    plain_names: Embeddings
+    mean: NDArray[np.float32]
+    plain_mean: NDArray[np.float32]
+
+    def part(self, rows: Ids) -> "Lesson":
+        """Return the lesson of some of the examples."""
+        return replace(self, labels=self.labels[rows], vectors=self.vectors[rows], plain=self.plain[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choice:
+    """A ridge, and what comes of it where every example is left out.
+
+    Attributes:
+        ridge: of the regression.
+        scores: (n, k) of the examples.
+        loss: log loss, at the sharpness where it is least.
+    """
+
+    ridge: float
+    scores: NDArray[np.float64]
+    loss: float
+
+
+def learn(lesson: Lesson) -> Head:
+    """Return the head that answers best where examples are left out; every answer needs two of them."""
+    scales = _scale(lesson.vectors - lesson.mean), _scale(lesson.plain - lesson.plain_mean)
+    found = _regression(lesson, scales)
+    choice = min(_left_out(lesson, found), key=lambda one: (round(one.loss, 6), -one.ridge))
+    # (A^T A + a I)^-1 A^T y = A^T U (S + a I)^-1 U^T y; what U does not span, A^T takes to zero
+    solved = found.left @ ((found.left.T @ found.targets) / (found.squares + choice.ridge)[:, None])
+    question, plain = np.split(found.rows.T @ solved, [len(lesson.mean)])  # (d, k), (e, k)
+    return Head(
+        lesson.answers,
+        lesson.mean,
+        np.asarray(scales[0] * question, dtype=np.float32),
+        lesson.plain_mean,
+        np.asarray(scales[1] * plain, dtype=np.float32),
+        _sharpness(lesson, choice.scores),
+        SHARE,
+    )
+
+
+def _scale(centred: NDArray[np.float32]) -> float:
+    """Return what brings rows (n, d) to length 1 in the root mean square."""
+    return 1 / max(float(np.sqrt(np.square(centred).sum(axis=1).mean())), _LEAST_SPREAD)
+
+
+def _codes(labels: Ids, k: int) -> NDArray[np.float64]:
+    """Return the corners of the simplex that stand for some answers, (n, k)."""
+    return np.where(labels[:, None] == np.arange(k), 1.0, -1.0 / (k - 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Regression:
+    """A weighted regression, decomposed once for every ridge.
+
+    Attributes:
+        roots: (n + k,) of the rows' weights; the names stand behind the examples.
+        targets: (n + k, k) the codes times the roots.
+        rows: (n + k, d + e) both vectors less their means, scaled, times the roots.
+        left: (n + k, r) left singular vectors of the rows.
+        squares: (r,) their singular values squared.
+    """
+
+    roots: NDArray[np.float64]
+    targets: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    left: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+def _regression(lesson: Lesson, scales: tuple[float, float]) -> _Regression:
+    k = len(lesson.answers)
+    counts = np.bincount(lesson.labels, minlength=k)
+    weights = len(lesson.labels) / (k * np.maximum(counts, 1))[lesson.labels]
+    roots = np.sqrt(np.concatenate([weights, np.full(k, NAME_WEIGHT)]))
+    labels = np.concatenate([lesson.labels, np.arange(k)])
+    question = scales[0] * (np.concatenate([lesson.vectors, lesson.names]) - lesson.mean)
+    plain = scales[1] * (np.concatenate([lesson.plain, lesson.plain_names]) - lesson.plain_mean)
+    rows = roots[:, None] * np.concatenate([question, plain], axis=1)  # (n + k, d + e)
+    if rows.shape[0] <= rows.shape[1]:
+        squares, left = np.linalg.eigh(rows @ rows.T)
+    else:
+        squares, right = np.linalg.eigh(rows.T @ rows)
+        kept = squares > 1e-9 * squares[-1]
+        squares, left = squares[kept], (rows @ right[:, kept]) / np.sqrt(squares[kept])
+    return _Regression(roots, roots[:, None] * _codes(labels, k), rows, left, np.maximum(squares, 0.0))
+
+
+def _left_out(lesson: Lesson, found: _Regression) -> Iterator[_Choice]:
+    """Yield every ridge with the scores that the examples get, each left out in turn."""
+    n = len(lesson.labels)
+    projected = found.left.T @ found.targets  # (r, k)
+    for ridge in RIDGES:
+        kept = found.squares / (found.squares + ridge)  # (r,)
+        fitted = (found.left * kept) @ projected  # (n + k, k)
+        own = (np.square(found.left) @ kept)[:, None]  # (n + k, 1)
+        scores = ((fitted - own * found.targets) / np.maximum(1 - own, 1e-9) / found.roots[:, None])[:n]
+        yield _Choice(ridge, scores, min(_log_loss(softmax(one * scores), lesson.labels) for one in SHARPNESS))
+
+
+def _sharpness(lesson: Lesson, scores: NDArray[np.float64]) -> float:
+    """Return the sharpness at which most triples of examples come right, by the scores (n, k) of those left out.
+
+    Of several that do equally well it is the one with the least log loss.
+    """
+    if len(scores) < FEW:
+        return USUAL_SHARPNESS
+    rows = np.random.default_rng(0).permutation(len(scores))[:TRIPLES_OF]
+    labels, rest = lesson.labels[rows], normalise(lesson.vectors[rows] - lesson.mean)
+    beside = (1 - SHARE) * rest @ rest.T
+
+    def rank(sharpness: float) -> tuple[float, float]:
+        probable = softmax(sharpness * scores[rows])
+        answers = np.sqrt(probable)
+        right = triples_right(SHARE * answers @ answers.T + beside, labels)
+        return -round(right, 3), _log_loss(probable, labels)
+
+    return min(SHARPNESS, key=rank)
+
+
+def _log_loss(probable: NDArray[np.float32], labels: Ids) -> float:
+    """Return the log loss of probabilities (n, k), every answer having the same say."""
+    counts = np.bincount(labels)
+    losses = -np.log(np.maximum(probable[np.arange(len(labels)), labels], _LEAST_PROBABLE))
+    return float((losses / counts[labels]).sum() / np.count_nonzero(counts))
+
+
+def triples_right(cosines: NDArray[np.floating[Any]], labels: Ids) -> float:
+    """Return the share of triples of a row, one with its label and one with another whose first two are nearer.
+
+    Every label has the same say; equal cosines count as half.
+
+    Args:
+        cosines: (n, n) of the rows.
+        labels: (n,) theirs.
+    """
+    shares: dict[int, list[float]] = {}
+    for row, label in enumerate(labels.tolist()):
+        same = labels == label
+        same[row] = False
+        ours, others = cosines[row][same], np.sort(cosines[row][labels != label])
+        if len(ours) and len(others):
+            below = np.searchsorted(others, ours, "left") + np.searchsorted(others, ours, "right")
+            shares.setdefault(label, []).append(float(below.mean()) / (2 * len(others)))
+    return float(np.mean([np.mean(one) for one in shares.values()])) if shares else 0.5

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from teach import drawn, logistic, means, measured, taught, untaught
+from teach_kinds import Kind, Read
+
+from retriever.core.similarity import normalise
+
+K, EACH, D = 2, 20, 12
+
+
+@pytest.fixture
+def kind():
+    labels = [f"answer {row % K}" for row in range(K * EACH)]
+    return Kind("colour", "Which colour?", [f"text {row}" for row in range(K * EACH)], labels)
+
+
+@pytest.fixture
+def vectors():
+    """The plain reader's tell the answers, those under the question tell nothing."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(K * EACH) % K
+    corners = 3 * generator.normal(size=(K, D))
+    noise = [normalise(generator.normal(size=(K * EACH, D))) for _ in range(2)]
+    plain = normalise(generator.normal(size=(K * EACH, D)) + corners[labels])
+    return Read(labels, *noise, plain, normalise(generator.normal(size=(K, D))), normalise(corners))
+
+
+def test_examples_are_never_judged(kind, vectors):
+    (first, second) = drawn(kind, vectors, 3, 2)
+    assert np.intersect1d(first.examples, first.judged).size == 0
+    assert np.bincount(vectors.labels[first.examples]).tolist() == [3, 3]
+    assert len(first.judged) == K * EACH - 6
+    assert first.examples.tolist() != second.examples.tolist()
+    assert list(drawn(kind, vectors, 11, 2)) == []
+
+
+def test_each_method_is_told_from_the_others(kind, vectors):
+    found = measured(kind, vectors, {"before": untaught, "taught": taught, "logistic": logistic}, [3, 10], 2)
+    ten = found["examples"]["10"]
+    assert ten["taught"]["accuracy"] > 90 > ten["before"]["accuracy"]
+    assert ten["logistic"]["accuracy"] > 90
+    assert ten["taught"]["triplets"] > ten["before"]["triplets"] + 20
+    assert ten["before"]["triplets"] == pytest.approx(50, abs=8)
+    assert found["followed"] is (found["asked"] - found["unasked"] >= 5)
+
+
+def test_means_are_of_the_kinds_that_were_measured(kind, vectors):
+    one = measured(kind, vectors, {"taught": taught}, [3, 11], 1)
+    report = means([{**one, "followed": False}, {**one, "followed": False}])
+    assert report["followed"] == {"kinds": 0, "examples": {}}
+    assert report["not followed"]["kinds"] == 2
+    assert report["not followed"]["examples"]["3"]["taught"]["accuracy"] == one["examples"]["3"]["taught"]["accuracy"]
+    assert report["not followed"]["examples"]["11"] == {}

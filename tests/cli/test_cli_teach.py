@@ -1,0 +1,89 @@
+import pytest
+
+MOOD = "What mood?"
+TEXTS = [f"I {'love' if number % 2 else 'hate'} the {product}." for number, product in enumerate("abcdefgh")]
+ROWS = [{"id": f"t{number}", "text": text} for number, text in enumerate(TEXTS)]
+
+
+def answer(text):
+    return "glad" if "love" in text else "cross"
+
+
+@pytest.fixture
+def taught(indexed, write):
+    """Run commands on an index with eight more reviews, and a file of six examples."""
+    assert indexed("index", write(ROWS)).code == 0
+    write([{"id": row["id"], "answer": answer(row["text"])} for row in ROWS[:6]], "examples.jsonl")
+    return indexed
+
+
+def test_what_was_learned_is_told(taught):
+    ran = taught("teach", "--instruction", MOOD, "examples.jsonl")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "What mood?: taught by 6 examples."
+    assert ["cross", "3"] in [line.split() for line in lines]
+    assert lines[-2].startswith("untaught, by the nearest examples  ")
+    assert lines[-1].startswith("taught  ")
+    assert " to " in lines[-1]
+
+
+def test_as_json(taught):
+    document = taught("teach", "--instruction", f" {MOOD} ", "examples.jsonl", "--json").document
+    assert list(document) == ["schema_version", "instruction", "taught"]
+    assert document["instruction"] == MOOD
+    lessons = document["taught"]
+    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created"]
+    assert lessons["answers"] == {"cross": 3, "glad": 3}
+    assert list(lessons["after"]) == ["value", "low", "high"]
+    (view,) = [one for one in taught("views", "--json").document["views"] if one["instruction"] == MOOD]
+    assert view["taught"] == lessons
+    assert taught("status", "--json").document["views"][-1]["taught"] == lessons
+
+
+def test_views_show_it_and_searches_use_it(taught):
+    lessons = taught("teach", "--instruction", MOOD, "examples.jsonl", "--json").document["taught"]
+    assert "6 examples, " in taught("views").out
+    found = taught("search", "love", "--instruction", MOOD, "--json", "-k", "4").document
+    assert found["view"] == lessons["view"]
+    assert {answer(hit["text"]) for hit in found["hits"]} == {"glad"}
+    clusters = taught("cluster", "--instruction", MOOD, "-k", "2", "--json").document
+    assert clusters["view"] == lessons["view"]
+
+
+def test_texts_serve_as_well_as_ids(taught, write):
+    rows = [{"text": row["text"], "answer": answer(row["text"])} for row in ROWS[:6]]
+    by_text = taught("teach", "--instruction", MOOD, write(rows, "texts.jsonl"), "--json").document["taught"]
+    by_id = taught("teach", "--instruction", MOOD, "examples.jsonl", "--json").document["taught"]
+    assert {**by_text, "view": 0, "created": ""} == {**by_id, "view": 0, "created": ""}
+
+
+def test_forgetting(taught):
+    taught("teach", "--instruction", MOOD, "examples.jsonl")
+    assert taught("teach", "--instruction", MOOD, "--forget").out == (
+        "What mood?: forgotten; the untaught view serves again.\n"
+    )
+    assert taught("views", "--json").document["views"][-1]["taught"] is None
+    assert taught("teach", "--instruction", MOOD, "--forget", "--json").failed_with(1, "was taught nothing")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says"),
+    [
+        (["--instruction", MOOD], 2, "There are no examples."),
+        (["examples.jsonl"], 2, "--instruction"),
+        (["--instruction", MOOD, "examples.jsonl", "--forget"], 2, "--forget takes no examples."),
+        (["--instruction", MOOD, "gone.jsonl"], 1, "gone.jsonl cannot be read"),
+        (["--instruction", " ", "examples.jsonl"], 2, "There is no question to teach."),
+        (["--instruction", MOOD, "examples.jsonl", "--index", "gone"], 1, "There is no index at gone"),
+        (["--instruction", MOOD, "few.jsonl"], 1, "These answers have fewer than 3 examples: 'glad' (1)."),
+        (["--instruction", MOOD, "bad.jsonl"], 1, "bad.jsonl, line 2 has no answer."),
+        (["--instruction", MOOD, "strange.jsonl"], 1, "strange.jsonl, line 1 (document 'x') is no document"),
+    ],
+)
+def test_what_cannot_be_done_says_why(taught, write, argv, code, says):
+    write([{"id": f"t{number}", "answer": answer(TEXTS[number])} for number in (0, 1, 2, 4)], "few.jsonl")
+    write([{"id": "t0", "answer": "glad"}, {"id": "t1"}], "bad.jsonl")
+    write([{"id": "x", "answer": "glad"}], "strange.jsonl")
+    assert taught("teach", *argv).failed_with(code, says)
+    assert taught("views", "--json").document["views"][-1]["taught"] is None

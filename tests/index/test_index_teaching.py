@@ -1,0 +1,383 @@
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from index_fakes import DIM, FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, gives
+
+from retriever.core.encoder import EncoderSpec
+from retriever.core.errors import EncoderMismatchError, InputError, UsageError
+from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.types import Document
+from retriever.index import taught_index
+from retriever.index.durability.archive import export_index, import_index
+from retriever.index.durability.repair import repair
+from retriever.index.durability.verify import verify
+from retriever.index.reembedding import forget, reembed, roll_back
+from retriever.index.teaching.taught import taught_of
+from retriever.store.database import DATABASE
+from retriever.store.views import TAUGHT
+from retriever.workspace import Index
+
+GOOD = frozenset(KEYWORDS[MOOD][:8])
+BUDGET = SearchOptions(token_budget=60, prompt_tokens=0)
+
+
+def text(number):
+    """Texts of which every mood word is in some, and half answer with one of the good ones."""
+    words = (KEYWORDS[kind][number * step % DIM] for kind, step in ((PRODUCT, 3), (MOOD, 5), (FAULT, 7)))
+    return f"{' '.join(words)} n{number}"
+
+
+def mood(said):
+    return "good" if GOOD.intersection(said.split()) else "bad"
+
+
+CORPUS = [Document(f"d{number:02}", text(number)) for number in range(96)]
+EXAMPLES = [(one.id, mood(one.text)) for one in CORPUS[:32]]
+
+
+@pytest.fixture
+def full(index):
+    index.add(CORPUS, instructions=[MOOD])
+    return index
+
+
+@pytest.fixture
+def taught(full, encoder):
+    encoder.forget()
+    full.teach(MOOD, EXAMPLES)
+    return full
+
+
+def vectors(index, view_id):
+    store = index.store
+    ids = store.vectors.content_ids(view_id, through=store.vectors.last_id(view_id))
+    return dict(zip(ids.tolist(), store.vectors.get(view_id, ids).embeddings, strict=True))
+
+
+def answers_apart(index):
+    """The mean cosine of the view that is shown between texts of one answer, less that between texts of two."""
+    found = index.cluster(MOOD, k=2).material
+    labels = np.array([mood(one.text) for one in found.documents])
+    cosines, same = found.vectors @ found.vectors.T, labels[:, None] == labels
+    return float(cosines[same].mean() - cosines[~same].mean())
+
+
+def test_nothing_is_read_but_the_names_of_the_answers(taught, encoder):
+    assert encoder.read == []
+    assert set(encoder.queries) == {"bad", "good"}
+
+
+def test_what_was_learned_is_said(taught):
+    (base, view) = taught.views()
+    assert base.taught is None
+    lessons = view.taught
+    assert dict(lessons.answers) == {"bad": 16, "good": 16}
+    assert lessons == taught.lessons(MOOD) == taught.status().views[1].taught
+    assert 0 <= lessons.before.low <= lessons.before.value <= lessons.before.high <= 1
+    assert lessons.held_out == 32
+    assert "32 examples of 2 answers" in lessons.sentence()
+    assert taught.status().runs[0]["command"] == "teach"
+
+
+def test_texts_of_one_answer_come_together_in_clusters(full):
+    before = answers_apart(full)
+    full.teach(MOOD, EXAMPLES)
+    assert answers_apart(full) > before + 0.1
+
+
+def test_a_search_finds_the_answer_of_its_query(taught):
+    found = taught.search("love happy", instruction=MOOD, mode="dense", k=20)
+    assert (found.path, found.view) == ("complete", taught.lessons(MOOD).view)
+    assert np.mean([mood(hit.document.text) == "good" for hit in found.hits]) > 0.9
+    assert all(-1 <= hit.score <= 1.0001 for hit in found.hits)
+    assert found.hits[0].words  # the model's answers are those of the untaught view
+
+
+def test_an_open_index_elsewhere_notices(full, path):
+    with Index(path, encoder=FakeEncoder()) as other:
+        before = other.search("love", instruction=MOOD, mode="dense")
+        full.teach(MOOD, EXAMPLES)
+        assert other.search("love", instruction=MOOD, mode="dense").view == full.lessons(MOOD).view != before.view
+        full.forget(MOOD)
+        after = other.search("love", instruction=MOOD, mode="dense")
+        assert [hit.document.id for hit in after.hits] == [hit.document.id for hit in before.hits]
+
+
+def test_vectors_of_the_two_views_never_mix(taught):
+    source, view = taught.store.views.all()[1:]
+    assert (source.taught, view.taught) == (False, True)
+    assert view.key.fingerprint.startswith(TAUGHT)
+    assert view.key.dim == source.key.dim + 2
+    assert taught.store.vectors.differing(view.view_id, source.view_id) == 0
+    assert len(list((taught.path / "views" / str(view.view_id)).iterdir())) == 1  # its own vector index
+
+
+def test_teaching_again_replaces_what_was_taught(taught):
+    first = taught.lessons(MOOD)
+    second = taught.teach(MOOD, [(one.id, "odd" if number % 2 else "even") for number, one in enumerate(CORPUS[:20])])
+    assert dict(second.answers) == {"even": 10, "odd": 10}
+    assert second.view != first.view
+    assert [view.taught for view in taught.store.views.all()] == [False, False, True]
+    assert not (taught.path / "views" / str(first.view)).exists()
+
+
+def test_the_same_examples_teach_the_same(taught):
+    key, held = taught.store.views.all()[2].key, vectors(taught, 3)
+    again = taught.teach(MOOD, EXAMPLES)
+    assert taught.store.views.all()[2].key == key
+    for content_id, row in vectors(taught, again.view).items():
+        np.testing.assert_array_equal(row, held[content_id])
+
+
+def test_forgetting_reads_nothing_and_goes_back(full, encoder):
+    before = [hit.document.id for hit in full.search("love", instruction=MOOD, mode="dense").hits]
+    view = full.teach(MOOD, EXAMPLES).view
+    encoder.forget()
+    full.forget(f" {MOOD} ")
+    assert full.lessons(MOOD) is None
+    assert [hit.document.id for hit in full.search("love", instruction=MOOD, mode="dense").hits] == before
+    assert encoder.read == []
+    assert not (full.path / "views" / str(view)).exists()
+    with pytest.raises(InputError, match="was taught nothing"):
+        full.forget(MOOD)
+    with pytest.raises(InputError, match="was taught nothing"):
+        full.forget(FAULT)
+
+
+@pytest.mark.parametrize("asked", ["", " ", PRODUCT])
+def test_the_base_view_is_no_question(index, asked):
+    plain = FakeEncoder("plain")
+    rich = FakeEncoder()
+    rich.spec = replace(rich.spec, default_instruction=PRODUCT)
+    with Index(index.path, encoder=rich) as one:
+        one.add(CORPUS[:4])
+        with pytest.raises(UsageError, match="no question to teach"):
+            one.teach(asked, EXAMPLES)
+    assert plain.calls == []
+
+
+def test_later_documents_go_through_the_head(taught, encoder):
+    encoder.forget()
+    taught.add([Document("new", "lamp proud cold"), Document("old", "lamp numb cold")])
+    assert encoder.read.count(("lamp proud cold", MOOD)) == 1
+    found = taught.search("love happy", instruction=MOOD, mode="dense", k=200)
+    assert found.path == "complete"
+    ids = [hit.document.id for hit in found.hits]
+    assert ids.index("new") < ids.index("old")
+    assert taught.store.vectors.differing(2, 3) == 0
+
+
+def test_deleted_examples_leave_what_they_taught(taught):
+    before = taught.lessons(MOOD)
+    taught.delete([id for id, _ in EXAMPLES])
+    taught.compact()
+    assert taught.lessons(MOOD) == before
+    assert len(taught.search("love", instruction=MOOD, mode="dense", k=200).hits) == 64
+    taught.add([Document("new", "lamp proud cold")])
+    assert taught.store.vectors.differing(2, 3) == 0
+
+
+def test_a_question_without_a_view_is_taught_by_reading_the_examples_alone(index, encoder):
+    index.add(CORPUS)
+    encoder.forget()
+    lessons = index.teach(MOOD, EXAMPLES)
+    assert sorted(encoder.read) == sorted((one.text, MOOD) for one in CORPUS[:32])
+    view = index.views()[1]
+    assert (view.vectors, view.lazy, view.taught) == (32, True, lessons)
+
+
+def test_a_lazy_search_reads_into_both_views(path):
+    question, plain = FakeEncoder(), FakeEncoder("plain")
+    with Index(path, encoder=question, plain=plain, search_options=BUDGET) as index:
+        index.add(CORPUS)
+        view = index.teach(MOOD, EXAMPLES).view
+        question.forget()
+        first, last = index.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
+        assert (first[0].path, last[0].path, last[0].view) == ("base", "lazy", view)
+        assert question.read
+        store = index.store
+        assert store.vectors.differing(2, 3) == 0
+        assert store.vectors.count(3) == 32 + len(question.read)
+        assert {mood(hit.document.text) for hit in last[0].hits[:5]} == {"good"}
+
+
+def test_a_search_under_way_notices_that_its_question_was_taught(path):
+    with Index(path, encoder=FakeEncoder(), search_options=BUDGET) as index:
+        index.add(CORPUS)
+        index.search("sad", instruction=MOOD)
+        answers = index.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
+        next(answers)
+        view = index.teach(MOOD, EXAMPLES).view
+        *_, last = answers
+        assert last[0].view == view
+        answers = index.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
+        next(answers)
+        index.forget(MOOD)
+        *_, last = answers
+        assert last[0].view == 2
+
+
+def test_both_readers_are_looked_at_where_that_helps(path):
+    class Blind(FakeEncoder):
+        """Follows no question: it looks at products, whatever is asked."""
+
+        spec = EncoderSpec("", DIM)
+
+        def vectors(self, texts, instruction=""):
+            return super().vectors(texts, PRODUCT)
+
+    class Moody(FakeEncoder):
+        """Looks at moods."""
+
+        def vectors(self, texts, instruction=""):
+            return super().vectors(texts, MOOD)
+
+    with Index(path, encoder=Blind("blind"), plain=Moody("moody")) as index:
+        index.add(CORPUS, instructions=[MOOD])
+        index.teach(MOOD, [(one.id, mood(one.text)) for one in CORPUS[:32]])
+        found = index.search("love happy", instruction=MOOD, mode="dense", k=10)
+        assert np.mean([mood(hit.document.text) == "good" for hit in found.hits]) > 0.8
+        index.add([Document("new", "lamp proud cold")])
+        assert index.store.vectors.differing(2, 3) == 0
+        stored = taught_of(index.store, index.store.views.all()[1]).stored
+        assert stored.plain_id == 1
+
+
+def test_what_is_evicted_leaves_both_views(index):
+    index.add(CORPUS)
+    index.teach(MOOD, EXAMPLES)
+    index.lazy_limit = 16 * (16 + 18) * 2
+    assert index.store.vectors.count(2) < 17
+    assert index.store.vectors.differing(2, 3) == 0
+    assert index.views()[1].taught is not None
+    assert verify(index.path, deep=True, load=gives(FakeEncoder)).findings == []
+
+
+def test_a_dropped_view_takes_what_it_was_taught_along(taught):
+    taught.drop_views([MOOD])
+    assert [view.view_id for view in taught.store.views.all()] == [1]
+    assert taught.store.heads.sources() == {}
+    assert sorted(one.name for one in (taught.path / "views").iterdir()) == ["1"]
+
+
+def test_a_clustering_saved_before_is_not_extended_by_other_vectors(full):
+    full.save_clustering("before", full.cluster(MOOD, k=2))
+    full.teach(MOOD, EXAMPLES)
+    with pytest.raises(EncoderMismatchError, match="taught or forgotten"):
+        full.saved_clustering("before")
+    full.save_clustering("after", full.cluster(MOOD, k=2))
+    assert full.saved_clustering("after").new == []
+    full.forget(MOOD)
+    assert full.saved_clustering("before").new == []
+
+
+def test_an_archive_carries_what_was_taught(taught, tmp_path):
+    export_index(taught.path, tmp_path / "out.tar")
+    import_index(tmp_path / "out.tar", tmp_path / "other")
+    with Index(tmp_path / "other", encoder=FakeEncoder()) as other:
+        assert other.lessons(MOOD) == taught.lessons(MOOD)
+        for query in ("love", "numb"):
+            ours, theirs = (one.search(query, instruction=MOOD, mode="dense") for one in (taught, other))
+            assert [(hit.document.id, hit.score) for hit in ours.hits] == [
+                (hit.document.id, hit.score) for hit in theirs.hits
+            ]
+    assert verify(tmp_path / "other", deep=True, load=gives(FakeEncoder)).findings == []
+
+
+def change(index, sql, parameters=()):
+    index.close()
+    with sqlite3.connect(index.path / DATABASE) as raw:
+        assert raw.execute(sql, parameters).rowcount
+
+
+@pytest.mark.parametrize(
+    ("sql", "remedy"),
+    [
+        ("UPDATE heads SET arrays = zeroblob(length(arrays))", "teach the question again"),
+        ("UPDATE heads SET document = replace(document, 'good', 'evil')", "teach the question again"),
+        ("UPDATE heads SET sha256 = 'x'", "teach the question again"),
+        ("DELETE FROM heads", "repair"),
+    ],
+)
+def test_damage_to_a_head_is_named_and_taken_out(taught, path, sql, remedy):
+    change(taught, sql)
+    findings = verify(path).findings
+    assert any(remedy in one.remedy for one in findings)
+    report = repair(path, load=gives(FakeEncoder))
+    assert any("teach it again" in one for one in report.left)
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(path, encoder=FakeEncoder()) as index:
+        assert index.lessons(MOOD) is None
+        assert index.search("love", instruction=MOOD, mode="dense").view == 2
+        index.teach(MOOD, EXAMPLES)
+
+
+def test_a_taught_vector_that_is_damaged_is_made_again_without_the_model(taught, path):
+    held = vectors(taught, 3)
+    change(taught, "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE view_id = 3 AND content_id < 5")
+    assert len(verify(path, deep=True, load=gives(FakeEncoder)).findings) == 4
+    loaded = []
+    report = repair(path, load=lambda description: loaded.append(description) or FakeEncoder())
+    assert "4 vectors of view 3" in report.mended
+    assert loaded == []
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(path, encoder=FakeEncoder()) as index:
+        for content_id, row in vectors(index, 3).items():
+            np.testing.assert_array_equal(row, held[content_id])
+
+
+def test_a_taught_vector_that_is_another_texts_is_found(taught, path):
+    with taught.store.transaction():
+        (low, high) = (taught.store.vectors.get(3, [one]).embeddings for one in (1, 2))
+        taught.store._db.write("DELETE FROM vectors WHERE view_id = 3 AND content_id IN (1, 2)")
+        taught.store.vectors.put(3, [1, 2], np.concatenate([-high, -low]), [[], []])
+    taught.close()
+    findings = [
+        one for seed in range(6) for one in verify(path, deep=True, load=gives(FakeEncoder), seed=seed).findings
+    ]
+    assert {one.artefact for one in findings} <= {"vector of text 1 in view 3", "vector of text 2 in view 3"}
+    assert findings
+
+
+def test_a_taught_view_that_lacks_a_text_is_found_and_filled(taught, path):
+    change(taught, "DELETE FROM vectors WHERE view_id = 3 AND content_id = 7")
+    (found,) = verify(path).findings
+    assert "holds 1 texts less or more than view 2" in found.problem
+    repair(path, load=gives(FakeEncoder))
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
+
+
+def test_another_encoder_leaves_what_was_taught_to_the_way_back(taught, path):
+    taught.close()
+    done = reembed(path, FakeEncoder("second"))
+    assert done.untaught == [MOOD]
+    with Index(path, encoder=FakeEncoder("second")) as index:
+        assert index.lessons(MOOD) is None
+        assert index.search("love", instruction=MOOD, mode="dense").path == "complete"
+    assert roll_back(path, load=gives(FakeEncoder)).untaught == []
+    with Index(path, encoder=FakeEncoder()) as index:
+        assert index.search("love", instruction=MOOD, mode="dense").view == index.lessons(MOOD).view
+    forget(path)
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(path, encoder=FakeEncoder()) as index:
+        assert index.lessons(MOOD) is not None
+
+
+def test_a_kill_at_any_commit_leaves_it_taught_or_not(full, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def killed(*_, **__):
+        raise Killed
+
+    for place in ("build_outgrown", "clear_dropped", "learn"):
+        monkeypatch.setattr(taught_index, place, killed)
+        with pytest.raises(Killed):
+            full.teach(MOOD, EXAMPLES)
+        monkeypatch.undo()
+        assert full.search("love", instruction=MOOD, mode="dense").path == "complete"
+        assert verify(full.path, deep=True, load=gives(FakeEncoder)).findings == []
+    full.teach(MOOD, EXAMPLES)
+    assert len(full.store.heads.sources()) == 1
