@@ -45,6 +45,10 @@ def index(  # noqa: PLR0913 - one parameter per option
     on_long: Annotated[
         Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over the reader's limit.")
     ] = "truncate",
+    units: Annotated[
+        Literal["documents", "sentences"] | None,
+        typer.Option(help="What is embedded and found: documents (at first), or each of their sentences. Remembered."),
+    ] = None,
     backend: BackendOption = None,
     factory: FactoryOption = None,
     min_recall: RecallOption = None,
@@ -71,7 +75,7 @@ def index(  # noqa: PLR0913 - one parameter per option
         report = opened.add(
             rows,
             instructions=instruction or [],
-            options=IndexingOptions(on_long=on_long, sync=sync),
+            options=IndexingOptions(on_long=on_long, sync=sync, units=units),
             index_type=IndexType(factory, min_recall, backend),
             progress=line.show,
         )

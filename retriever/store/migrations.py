@@ -300,3 +300,23 @@ def m009_revisions(db: "Database") -> None:
         ALTER TABLE views ADD COLUMN removals INTEGER NOT NULL DEFAULT 0;
         """
     )
+
+
+@MIGRATIONS()
+def m010_units(db: "Database") -> None:
+    """The parts of texts that are embedded in their place, where an index is made of such; none in all there are."""
+    db.executescript(
+        """
+        CREATE TABLE units (
+            unit_id INTEGER PRIMARY KEY,
+            whole_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            start INTEGER NOT NULL,
+            stop INTEGER NOT NULL,
+            content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+            checksum INTEGER NOT NULL,
+            UNIQUE (whole_id, number)
+        ) STRICT;
+        CREATE INDEX units_by_content ON units (content_id);
+        """
+    )
