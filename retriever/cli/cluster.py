@@ -205,7 +205,9 @@ def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
     names = {one["cluster"]: one["label"] for one in document["clusters"]}
     table = io.StringIO()
     writer = csv.writer(table)
-    writer.writerow(["id", "cluster", "label"])
+    divided = document["units"] is not None
+    writer.writerow(["id", "cluster", "label", *(["document"] if divided else [])])
     for id, number in document["assignments"].items():
-        writer.writerow([escape_formula(id), number, escape_formula(names.get(number, "(fits none)"))])
+        row = [escape_formula(id), number, escape_formula(names.get(number, "(fits none)"))]
+        writer.writerow([*row, escape_formula(parent_of(id))] if divided else row)
     write_output(path, table.getvalue(), "--csv")

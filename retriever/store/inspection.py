@@ -17,6 +17,7 @@ from retriever.store.units import Units
 _BATCH = 2000
 _COUNTED = "SELECT COUNT(*), SUM(content_id)"
 _LISTED = "FROM vectors INDEXED BY sqlite_autoindex_vectors_1 WHERE view_id = ?"
+_OF_WHOLES = "SELECT SUM(whole_id) FROM units INDEXED BY sqlite_autoindex_units_1"
 _JSON = {
     ("documents", "metadata"): "object",
     ("vectors", "words"): "array",
@@ -86,12 +87,10 @@ class Inspection:
         with self._db.snapshot():
             table = self._db.row(f"{_COUNTED} FROM documents NOT INDEXED")
             index = self._db.row(f"{_COUNTED} FROM documents INDEXED BY documents_by_content WHERE content_id >= 0")
-            units = self._db.row(f"{_COUNTED} FROM units NOT INDEXED")
-            listed = self._db.row(f"{_COUNTED} FROM units INDEXED BY units_by_content WHERE content_id >= 0")
-            by_whole = self._db.number(
-                "SELECT COUNT(*) FROM units INDEXED BY sqlite_autoindex_units_1 WHERE whole_id >= 0"
-            )
-        if table != index or units != listed or (units and units[0] != by_whole):
+            units = self._db.row(f"{_COUNTED}, SUM(whole_id) FROM units NOT INDEXED")
+            by_content = self._db.row(f"{_COUNTED} FROM units INDEXED BY units_by_content WHERE content_id >= 0")
+            by_whole = self._db.row(f"{_OF_WHOLES} WHERE whole_id >= 0")
+        if table != index or units != (*(by_content or ()), *(by_whole or ())):
             raise self._hidden("documents")
         self._documents_listed = True
 
