@@ -46,8 +46,11 @@ def index(  # noqa: PLR0913 - one parameter per option
         Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over the reader's limit.")
     ] = "truncate",
     units: Annotated[
-        Literal["documents", "sentences"] | None,
-        typer.Option(help="What is embedded and found: documents (at first), or each of their sentences. Remembered."),
+        Literal["documents", "sentences", "clauses"] | None,
+        typer.Option(
+            help="What is embedded and found: documents (unless told otherwise), each of their sentences, or clauses "
+            "of these. Settled with the first document."
+        ),
     ] = None,
     backend: BackendOption = None,
     factory: FactoryOption = None,

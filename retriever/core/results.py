@@ -216,7 +216,7 @@ class IndexStatus:
         lazy: always None; what a lazy search reaches depends on the corpus, and is not told.
         vector_index: what vector indexes are built with: backend, location, factory, min_recall.
         plain: what fills the base view; None where ``encoder`` does.
-        units: what is embedded of a document: ``documents``, which is itself, or ``sentences``.
+        units: what is embedded of a document: ``documents``, which is itself, ``sentences`` or ``clauses``.
         unit_count: how many of them all documents have together.
     """
 

@@ -1,7 +1,8 @@
 """Divides documents into the units that an index is made of. What was divided once stays as it is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from retriever.core.types import Span
 from retriever.store.checking import CheckedDocument
 from retriever.store.database import Store
 
@@ -10,17 +11,22 @@ def divided(store: Store, documents: Sequence[CheckedDocument]) -> list[CheckedD
     """Return documents in units, where the index is made of such: those that are stored, else their sentences."""
     if not store.units.divided:
         return list(documents)
-    from retriever.corpus.sentences import sentences
-
-    known = store.units.known(one.hash for one in documents)
-    return [one.divided(known.get(one.hash) or sentences(one.document.text)) for one in documents]
+    known, divide = store.units.known(one.hash for one in documents), _divider(store)
+    return [one.divided(known.get(one.hash) or divide(one.document.text)) for one in documents]
 
 
 def divide_stored(store: Store) -> int:
     """Divide the texts of documents that have no units, as after damage; return how many. Joins the transaction."""
     texts = store.documents.texts(store.units.undivided())
     if texts:
-        from retriever.corpus.sentences import sentences
-
-        store.documents.divide({whole: (text, sentences(text)) for whole, text in texts.items()})
+        divide = _divider(store)
+        store.documents.divide({whole: (text, divide(text)) for whole, text in texts.items()})
     return len(texts)
+
+
+def _divider(store: Store) -> Callable[[str], list[Span]]:
+    """Return what divides the index's texts; it loads sentencex, which an index of whole documents does without."""
+    from retriever.corpus.clauses import clauses
+    from retriever.corpus.sentences import sentences
+
+    return clauses if store.units.kind == "clauses" else sentences

@@ -38,7 +38,7 @@ class IndexingOptions:
         sync: delete documents that the input no longer has.
         shard: rows, or texts of earlier runs, that are embedded and stored together.
         embedder: makes what embeds them.
-        units: what is embedded of a document, itself or its sentences, for good; None for what the index remembers.
+        units: what is embedded of documents, settled with the first of them; None for what the index remembers.
     """
 
     on_long: OnLong = "truncate"

@@ -6,6 +6,7 @@ knows: vectors, vector indexes and generations are of contents, whatever those a
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -22,9 +23,7 @@ from retriever.store.stored_json import stored_json_list
 UNITS = "units"
 """The setting that says what is embedded; an index without it is of whole documents."""
 
-SENTENCES = "sentences"
-
-UnitKind = Literal["documents", "sentences"]
+UnitKind = Literal["documents", "sentences", "clauses"]
 
 _HASH_BATCH = 500
 _ROW = "whole_id, number, start, stop, units.content_id, units.checksum"
@@ -97,6 +96,14 @@ class Units:
             self._settings.remove(UNITS)
         else:
             self._settings.set(UNITS, kind)
+        return kind
+
+    def restore(self) -> UnitKind:
+        """Settle what is embedded where damage has left no more than that it is not whole documents."""
+        kind: UnitKind = "sentences"
+        with suppress(IndexDamagedError):
+            kind = kind if self.kind == "documents" else self.kind
+        self._settings.set(UNITS, kind)
         return kind
 
     def count(self) -> int:

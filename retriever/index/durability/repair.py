@@ -24,7 +24,7 @@ from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.inspection import DamagedVector, RowDamage
 from retriever.store.lock import LOCK_NAME, WriterLock
-from retriever.store.units import SENTENCES, UNITS
+from retriever.store.units import UNITS
 from retriever.store.views import View
 
 _NO_WAY = "Restore it from a copy or an export, or index the corpus again into another folder."
@@ -247,8 +247,7 @@ class _Repairing:
             elif seal.kind == "similarity":
                 mending.remove_similarity(int(seal.key))
             elif seal.kind == "setting" and seal.key == UNITS:
-                self.report.mended.append(f"setting {UNITS}")
-                self._store.settings.set(UNITS, SENTENCES)  # the only value it can have had
+                self.report.mended.append(f"setting {UNITS}: {self._store.units.restore()}")
             elif seal.kind == "setting" and seal.key not in (ENCODER, PLAIN):
                 self._store.settings.remove(seal.key)
                 self.report.left.append(f"setting {seal.key} was forgotten.")
