@@ -1,7 +1,7 @@
 """The operations that are interrupted: each from a state it makes, with the states it may leave behind.
 
-What counts as a state: documents with their text, metadata and units, vectors by encoder, instruction and text, the encoder's
-fingerprint, and saved clusterings.
+What counts as a state: documents with their text, metadata and units, vectors by encoder, instruction and text, the
+encoder's fingerprint, and saved clusterings.
 """
 
 import sys
