@@ -25,6 +25,7 @@ from retriever import load_encoder
 from retriever.core.encoder import Encoder
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
+from retriever.evaluation.run.report import table as report_table
 from retriever.index.indexing import IndexingOptions
 from retriever.store.units import UnitKind
 from retriever.workspace import Index
@@ -36,6 +37,8 @@ QUERIES = {
     "neutral": "the {} is mentioned without praise or blame",
 }
 KINDS = get_args(UnitKind)
+CORPORA = ("rows as they are", "reviews of three")
+COLUMNS = ("plain, praise and blame", "plain, all pairs", "instruction, praise and blame", "instruction, all pairs")
 FEWEST = 5
 """Reviews that a pair has to have to be asked for."""
 RESAMPLES = 2000
@@ -62,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = read_rows(options.data / "aspects_mams.jsonl", options.rows, options.seed)
     question, plain = load_encoder(options.encoder), load_encoder("minilm")
-    corpora = {"rows as they are": rows, "reviews of three": joined(rows)}
+    corpora = dict(zip(CORPORA, (rows, joined(rows)), strict=True))
     report: dict[str, Any] = {"fingerprints": {"question": question.fingerprint, "plain": plain.fingerprint}}
     for name, reviews in corpora.items():
         wanted = asked_for(reviews)
@@ -74,6 +77,40 @@ def main() -> None:
             "kinds": {kind: shares(one, measured["documents"], wanted, len(reviews)) for kind, one in measured.items()},
         }
     write("units", options, report)
+
+
+def section(report: Mapping[str, Any]) -> list[str]:
+    """Return what docs/evaluation.md says of a report."""
+    prints = {name: one[:12] for name, one in report["fingerprints"].items()}
+    lines = [
+        "Share of labelled (aspect, polarity) pairs of MAMS test rows that are found when every pair is asked for as",
+        "many reviews as carry it, in percent, and in brackets how much more that is than by whole reviews, in points,",
+        "with the 95 % interval over resampled reviews; first for praise and blame, then for all pairs, neutral ones",
+        "among them. The rows are single sentences that speak of two or more things; three of them, drawn at random,",
+        f"make a longer review. `python benchmarks/units.py DATA`, {report['machine']['date'][:10]},",
+        f"{report['machine']['cpu']}, load average {report['machine']['load_average']:.0f}; fingerprints",
+        f"{prints['question']} (asked) and {prints['plain']} (plain).",
+        "",
+    ]
+    for name in CORPORA:
+        one = report[name]
+        lines += [f"**{one['reviews']} {name}**, {one['labelled']} labels of {one['pairs']} pairs:", ""]
+        rows = [[kind, *map(_cell, (found[column] for column in COLUMNS)), *_cost(found["cost"])]
+                for kind, found in one["kinds"].items()]  # fmt: skip
+        header = ["units", *COLUMNS, "units a review", "seconds, plain and asked", "MB of vectors and index"]
+        lines += [*report_table(header, rows), ""]
+    return lines
+
+
+def _cell(found: Mapping[str, Any]) -> str:
+    low, high = found["interval"]
+    return f"{found['share']:.1f} ({found['more than whole reviews']:+.1f} [{low:+.1f}, {high:+.1f}])"
+
+
+def _cost(cost: Mapping[str, Any]) -> list[str]:
+    seconds = f"{cost['seconds, plain reader']:.1f}, {cost['seconds, question reader']:.1f}"
+    size = f"{cost['bytes of vectors'] / 1e6:.2f}, {cost['bytes of the index'] / 1e6:.2f}"
+    return [f"{cost['units per review']:.2f}", seconds, size]
 
 
 def read_rows(path: Path, count: int, seed: int) -> list[Review]:

@@ -92,17 +92,20 @@ class Units:
                 f"The units of this index are {self.kind}, and it holds documents.",
                 hint="Index the corpus into another folder (--index), or leave --units out.",
             )
-        if kind == "documents":
-            self._settings.remove(UNITS)
-        else:
-            self._settings.set(UNITS, kind)
+        with self._db.writing(documents=True):
+            self._db.write("DELETE FROM units")  # of texts without a document
+            if kind == "documents":
+                self._settings.remove(UNITS)
+            else:
+                self._settings.set(UNITS, kind)
         return kind
 
     def restore(self) -> UnitKind:
         """Settle what is embedded where damage has left no more than that it is not whole documents."""
         kind: UnitKind = "sentences"
         with suppress(IndexDamagedError):
-            kind = kind if self.kind == "documents" else self.kind
+            if self.kind != "documents":
+                kind = self.kind
         self._settings.set(UNITS, kind)
         return kind
 
@@ -253,9 +256,12 @@ class Units:
         return sorted(wrong)
 
     def remove(self, wholes: Sequence[int]) -> None:
-        """Take the units of texts out; their own texts stay."""
+        """Take the units of texts out, whatever SQLite's indexes list; their own texts stay."""
         with self._db.writing(documents=True):
-            self._db.write_many("DELETE FROM units WHERE whole_id = ?", [(one,) for one in wholes])
+            for wanted in content_batches(wholes):
+                self._db.write(
+                    "DELETE FROM units NOT INDEXED WHERE whole_id IN (SELECT value FROM json_each(?))", (wanted,)
+                )
 
     def wholes_of(self, content_ids: Sequence[int]) -> list[int]:
         """Return the texts that some contents are units of."""

@@ -99,6 +99,24 @@ def test_a_flipped_bit_in_a_unit_is_never_answered_from(whole, column):
     assert answers(whole) == expected
 
 
+@pytest.mark.parametrize("bit", [0, 1, 2])
+def test_a_unit_that_damage_has_made_the_equal_of_another_is_made_good(tmp_path, bit):
+    path = tmp_path / "index"
+    with Index(path, encoder=FakeEncoder()) as index:
+        texts = [f"A {word} came . The {word} is here ." for word in ("kettle", "toy", "lamp", "knife", "drone")]
+        index.add(documents(*texts), options=IndexingOptions(units="clauses"))
+        index.save_clustering("topics", index.cluster(k=2))
+        index.compact()
+        row = index.store._db.number("SELECT MAX(unit_id) FROM units WHERE whole_id = 3")
+    expected = answers(path)
+    flip(path / DATABASE, "units", row, "whole_id", bit)
+    repair(path, load=LOAD)
+    assert verify(path, deep=True, load=LOAD).findings == []
+    assert answers(path) == expected
+    with Index(path, encoder=FakeEncoder()) as index:
+        assert index.store.units.kind == "clauses"
+
+
 @pytest.mark.parametrize("name", ["units_by_content", "sqlite_autoindex_units_1"])
 def test_an_index_of_sqlite_that_hides_units_is_refused(whole, name):
     with closing(sqlite3.connect(whole / DATABASE)) as database:

@@ -130,6 +130,7 @@ class _Repairing:
         damage, mending = self._store.inspection.rows(), self._store.mending
         with mending.indexes_lost():
             self._documents += mending.remove_documents(damage.documents)
+            self._store.units.remove(damage.units)
             self._take_out(damage.vectors, stray=True)
             self._remove_clusterings()
             for seal in damage.seals:
