@@ -129,7 +129,11 @@ def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> No
         st.markdown("&ensp;".join(filter(None, head)) or plain(card.id))
         if card.words:
             st.markdown(" ".join(f":gray-badge[{plain(word)}]" for word in card.words))
-        st.text(card.beginning, width="stretch")
+        before, marked, after = card.parts
+        if marked:
+            st.markdown(f"{plain(before)} :yellow-background[{plain(marked)}] {plain(after)}".strip(), width="stretch")
+        else:
+            st.text(after, width="stretch")
         if card.is_long:
             with st.expander("The whole review", type="compact"):
                 st.text(card.body, width="stretch")

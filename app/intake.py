@@ -31,6 +31,7 @@ from retriever.index.files import (
     read_documents,
     read_fields,
 )
+from retriever.index.indexing import IndexingOptions
 from retriever.index.open_index import is_index
 from retriever.index.profiling import Columns, normalised, recognise, set_columns
 from retriever.serving.encoder_pool import EncoderPool
@@ -76,12 +77,14 @@ class Plan:
         file: the kept file; its folder holds nothing but what belongs to this plan.
         index: the index's name.
         instructions: views to fill besides the base view.
+        sentences: whether a new index is one of sentences; another keeps what it is.
     """
 
     file: Path
     index: str
     columns: Columns
     instructions: tuple[str, ...] = ()
+    sentences: bool = False
 
     @property
     def name(self) -> str:
@@ -204,7 +207,8 @@ def _noted(written: Path) -> Plan:
     name, index, columns = Path(said["file"]).name, said["index"], Columns(**said["columns"])
     if not all(isinstance(one, str) for one in (index, *asdict(columns).values(), *said["instructions"])):
         raise TypeError(written)
-    return Plan(written.with_name(name), index, columns, tuple(said["instructions"]))
+    sentences = said.get("sentences", False) is True  # notes of earlier versions do not say
+    return Plan(written.with_name(name), index, columns, tuple(said["instructions"]), sentences)
 
 
 def discard(folder: Path) -> None:
@@ -227,10 +231,12 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
             if rows.ended:
                 job.check()
 
-        question, base = (None, None) if is_index(path) else (encoders.default(), encoders.plain())
+        known = is_index(path)
+        question, base = (None, None) if known else (encoders.default(), encoders.plain())
+        options = IndexingOptions(units="sentences" if plan.sentences and not known else None)
         with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
             try:
-                report = index.add(rows, instructions=plan.instructions, progress=tell)
+                report = index.add(rows, instructions=plan.instructions, options=options, progress=tell)
             finally:
                 if is_index(path):
                     set_columns(index, plan.columns)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import units
 from common import machine
 from shared_passes import SharedPasses
 
@@ -34,6 +35,7 @@ from retriever.evaluation.unmet import by_file
 from retriever.evaluation.unmet_kinds import unmet_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
+UNITS = ROOT / "benchmarks/results/units.json"
 GENERATING_LIMIT = 300
 """Most items a task has for encoders that generate: three tokens a text cost as much as several prefills."""
 
@@ -235,6 +237,8 @@ def page(results: Results) -> str:
     for suite in SUITES:
         lines += [f"## {suite}", "", *(f"- {task.name}: {task.summary}." for task in SUITES[suite]), ""]
         lines += [*_MORE.get(suite, list)(), *_suite_table(results, suite), ""]
+    if UNITS.exists():
+        lines += ["## units", "", *units.section(json.loads(UNITS.read_text(encoding="utf-8")))]
     names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
     lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
     lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]

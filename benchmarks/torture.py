@@ -29,7 +29,7 @@ import faiss
 import tiny_models
 import training_faults
 from common import machine, write
-from damage import WAL, Outcome, Verdict, damages, make_index, make_killed_index, torture
+from damage import WAL, Outcome, Verdict, damages, make_divided_index, make_index, make_killed_index, torture
 from disk import unflushed
 from interruptions import Recording, Tally, crash_everywhere, fail, fail_everywhere, judge, points, record
 from operations import OPERATIONS
@@ -111,10 +111,12 @@ def tallied(
 def damage_index(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Flip bits in every page of a database, every frame of a log or every other file of an index, and cut them."""
     make_index(folder / "whole")
+    make_divided_index(folder / "divided")
     make_killed_index(folder / "killed", folder / "draft")
     files = [one for one, data in read_tree(folder / "whole").items() if data is not None]
     path, chosen = {
         "database": (folder / "whole", [one for one in files if one.endswith(".sqlite3")]),
+        "database of sentences": (folder / "divided", ["corpus.sqlite3"]),
         "log (-wal)": (folder / "killed", [WAL]),
         "FAISS files, lock": (folder / "whole", [one for one in files if not one.endswith(".sqlite3")]),
     }[name]
@@ -224,7 +226,7 @@ NAMES = {
     "usual": WALKS,
     "faults": [*OPERATIONS, REPAIR],
     "training": ["training state", "promote", FINETUNE],
-    "damage": ["database", "log (-wal)", "FAISS files, lock"],
+    "damage": ["database", "database of sentences", "log (-wal)", "FAISS files, lock"],
     "files": ["model folder", "training state", "archive", "default model"],
     "tests": list(FILES),
 }

@@ -7,6 +7,7 @@ from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchRequest
 from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
+from retriever.core.types import parent_id
 from retriever.index.generations import IndexType, remember
 from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.readers import Readers
@@ -75,7 +76,7 @@ class Index(TaughtIndex):
         """Return the k documents that resemble a document under an instruction, itself left out.
 
         Args:
-            document_id: of the document.
+            document_id: of the document, or of a unit of one, which hits are then to resemble.
             instruction: as for `search`.
             k: as for `search`.
             where: as for `search`.
@@ -86,11 +87,13 @@ class Index(TaughtIndex):
             InputError: there is no such document.
             UsageError: the mode goes by words.
         """
-        found = self.store.documents.get([document_id])
+        found = self.store.documents.get([document_id]) or self.store.units.get([document_id])
         if document_id not in found:
             raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
-        text = found[document_id].text
-        return self.search_many(SearchRequest([text], instruction or "", k, where, mode, steps, document_id))[0]
+        like = found[document_id]
+        return self.search_many(SearchRequest([like.text], instruction or "", k, where, mode, steps, parent_id(like)))[
+            0
+        ]
 
     def search_many(self, request: SearchRequest) -> list[SearchResult]:
         """Return one result per query of the request."""

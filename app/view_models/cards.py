@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from retriever.core.fields import values_by_name
 from retriever.core.results import Hit
-from retriever.core.types import Document
+from retriever.core.types import Document, Span
 from retriever.index.profiling import Columns, star_value
 from retriever_app.view_models import text
 
@@ -25,6 +25,7 @@ class Card:
         why: how it got its place; empty where it has none.
         rank: its place, from 1; 0 where it has none.
         moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
+        mark: the part of the body that was found; None where that is all of it.
     """
 
     id: str
@@ -36,6 +37,21 @@ class Card:
     why: str = ""
     rank: int = 0
     moved: str = ""
+    mark: Span | None = None
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The body before the mark, in it and behind it, as far as it is shown at first; all behind one without."""
+        if self.mark is None:
+            return "", "", self.beginning
+        before, marked = self.body[: self.mark.start], self.body[self.mark.start : self.mark.end]
+        after = self.body[self.mark.end :]
+        around = max(0, SHORT_CHARACTERS - len(marked)) // 2
+        if self.is_long and len(before) > around:
+            before = f"… {before[len(before) - around :].split(maxsplit=1)[-1]}" if around else "… "
+        if self.is_long and len(after) > around:
+            after = f"{after[:around].rsplit(maxsplit=1)[0]} …" if around else " …"
+        return before, marked, after
 
     @property
     def is_long(self) -> bool:
@@ -67,7 +83,12 @@ def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str]) -
     """Return hits as cards, best first; ``moved`` says by id how a hit moved since the answer before."""
     return [
         replace(
-            card(hit.document, columns), words=hit.words, why=why(hit), rank=rank, moved=moved.get(hit.document.id, "")
+            card(hit.document, columns),
+            words=hit.words,
+            why=why(hit),
+            rank=rank,
+            moved=moved.get(hit.document.id, ""),
+            mark=None if hit.unit is None else Span(hit.unit.start, hit.unit.end),
         )
         for rank, hit in enumerate(hits, start=1)
     ]

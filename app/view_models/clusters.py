@@ -66,7 +66,10 @@ def name_of(cluster: Cluster) -> str:
 
 def headline(found: Clustering) -> str:
     """Describe how many clusters there are of how many reviews, and who chose their number."""
-    said = f"{text.count(len(found.material.documents), 'review')} in {text.count(len(found.clusters), 'cluster')}"
+    reviews = text.count(len(set(found.material.parents)), "review")
+    if found.material.units is not None:
+        reviews = f"{text.count(found.material.units, 'sentence')} of {reviews}"
+    said = f"{reviews} in {text.count(len(found.clusters), 'cluster')}"
     if found.choice is None:
         return f"{said}."
     if not found.choice.curve:
@@ -76,17 +79,22 @@ def headline(found: Clustering) -> str:
 
 def cards(found: Clustering, columns: Columns) -> list[ClusterCard]:
     """Return all clusters as cards, the largest first."""
-    documents = found.material.documents
-    stars, days = read_fields(documents, columns)
-    total = len(documents)
+    material = found.material
+    labels = found.partition.labels
+    counted = np.array(material.once(labels.tolist()), dtype=np.int64)  # a review counts once in a cluster
+    stars, days = read_fields(material.documents, columns)
+    total = len(set(material.parents))
     scale, months = scale_of(stars), months_of(days)
     result = []
     for cluster in found.clusters:
-        rows = np.flatnonzero(found.partition.labels == cluster.number).tolist()
+        rows = counted[labels[counted] == cluster.number].tolist()
         tally = tally_of([stars[row] for row in rows], [days[row] for row in rows], scale, months)
         share = f"{len(rows) / total:.0%}"
         mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
-        size = " · ".join(filter(None, [text.count(len(rows), "review"), share, mean]))
+        said = text.count(len(rows), "review")
+        if material.units is not None:
+            said = f"{text.count(cluster.measures.size, 'sentence')} of {said}"
+        size = " · ".join(filter(None, [said, share, mean]))
         words = ", ".join(cluster.text_keywords)
         result.append(ClusterCard(cluster.number, name_of(cluster), size, tally, _quotes(cluster), words))
     return result

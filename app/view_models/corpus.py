@@ -10,6 +10,11 @@ from retriever_app.view_models import text
 from retriever_app.view_models.model import Fact
 
 NO_COLUMN = ""
+SENTENCES_HELP = (
+    "For reviews that speak of several things: every sentence is read, found and grouped by itself, and shown "
+    "marked in its review. It takes longer. Off, a review is read whole and is in one group."
+)
+
 ROLES = {
     "text": "Review text",
     "product": "Product",

@@ -219,10 +219,16 @@ def _prepare(file: Path) -> None:
     )
     with told(), calling(file, file.name):
         _say_known(file, columns, name.strip())
+    sentences = name.strip() not in place.names() and _in_sentences(file)
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
-        _begin(Plan(file, name.strip(), columns, tuple(asked)))
+        _begin(Plan(file, name.strip(), columns, tuple(asked), sentences))
         st.rerun()
+
+
+def _in_sentences(file: Path) -> bool:
+    """Ask whether a new index is to be one of sentences."""
+    return st.toggle("Sentence by sentence", key=f"sentences {file.parent.name}", help=corpus.SENTENCES_HELP)
 
 
 def _say_known(file: Path, columns: Columns, index: str) -> None:

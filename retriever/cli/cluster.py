@@ -23,7 +23,8 @@ from retriever.core.errors import UsageError
 from retriever.core.extras import require_extra
 from retriever.core.paths import write_output
 from retriever.core.spreadsheets import escape_formula
-from retriever.core.text import printable
+from retriever.core.text import printable, shortened
+from retriever.core.types import parent_of
 
 if TYPE_CHECKING:
     from retriever.clusters.clustering import Clustering
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
+_SHOWN_DOCUMENTS = 20
+_SNIPPET = 160
 
 
 def cluster(  # noqa: PLR0913 - one parameter per option
@@ -59,6 +62,12 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     workers: WorkersOption = None,
     ray: RayOption = None,
     ledger: LedgerOption = None,
+    having: Annotated[
+        str | None,
+        typer.Option(
+            help='Documents with parts in these clusters, by number or name: "3 and 5", "3 or 5", "3 and not 5".'
+        ),
+    ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -95,13 +104,17 @@ def cluster(  # noqa: PLR0913 - one parameter per option
             )
             document = found.to_json()
             _keep(opened, found, save, html, png)
-    line.close()
-    if csv_file is not None:
-        _write_csv(csv_file, document)
-    if json:
-        output.document(document)
-    else:
-        _render(document)
+        line.close()
+        if having is not None:
+            document = {**document, "having": _having(document, having)}
+        if csv_file is not None:
+            _write_csv(csv_file, document)
+        if json:
+            output.document(document)
+        elif having is None:
+            _render(document)
+        else:
+            _render_having(opened, document)
 
 
 def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | None, png: Path | None) -> None:
@@ -115,6 +128,34 @@ def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | N
             draw_map(png, found, places)
     if save is not None:
         opened.save_clustering(save, found)
+
+
+def _having(document: Mapping[str, Any], expression: str) -> dict[str, Any]:
+    """Return the JSON of the documents that fulfil a condition on clusters."""
+    from retriever.clusters.having import documents_having, parse_having
+
+    having = parse_having(document, expression)
+    ids = documents_having(document, having)
+    return {"expression": expression, "clusters": having.wanted, "documents": ids}
+
+
+def _render_having(opened: "Index", document: Mapping[str, Any]) -> None:
+    """Print the documents that were asked for, each with what stands in the clusters."""
+    having, labels = document["having"], {one["cluster"]: one["label"] for one in document["clusters"]}
+    parts: dict[str, list[str]] = {}
+    for id, number in document["assignments"].items():
+        if number in having["clusters"]:
+            parts.setdefault(id if document["units"] is None else parent_of(id), []).append(id)
+    shown = having["documents"][:_SHOWN_DOCUMENTS]
+    texts = opened.documents(part for id in shown for part in parts[id])
+    output.say(f"{len(having['documents'])} of {document['documents']} documents: {printable(having['expression'])}.")
+    for id in shown:
+        output.result(output.style(printable(id), "green"))
+        for part in parts[id]:
+            label = printable(labels[document["assignments"][part]])
+            output.result(f"     {label}: {shortened(texts[part].text, _SNIPPET)}")
+    if len(having["documents"]) > len(shown):
+        output.say(f"... and {len(having['documents']) - len(shown)} more; --json names them all.")
 
 
 def cluster_count(k: str) -> int | None:
@@ -142,12 +183,13 @@ def _render(document: Mapping[str, Any]) -> None:
     if document.get("new"):
         outside = document["fits_none"]
         some = f": {', '.join(outside[:_SHOWN_VALUES])}" if outside else ""
-        output.say(f"{len(document['new'])} documents are new; {len(outside)} of them fit none{some}.")
+        what = "documents" if document["units"] is None else "sentences"
+        output.say(f"{len(document['new'])} {what} are new; {len(outside)} of them fit none{some}.")
 
 
 def _render_cluster(one: Mapping[str, Any]) -> None:
     output.result(
-        f"{one['cluster']:3}  {output.style(printable(one['label']), 'green')}  {one['size']} documents, "
+        f"{one['cluster']:3}  {output.style(printable(one['label']), 'green')}  {_size(one)}, "
         f"cohesion {one['cohesion']:.2f}, margin {one['margin']:.2f}"
     )
     output.result(f"       in the texts: {printable(', '.join(one['text_keywords']))}")
@@ -158,6 +200,11 @@ def _render_cluster(one: Mapping[str, Any]) -> None:
         shown = list(spread["counts"].items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
         output.result(f"       {printable(f'{field}: {values}')} (entropy {spread['entropy']:.2f})")
+
+
+def _size(one: Mapping[str, Any]) -> str:
+    documents = one.get("documents", one["size"])
+    return f"{documents} documents" if documents == one["size"] else f"{one['size']} sentences of {documents} documents"
 
 
 def _render_level(number: int, level: Sequence[Mapping[str, Any]]) -> None:
@@ -172,7 +219,9 @@ def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
     names = {one["cluster"]: one["label"] for one in document["clusters"]}
     table = io.StringIO()
     writer = csv.writer(table)
-    writer.writerow(["id", "cluster", "label"])
+    divided = document["units"] is not None
+    writer.writerow(["id", "cluster", "label", *(["document"] if divided else [])])
     for id, number in document["assignments"].items():
-        writer.writerow([escape_formula(id), number, escape_formula(names.get(number, "(fits none)"))])
+        row = [escape_formula(id), number, escape_formula(names.get(number, "(fits none)"))]
+        writer.writerow([*row, escape_formula(parent_of(id))] if divided else row)
     write_output(path, table.getvalue(), "--csv")

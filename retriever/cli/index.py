@@ -50,6 +50,13 @@ def index(  # noqa: PLR0913 - one parameter per option
     on_long: Annotated[
         Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over the reader's limit.")
     ] = "truncate",
+    units: Annotated[
+        Literal["documents", "sentences", "clauses"] | None,
+        typer.Option(
+            help="What is embedded and found: documents (unless told otherwise), each of their sentences, or clauses "
+            "of these. Settled with the first document."
+        ),
+    ] = None,
     backend: BackendOption = None,
     factory: FactoryOption = None,
     min_recall: RecallOption = None,
@@ -71,7 +78,7 @@ def index(  # noqa: PLR0913 - one parameter per option
     from retriever.index.readers import load_readers
     from retriever.workspace import Index
 
-    options = replace(embedding(workers, ray, ledger, device), on_long=on_long, sync=sync)
+    options = replace(embedding(workers, ray, ledger, device), on_long=on_long, sync=sync, units=units)
     rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding)
     question, base = load_readers(encoder, plain, new=not is_index(index), device=device)
     line = output.ProgressLine(count_rows(corpus))

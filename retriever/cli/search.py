@@ -12,7 +12,7 @@ from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 
 if TYPE_CHECKING:
-    from retriever.core.results import SearchResult
+    from retriever.core.results import Hit, SearchResult
 
 SNIPPET = 220
 _ORDERED_BY = {"dense": "vectors", "lexical": "words", "hybrid": "vectors and words together"}
@@ -77,9 +77,21 @@ def _render(results: list["SearchResult"]) -> None:
             score = ("     " if hit.score is None else f"{hit.score:.3f}") + _percentile(hit.percentile)
             words = f"  [{printable(', '.join(hit.words))}]" if hit.words else ""
             output.result(f"{rank:3}  {score}  {output.style(printable(hit.document.id), 'green')}{words}")
-            output.result(f"            {shortened(hit.document.text, SNIPPET)}")
+            output.result(f"            {_marked(hit)}")
         if not one.hits:
             output.result("Nothing found.")
+
+
+def _marked(hit: "Hit") -> str:
+    """Return the beginning of a hit's text; of one found by a sentence, what stands around that, with it marked."""
+    text, unit = hit.document.text, hit.unit
+    if unit is None:
+        return shortened(text, SNIPPET)
+    around = max(0, SNIPPET - len(unit.text)) // 2
+    before, after = text[: unit.start], text[unit.end :]
+    left, right = (f"...{before[-around:]}" if len(before) > around else before), shortened(after.strip(), around)
+    marked = output.style(f"[{shortened(unit.text, SNIPPET)}]", "yellow")
+    return " ".join(part for part in (shortened(left, around + 3), marked, right) if part)
 
 
 def _header(result: "SearchResult") -> str:

@@ -26,8 +26,10 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
     if json:
         output.document(found.to_json())
         return
+    units = "" if found.units == "documents" else f" in {found.unit_count} {found.units}"
     output.result(
-        f"{found.path}: {found.documents} documents, {found.texts} distinct texts, {found.size_bytes / 1e6:.1f} MB"
+        f"{found.path}: {found.documents} documents{units}, {found.texts} distinct texts, "
+        f"{found.size_bytes / 1e6:.1f} MB"
     )
     for role, reader in (("encoder", found.encoder), ("plain reader", found.plain)):
         if reader is not None:

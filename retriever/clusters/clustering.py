@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from retriever.clusters.arithmetic.naming import (
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
 from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.types import Document, Embeddings
-from retriever.index.selection import nothing_matches, selected_contents, selected_documents
+from retriever.core.types import Document, Embeddings, Unit, parent_id
+from retriever.index.selection import is_among, nothing_matches, place, selected_contents, selected_documents
 from retriever.store.database import Store
 from retriever.store.filters import Filter, optional_filter
 from retriever.store.views import View
@@ -85,7 +86,8 @@ class Cluster:
         measures: size, cohesion and margin.
         examples: its most central documents.
         sentence: one that says most of what its documents say; empty where none is of fitting length.
-        spreads: by field, how its values spread.
+        spreads: by field, how its values spread over its documents.
+        documents: how many have a part in it; its size where they are embedded whole.
     """
 
     number: int
@@ -96,6 +98,7 @@ class Cluster:
     examples: Sequence[Document]
     sentence: str
     spreads: Mapping[str, Spread] = field(default_factory=dict)
+    documents: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -103,6 +106,7 @@ class Cluster:
             "cluster": self.number,
             "label": self.label,
             "size": self.measures.size,
+            "documents": self.documents,
             "keywords": list(self.keywords),
             "text_keywords": list(self.text_keywords),
             "examples": [document.id for document in self.examples],
@@ -127,12 +131,12 @@ class ClusterGroup:
     clusters: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Material:
-    """The documents that are clustered, row by row, with their vectors and the model's words.
+    """The documents that are clustered, or their units, row by row, with their vectors and the model's words.
 
     Attributes:
-        documents: by ascending id.
+        documents: by ascending id; units in the order of their document.
         vectors: (n, dim) theirs in the view.
         answers: the model's words for each.
     """
@@ -140,6 +144,23 @@ class Material:
     documents: Sequence[Document]
     vectors: Embeddings
     answers: Sequence[Sequence[str]]
+
+    @property
+    def units(self) -> int | None:
+        """How many units they are; None where they are whole documents."""
+        return len(self.documents) if any(isinstance(one, Unit) for one in self.documents[:1]) else None
+
+    @cached_property
+    def parents(self) -> list[str]:
+        """The ids of the documents that the rows are of."""
+        return [parent_id(one) for one in self.documents]
+
+    def once(self, labels: Sequence[int]) -> list[int]:
+        """Return the rows that are the first of their document in their cluster, given the cluster of every row."""
+        first: dict[tuple[str, int], int] = {}
+        for row, key in enumerate(zip(self.parents, labels, strict=True)):
+            first.setdefault(key, row)
+        return list(first.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +187,7 @@ class Clustering:
 
     @property
     def assignments(self) -> dict[str, int]:
-        """The cluster of every document, by id."""
+        """The cluster of every document, or unit, by id."""
         ids = (document.id for document in self.material.documents)
         return dict(zip(ids, self.partition.labels.tolist(), strict=True))
 
@@ -181,7 +202,8 @@ class Clustering:
             "instruction": self.request.instruction,
             "where": self.request.where,
             "view": self.view,
-            "documents": len(self.material.documents),
+            "documents": len(set(self.material.parents)),
+            "units": self.material.units,
             "k": len(self.clusters),
             "seed": self.request.seed,
             "chosen": chosen,
@@ -227,11 +249,12 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
     k = request.k if choice is None else choice.k
     partition = spherical_kmeans(material.vectors, k or 1, seed=request.seed, min_size=request.min_size)
-    labels = partition.labels.tolist()
-    spreads = {name: spread(field_values(material.documents, name, fields), labels, partition.k) for name in request.by}
+    counted = material.once(partition.labels.tolist())
+    labels, documents = partition.labels[counted].tolist(), [material.documents[row] for row in counted]
+    spreads = {name: spread(field_values(documents, name, fields), labels, partition.k) for name in request.by}
     months = {}
     if request.over:
-        months = growth(field_values(material.documents, request.over, fields), labels, partition.k)
+        months = growth(field_values(documents, request.over, fields), labels, partition.k)
     clusters = _described(material, partition, request, spreads)
     levels = [
         _groups(material, partition, groups, request.instruction)
@@ -254,9 +277,9 @@ def read_material(store: Store, view: View, where: Filter | None = None, ids: fr
         (document, rows[content_id])
         for content_id, group in store.documents.expand(found.content_ids, where).items()
         for document in group
-        if ids is None or document.id in ids
+        if is_among(document, ids)
     ]
-    documents.sort(key=lambda one: one[0].id)
+    documents.sort(key=lambda one: place(one[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
     return Material([document for document, _ in documents], found.embeddings[order], [found.words[i] for i in order])
 
@@ -273,6 +296,7 @@ def _described(
     labels, k = partition.labels, partition.k
     answered, written = _words(material, labels, k, request.instruction)
     names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
+    documents = np.bincount(labels[material.once(labels.tolist())], minlength=k).tolist()
     found = []
     for number, lies in enumerate(measures(partition)):
         nearest = central(partition, texts, number, count=_CENTRAL)
@@ -286,6 +310,7 @@ def _described(
                 examples=[material.documents[row] for row in nearest[:3]],
                 sentence=typical_sentence([texts[row] for row in nearest], written[number]),
                 spreads={name: one[number] for name, one in spreads.items()},
+                documents=documents[number],
             )
         )
     return found

@@ -5,6 +5,7 @@ it. Any other new one that is further from its centroid than nearly all old memb
 small cluster) fits none and says so.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import assign_to
 from retriever.clusters.clustering import Clustering, Material, read_material
+from retriever.clusters.having import topics_of
 from retriever.core.errors import EncoderMismatchError, UsageError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document
@@ -45,14 +47,18 @@ class SavedClustering:
         """Return the documented JSON object: that of the clustering when it was saved, with what is new."""
         kept = {key: value for key, value in self.stored.document.items() if key not in ("texts", "floors")}
         counts = np.bincount([one for one in self.assignments.values() if one != NONE], minlength=len(kept["clusters"]))
+        topics = topics_of({**kept, "assignments": self.assignments})
+        documents = Counter(number for numbers in topics.values() for number in numbers)
         clusters = []
         for one in kept["clusters"]:
             examples = [id for id in one["examples"] if id in self.assignments]
-            clusters.append({**one, "size": int(counts[one["cluster"]]), "examples": examples})
+            size, number = int(counts[one["cluster"]]), one["cluster"]
+            clusters.append({**one, "size": size, "documents": documents[number], "examples": examples})
         outside = [id for id in self.new if self.assignments[id] == NONE]
         return {
             **kept,
-            "documents": len(self.assignments),
+            "documents": len(topics),
+            "units": None if kept.get("units") is None else len(self.assignments),
             "clusters": clusters,
             "assignments": dict(self.assignments),
             "saved": {"name": self.stored.name, "created": self.stored.created},

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.types import JSON, Document
+from retriever.core.types import JSON, Document, Unit
 
 Mode = Literal["auto", "dense", "lexical", "hybrid"]
 SearchPath = Literal["base", "complete", "lazy"]
@@ -25,6 +25,8 @@ class Hit:
             None where there is no score or the view has few vectors.
         dense_rank: its text's place in the ranking by vectors, from 1; None where that does not hold it.
         lexical_rank: its text's place in the ranking by words.
+        unit: the part of it that was found, its best, which score, words and ranks are of; None where documents are
+            embedded whole.
     """
 
     document: Document
@@ -34,6 +36,15 @@ class Hit:
     percentile: float | None = None
     dense_rank: int | None = None
     lexical_rank: int | None = None
+    unit: Unit | None = None
+
+    @property
+    def unit_json(self) -> dict[str, Any] | None:
+        """The documented JSON object of the unit."""
+        unit = self.unit
+        if unit is None:
+            return None
+        return {"id": unit.id, "number": unit.number, "start": unit.start, "end": unit.end, "text": unit.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,7 @@ class SearchResult:
                     "dense_rank": hit.dense_rank,
                     "lexical_rank": hit.lexical_rank,
                     "text": hit.document.text,
+                    "unit": hit.unit_json,
                     "metadata": dict(hit.document.metadata),
                     "words": list(hit.words),
                     "percentile": None if hit.percentile is None else round(hit.percentile, 2),
@@ -243,7 +255,7 @@ class IndexStatus:
         path: its folder.
         encoder: what follows instructions, and fills the base view where there is no plain reader.
         documents: how many.
-        texts: different ones.
+        texts: different ones that are embedded.
         size_bytes: of all files.
         views: the state of each.
         runs: the last ones, the latest first.
@@ -251,6 +263,8 @@ class IndexStatus:
         lazy: always None; what a lazy search reaches depends on the corpus, and is not told.
         vector_index: what vector indexes are built with: backend, location, factory, min_recall.
         plain: what fills the base view; None where ``encoder`` does.
+        units: what is embedded of a document: ``documents``, which is itself, ``sentences`` or ``clauses``.
+        unit_count: how many of them all documents have together.
     """
 
     path: str
@@ -264,6 +278,8 @@ class IndexStatus:
     lazy: None = None
     vector_index: Mapping[str, JSON] = field(default_factory=dict)
     plain: Mapping[str, JSON] | None = None
+    units: str = "documents"
+    unit_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""

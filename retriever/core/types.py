@@ -36,6 +36,48 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a text: the characters from ``start`` up to ``end``, which is the first behind it."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit(Document):
+    """A part of a document that is embedded and found by itself, with its parent's metadata.
+
+    Attributes:
+        id: of the unit, as `unit_id` makes it.
+        text: of the unit alone.
+        parent: id of the document.
+        number: which of the document's units it is, from 1.
+        start: where it begins in the document's text, in characters.
+        end: the first character behind it.
+    """
+
+    parent: str = ""
+    number: int = 1
+    start: int = 0
+    end: int = 0
+
+
+def unit_id(parent: str, number: int) -> str:
+    """Return the id of a document's unit: ``r-17#2`` is the second of ``r-17``."""
+    return f"{parent}#{number}"
+
+
+def parent_of(unit: str) -> str:
+    """Return the id of the document that the unit of an id is of."""
+    return unit.rpartition("#")[0]
+
+
+def parent_id(document: Document) -> str:
+    """Return the id of the document that a unit is of; a whole document is its own."""
+    return document.parent if isinstance(document, Unit) else document.id
+
+
+@dataclass(frozen=True, slots=True)
 class Encoded:
     """Embeddings and, for every text, the words the model answered with (best first)."""
 

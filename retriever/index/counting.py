@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from retriever.core.errors import UsageError
 from retriever.core.fields import values_by_name
 from retriever.index.open_index import OpenIndex
-from retriever.index.selection import selected_documents
 from retriever.store.filters import optional_filter, resolve_field
 
 
@@ -52,7 +51,7 @@ def count_documents(index: OpenIndex, where: str | None = None, by: str | None =
     field = None if by is None else resolve_field(by, fields)
     if field is not None and field not in fields:
         raise UsageError(f"No document has a field {by!r}.", hint=f"Fields: {', '.join(sorted(fields)) or 'none'}.")
-    documents = selected_documents(store, optional_filter(where), None)
+    documents = store.documents.accepted(optional_filter(where))
     if field is None:
         return Counted(len(documents), None, {}, 0)
     counts: Counter[str] = Counter()

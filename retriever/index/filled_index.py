@@ -36,17 +36,19 @@ class FilledIndex(OpenIndex):
         Args:
             documents: documents, and bad rows to put in quarantine. They are read in the caller's thread.
             instructions: further views to complete.
-            options: what to do with long texts, whether to delete what is gone, and how to embed.
+            options: what to do with long texts, whether to delete what is gone, what to embed and how.
             index_type: the vector index to build from now on; None for what the index remembers.
             progress: called with the growing report.
 
         Raises:
             IndexLockedError: another process writes to this index.
             EncoderMismatchError: the index was made with another encoder.
+            UsageError: the index holds documents, embedded in other units.
         """
         with self._writing("index") as run_id:
             readers = self.readers
             remember(self.store, index_type, self.path, readers.dims())
+            self.store.units.choose(None if options is None else options.units)
             wanted = [view.key.instruction for view in own_views(self.store) if not view.lazy]
             indexer = Indexer(self.store, readers, [*instructions, *wanted], options=options, progress=progress)
             report = indexer.run(documents, run_id)

@@ -13,6 +13,7 @@ from typing import Literal
 from retriever.core.errors import InputError, UsageError
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
+from retriever.index.dividing import divided
 from retriever.index.embedder import EmbeddedShard, EmbedderFactory, Shard, TextGroup
 from retriever.index.encoding import count_tokens, token_limit
 from retriever.index.parcels import Parcel, TokenCounts, put_aside
@@ -21,6 +22,7 @@ from retriever.index.teaching.taught import TaughtViews
 from retriever.index.workers.choice import Workers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
+from retriever.store.units import UnitKind
 from retriever.store.views import View
 
 OnLong = Literal["truncate", "skip", "error"]
@@ -39,6 +41,7 @@ class IndexingOptions:
         shard: rows, or texts of earlier runs, that are embedded and stored together.
         workers: what embeds them, from what an interrupted run left in the ledger first.
         embedder: makes what embeds them, in the place of ``workers``.
+        units: what is embedded of documents, settled with the first of them; None for what the index remembers.
     """
 
     on_long: OnLong = "truncate"
@@ -46,6 +49,7 @@ class IndexingOptions:
     shard: int = 1000
     workers: Workers = Workers()  # noqa: RUF009 - it is frozen
     embedder: EmbedderFactory | None = None
+    units: UnitKind | None = None
 
     def __post_init__(self) -> None:
         if self.on_long not in ("truncate", "skip", "error"):
@@ -161,8 +165,7 @@ class Indexer:
         report = self.report
         with self._store.transaction():
             stored = self._store.documents.put(parcel.documents)
-            texts = (one.document.text for one in parcel.documents)
-            ids = {**parcel.known, **dict(zip(texts, stored.content_ids, strict=True))}
+            ids = {**parcel.known, **stored.embedded}
             for group, encoded in zip(done.shard.groups, done.encoded, strict=True):
                 contents = [ids[text] for text in group.texts]
                 for view, one in zip(group.views, encoded, strict=True):
@@ -197,7 +200,7 @@ class Indexer:
         iterator = iter(rows)
         while batch := list(islice(iterator, self._options.shard)):
             bad = [row for row in batch if isinstance(row, BadRow)]
-            documents = [checked(row) for row in batch if isinstance(row, Document)]
+            documents = divided(self._store, [checked(row) for row in batch if isinstance(row, Document)])
             counts = TokenCounts(self._readers.base)
             documents, refused = self._fit(documents, counts)
             bad += refused
@@ -233,7 +236,8 @@ class Indexer:
 
     def _lacking(self, documents: Sequence[CheckedDocument]) -> list[TextGroup]:
         """Return the documents' texts that a view filled now lacks and that no shard before holds."""
-        texts = {one.hash: one.document.text for one in documents if one.document.text not in self._in_flight}
+        embedded = {digest: text for one in documents for digest, text in one.embedded.items()}
+        texts = {digest: text for digest, text in embedded.items() if text not in self._in_flight}
         stored = self._store.documents.by_hash(texts)
         return self._grouped({text: stored.get(digest) for digest, text in texts.items()}, self._ahead)
 
@@ -262,10 +266,10 @@ class Indexer:
         limit = token_limit(self._readers.base)
         if limit is None or self._options.on_long == "truncate":
             return documents, []
-        lengths = counts.of([one.document.text for one in documents])
+        lengths = counts.of([text for one in documents for text in one.embedded.values()])
         fitting, refused = [], []
         for one in documents:
-            document, length = one.document, lengths[one.document.text]
+            document, length = one.document, max(lengths[text] for text in one.embedded.values())
             if length <= limit:
                 fitting.append(one)
             elif self._options.on_long == "skip":
@@ -282,7 +286,7 @@ class Indexer:
         """Return the first document's id for each text that is embedded now and cut."""
         limit = token_limit(self._readers.base)
         long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
-        first = {one.document.text: one.document.id for one in reversed(documents) if one.document.text in long}
+        first = {text: one.document.id for one in reversed(documents) for text in one.embedded.values() if text in long}
         return list(reversed(first.values()))
 
     def _truncated_note(self) -> str:

@@ -181,8 +181,12 @@ class OpenIndex(Closing):
         return self.store.data_version()
 
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return documents by their ids; ids that are not there are left out."""
-        return self.store.documents.get(list(ids))
+        """Return documents by their ids, and units by theirs; ids that are not there are left out."""
+        asked = list(ids)
+        found = self.store.documents.get(asked)
+        if self.store.units.divided:
+            found |= self.store.units.get([one for one in asked if one not in found])
+        return found
 
     def count_tokens(self, contents: Ids) -> int:
         """Count the tokens that the texts of some content ids have together, for the question reader."""

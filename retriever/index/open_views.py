@@ -53,6 +53,10 @@ class OpenViews:
             )
         return self._searchers[view.view_id].current()
 
+    def reach(self, documents: int) -> int:
+        """Return how deep a ranking of texts has to go to hold so many documents."""
+        return self._contents.current().reach(documents)
+
     def forget(self, views: Iterable[View]) -> None:
         """Let go of views that are dropped."""
         for view in views:

@@ -32,17 +32,16 @@ class Parcel:
     known: Mapping[str, int] = field(default_factory=dict)
 
     def without(self, refused: Mapping[str, str], stored: Iterable[Document] = ()) -> "Parcel":
-        """Return the parcel with the documents of some texts put aside.
+        """Return the parcel with the documents that some texts are embedded of put aside.
 
         Args:
             refused: texts that nothing could embed, and why.
             stored: documents of such texts that stay stored, and are told of too.
         """
-        bad = [one.document for one in self.documents if one.document.text in refused]
-        kept = [one for one in self.documents if one.document.text not in refused]
-        return replace(
-            self, documents=kept, bad=[*self.bad, *(put_aside(one, refused[one.text]) for one in (*bad, *stored))]
-        )
+        ended = {id(one): next(filter(None, map(refused.get, one.embedded.values())), "") for one in self.documents}
+        bad = [put_aside(one.document, ended[id(one)]) for one in self.documents if ended[id(one)]]
+        bad += [put_aside(one, refused[one.text]) for one in stored]
+        return replace(self, documents=[one for one in self.documents if not ended[id(one)]], bad=[*self.bad, *bad])
 
 
 def put_aside(document: Document, reason: str) -> BadRow:

@@ -113,7 +113,7 @@ def profile(index: OpenIndex, columns: Columns) -> Profile:
             _count(products, values.get(columns.product))
             _count(categories, values.get(columns.category))
             lengths[_bucket(len(document.text.split()))] += 1
-        documents, texts = len(index.store.documents), index.store.documents.count_contents()
+        documents, texts = len(index.store.documents), index.store.documents.count_texts()
     months: Counter[str] = Counter()
     for day, count in days.items():
         months[day[:7]] += count

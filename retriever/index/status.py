@@ -45,6 +45,8 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
         vector_index=asdict(build_options(store)),
         runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in last_runs(store, folder, _RUNS)],
         quarantined=bad,
+        units=store.units.kind,
+        unit_count=store.units.count() or len(store.documents),
     )
 
 

@@ -38,5 +38,6 @@ def metadata_of(hit: Hit, instruction: str) -> dict[str, Any]:
         "percentile": hit.percentile,
         "words": list(hit.words),
         "instruction": instruction,
+        **({} if hit.unit is None else {"unit": hit.unit_json}),
     }
     return {**hit.document.metadata, SCORES: said}

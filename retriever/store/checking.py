@@ -1,11 +1,11 @@
 """Which documents can be stored, and what of them is worked out once: the hash of the text, the metadata as JSON."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from retriever.core.errors import InputError
 from retriever.core.fingerprint import content_hash
-from retriever.core.types import Document
+from retriever.core.types import Document, Span
 from retriever.store import metadata
 
 
@@ -18,12 +18,26 @@ class CheckedDocument:
         hash: of its text.
         metadata: as the JSON text that is stored.
         fields: names and JSON paths of the metadata's leaves.
+        units: the parts of the text that are embedded in its place, in order; none where the text itself is.
     """
 
     document: Document
     hash: bytes
     metadata: str
     fields: Sequence[tuple[str, str]]
+    units: Sequence[Span] = ()
+
+    @property
+    def embedded(self) -> Mapping[bytes, str]:
+        """The distinct texts that are embedded, by hash: the document's own, or those of its units."""
+        if not self.units:
+            return {self.hash: self.document.text}
+        texts = (self.document.text[one.start : one.end] for one in self.units)
+        return {content_hash(text): text for text in texts}
+
+    def divided(self, units: Sequence[Span]) -> "CheckedDocument":
+        """Return the document with its text in units."""
+        return replace(self, units=units)
 
 
 def checked(document: Document) -> CheckedDocument:

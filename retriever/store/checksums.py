@@ -1,8 +1,9 @@
 """Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
 
-Texts carry their SHA-256. Documents and vectors carry a CRC-32 of their row, checked whenever a row is read. The few
-rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines, what views
-were taught) have theirs in one table, the seals, renewed with every transaction and checked when an index is opened.
+Texts carry their SHA-256. Documents, units and vectors carry a CRC-32 of their row, checked whenever a row is read. The
+few rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines, what
+views were taught) have theirs in one table, the seals, renewed with every transaction and checked when an index is
+opened.
 """
 
 import zlib
@@ -33,6 +34,11 @@ def document_checksum(id: str, content_id: int, metadata: str) -> int:
 def vector_checksum(view_id: int, content_id: int, vector: bytes, words: str | None) -> int:
     """Return the CRC-32 of a vector's row."""
     return zlib.crc32(vector, zlib.crc32(f"{view_id} {content_id} {words or ''}".encode()))
+
+
+def unit_checksum(whole_id: int, number: int, start: int, stop: int, content_id: int) -> int:
+    """Return the CRC-32 of a unit's row."""
+    return zlib.crc32(f"{whole_id} {number} {start} {stop} {content_id}".encode())
 
 
 def row_checksum(row: Sequence[object]) -> int:

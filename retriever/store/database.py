@@ -21,6 +21,7 @@ from retriever.store.migrations import MIGRATIONS
 from retriever.store.runs import Runs
 from retriever.store.settings import Settings
 from retriever.store.similarities import SimilarityTable
+from retriever.store.units import Units
 from retriever.store.vectors import Vectors
 from retriever.store.views import Views
 
@@ -42,6 +43,7 @@ class Store(Closing):
         self._db = connections
         self.path = connections.path
         self.documents = Documents(connections)
+        self.units = Units(connections)
         self.vectors = Vectors(connections)
         self.views = Views(connections)
         self.generations = Generations(connections)

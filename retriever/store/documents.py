@@ -1,15 +1,15 @@
 """Documents over distinct contents: equal texts are stored once, while every document keeps its own id and metadata."""
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
-from retriever.core.types import Document, Ids
+from retriever.core.types import Document, Ids, Span
 from retriever.store import metadata
+from retriever.store.batches import BATCH, as_ids, content_batches, id_batches
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.checksums import REPAIR, document_checksum
 from retriever.store.connection import Connections, Rows
@@ -17,14 +17,13 @@ from retriever.store.filter_tree import Compiled
 from retriever.store.filters import Filter
 from retriever.store.lexical import LexicalHit, match_expression
 from retriever.store.stored_json import stored_json, stored_json_list
+from retriever.store.units import Units
 
-_BATCH = 10_000  # ids per statement, so that no statement grows with the corpus
 _HASH_BATCH = 500  # hashes are bound one by one
-_MATCHES = (  # a condition on documents follows, and a closing bracket
+_MATCHES = (  # the documents of the content at hand that a condition accepts follow, and a closing bracket
     "SELECT rowid AS content_id, -bm25(contents_words) AS score FROM contents_words WHERE contents_words MATCH ? "
-    "AND EXISTS (SELECT 1 FROM documents WHERE content_id = contents_words.rowid"
+    "AND EXISTS (SELECT 1"
 )
-_FIRST = "SELECT MIN(id) FROM documents WHERE documents.content_id = found.content_id"
 _WHOLE = "documents.content_id, documents.id, text, metadata, documents.checksum, hash"
 
 
@@ -37,12 +36,14 @@ class Upserted:
         updated: documents whose text or metadata changed.
         unchanged: documents already stored exactly so.
         content_ids: one per document given, in the same order.
+        embedded: the content id of every text that is embedded for them.
     """
 
     added: int
     updated: int
     unchanged: int
     content_ids: list[int]
+    embedded: Mapping[str, int]
 
 
 class Documents:
@@ -50,6 +51,7 @@ class Documents:
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
+        self._units = Units(connections)
 
     def __len__(self) -> int:
         return self._db.number("SELECT COUNT(*) FROM documents")
@@ -61,7 +63,7 @@ class Documents:
     def ids(self) -> Iterator[str]:
         """Yield every document's id in ascending order; the documents may change meanwhile."""
         last = ""
-        while rows := self._db.rows("SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT ?", (last, _BATCH)):
+        while rows := self._db.rows("SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT ?", (last, BATCH)):
             if not all(isinstance(row[0], str) for row in rows):
                 raise IndexDamagedError("The database is damaged: an id is no text.", hint=REPAIR)
             yield from (row[0] for row in rows)
@@ -70,7 +72,7 @@ class Documents:
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
         """Return the documents that exist, by id, in the order asked for."""
         found: dict[str, Document] = {}
-        for wanted in _id_batches(ids):
+        for wanted in id_batches(ids):
             rows = self._db.rows(
                 f"SELECT {_WHOLE} FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.id = wanted.value JOIN contents USING (content_id)",
@@ -114,7 +116,24 @@ class Documents:
             )
             fields = dict.fromkeys(field for one in documents for field in one.fields)
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
-        return Upserted(added, updated, len(documents) - added - updated, content_ids)
+            whole = {one.document.text: contents[one.hash] for one in documents if not one.units}
+            embedded = whole | self.divide(
+                {contents[one.hash]: (one.document.text, one.units) for one in documents if one.units}
+            )
+        return Upserted(added, updated, len(documents) - added - updated, content_ids, embedded)
+
+    def divide(self, wholes: Mapping[int, tuple[str, Sequence[Span]]]) -> dict[str, int]:
+        """Store the units of texts, given with them by content id; return the content id of every unit's text."""
+        texts = {whole: [text[unit.start : unit.end] for unit in units] for whole, (text, units) in wholes.items()}
+        hashes = {content_hash(text): text for group in texts.values() for text in group}
+        with self._db.writing(documents=True):
+            contents = self._ensure_contents(hashes)
+            ids = {text: contents[digest] for digest, text in hashes.items()}
+            self._units.put(
+                {whole: units for whole, (_, units) in wholes.items()},
+                {whole: [ids[text] for text in group] for whole, group in texts.items()},
+            )
+        return ids
 
     def known(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the content id of every text that is stored already."""
@@ -132,7 +151,7 @@ class Documents:
 
     def _stored(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         rows: Rows = []
-        for wanted in _id_batches(ids):
+        for wanted in id_batches(ids):
             rows += self._db.rows(
                 "SELECT id, content_id, metadata FROM documents WHERE id IN (SELECT value FROM json_each(?))", (wanted,)
             )
@@ -152,7 +171,7 @@ class Documents:
         deleted: set[str] = set()
         wanted = list(dict.fromkeys(ids))
         with self._db.writing(documents=True):
-            for batch in _id_batches(wanted):
+            for batch in id_batches(wanted):
                 rows = self._db.rows(
                     "DELETE FROM documents WHERE id IN (SELECT value FROM json_each(?)) RETURNING id", (batch,)
                 )
@@ -165,21 +184,30 @@ class Documents:
             return len(self.delete([id for id in self.ids() if id not in keep]))
 
     def count_contents(self) -> int:
-        """Return the number of distinct texts that have a document."""
+        """Return the number of distinct texts that are embedded and have a document."""
+        scope = self._units.scope
+        return self._db.number(f"SELECT COUNT(DISTINCT content_id) FROM {scope.live}")
+
+    def count_texts(self) -> int:
+        """Return the number of distinct texts of documents."""
         return self._db.number("SELECT COUNT(DISTINCT content_id) FROM documents")
 
     def live_contents(self) -> Ids:
-        """Return the ids of the texts that have a document, ascending."""
-        return as_ids(self._db.rows("SELECT DISTINCT content_id FROM documents ORDER BY content_id"))
+        """Return the ids of the texts that are embedded and have a document, ascending."""
+        scope = self._units.scope
+        return as_ids(self._db.rows(f"SELECT DISTINCT content_id FROM {scope.live} ORDER BY content_id"))
 
     def contents_of(self, ids: Iterable[str]) -> Ids:
-        """Return the ids of the texts that some documents have, ascending; unknown documents are left out."""
+        """Return the ids of the texts embedded of some documents or units, ascending; unknown ones are left out."""
         found: set[int] = set()
-        for wanted in _id_batches(list(ids)):
+        asked, scope = list(ids), self._units.scope
+        for wanted in id_batches(asked):
             rows = self._db.rows(
-                "SELECT content_id FROM documents WHERE id IN (SELECT value FROM json_each(?))", (wanted,)
+                f"SELECT content_id FROM {scope.accepted} documents.id IN (SELECT value FROM json_each(?)))", (wanted,)
             )
             found.update(row[0] for row in rows)
+        if self._units.divided:
+            found.update(self._units.contents_of(asked).tolist())
         return np.array(sorted(found), dtype=np.int64)
 
     def texts(self, content_ids: Sequence[int] | Ids) -> dict[int, str]:
@@ -201,9 +229,14 @@ class Documents:
                 found[content_id] = text
         return found
 
-    def expand(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[Document]]:
-        """Return the documents of each content sorted by id; contents without a matching document are left out."""
+    def expand(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> Mapping[int, Sequence[Document]]:
+        """Return the documents of each content sorted by id; contents without a matching document are left out.
+
+        In an index of units they are `Unit`s, with texts and ids of their own.
+        """
         condition = self._compile(where)
+        if self._units.divided:
+            return self._units.expand(content_ids, condition)
         found: dict[int, list[Document]] = {}
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
@@ -217,16 +250,32 @@ class Documents:
                 found.setdefault(content_id, []).append(Document(id, text, data))
         return found
 
+    def accepted(self, where: Filter | None = None) -> list[Document]:
+        """Return the documents that a filter accepts, whole, by ascending id."""
+        condition = self._compile(where)
+        rows = self._db.rows(
+            f"SELECT {_WHOLE} FROM documents JOIN contents USING (content_id) WHERE {condition.sql} "
+            "ORDER BY documents.id",
+            condition.parameters,
+        )
+        self._check(rows)
+        metadata = stored_json_list(row[3] for row in rows)
+        return [Document(id, text, data) for (_, id, text, *_), data in zip(rows, metadata, strict=True)]
+
+    def parents(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[str]]:
+        """Return the ids of the documents that each content is a unit of; see `expand`."""
+        return self._units.parents(content_ids, self._compile(where))
+
     def matching(self, where: Filter) -> Ids:
-        """Return the ids of the texts that have a document the filter accepts, ascending.
+        """Return the ids of the texts embedded of documents that the filter accepts, ascending.
 
         Raises:
             FilterError: the filter names a field no document has.
         """
-        condition = self._compile(where)
+        condition, scope = self._compile(where), self._units.scope
         return as_ids(
             self._db.rows(
-                f"SELECT DISTINCT content_id FROM documents WHERE {condition.sql} ORDER BY content_id",
+                f"SELECT DISTINCT content_id FROM {scope.accepted} {condition.sql}) ORDER BY content_id",
                 condition.parameters,
             )
         )
@@ -238,20 +287,22 @@ class Documents:
         matches the filter are found.
         """
         expression = match_expression(query)
-        condition = self._compile(where)
+        condition, scope = self._compile(where), self._units.scope
         if not expression or k < 1:
             return []
         given = (expression, *condition.parameters)
         rows = self._db.rows(
-            f"SELECT content_id, score FROM ({_MATCHES} AND {condition.sql}) ORDER BY score DESC LIMIT ?) AS found "
-            f"ORDER BY score DESC, ({_FIRST} AND {condition.sql}) LIMIT ?",
+            f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_words.rowid "
+            f"AND {condition.sql}) ORDER BY score DESC LIMIT ?) AS found ORDER BY score DESC, "
+            f"(SELECT MIN(id) FROM {scope.holders} = found.content_id AND {condition.sql}) LIMIT ?",
             (*given, k + 1, *condition.parameters, k + 1),
         )
         if len(rows) > k and rows[k][1] == rows[k - 1][1]:  # FTS5 has chosen among these ties
             above = [row for row in rows if row[1] > rows[k][1]]
             tied = self._db.rows(
-                f"SELECT content_id, score FROM ({_MATCHES} AND {condition.sql})) AS found WHERE score = ? "
-                f"ORDER BY ({_FIRST} AND {condition.sql}) LIMIT ?",
+                f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_words.rowid AND "
+                f"{condition.sql})) AS found WHERE score = ? "
+                f"ORDER BY (SELECT MIN(id) FROM {scope.holders} = found.content_id AND {condition.sql}) LIMIT ?",
                 (*given, rows[k][1], *condition.parameters, k - len(above)),
             )
             rows = above + tied
@@ -262,11 +313,16 @@ class Documents:
         return dict(self._db.rows("SELECT name, path FROM fields ORDER BY name"))
 
     def collect_garbage(self) -> int:
-        """Remove the texts without a document, with their vectors and words, and return how many those were."""
+        """Remove the texts without a document, with units, vectors and words, and return how many those were."""
         with self._db.writing(documents=True):
+            self._db.write(
+                "DELETE FROM units WHERE NOT EXISTS "
+                "(SELECT 1 FROM documents WHERE documents.content_id = units.whole_id)"
+            )
             return self._db.write(
                 "DELETE FROM contents WHERE NOT EXISTS "
-                "(SELECT 1 FROM documents WHERE documents.content_id = contents.content_id)"
+                "(SELECT 1 FROM documents WHERE documents.content_id = contents.content_id) AND NOT EXISTS "
+                "(SELECT 1 FROM units WHERE units.content_id = contents.content_id)"
             )
 
     def rebuild_words(self) -> None:
@@ -285,29 +341,3 @@ class Documents:
 
     def _compile(self, where: Filter | None) -> Compiled:
         return Compiled("1", ()) if where is None else where.compile(self.fields())
-
-
-def as_ids(rows: Rows) -> Ids:
-    """Return the first column as an array of ids.
-
-    Raises:
-        IndexDamagedError: one is no number, which a damaged index of SQLite's can give.
-    """
-    try:
-        return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-    except (TypeError, ValueError) as error:
-        raise IndexDamagedError("The database is damaged: an id is no number.", hint=REPAIR) from error
-
-
-def content_batches(content_ids: Sequence[int] | Ids) -> Iterator[str]:
-    """Yield the distinct ids as JSON lists, in order, for json_each."""
-    ids = list(dict.fromkeys(np.asarray(content_ids, dtype=np.int64).tolist()))
-    for start in range(0, len(ids), _BATCH):
-        yield json.dumps(ids[start : start + _BATCH])
-
-
-def _id_batches(ids: Sequence[str]) -> Iterator[str]:
-    # SQLite's json_each ends a string at NUL, so that "a\0b" would find "a"; no stored id holds one.
-    known = [id for id in ids if "\0" not in id]
-    for start in range(0, len(known), _BATCH):
-        yield json.dumps(known[start : start + _BATCH])

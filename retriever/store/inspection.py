@@ -9,13 +9,15 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Ids
+from retriever.store.batches import as_ids
 from retriever.store.checksums import REPAIR, BrokenSeal, Seals, document_checksum, vector_checksum
 from retriever.store.connection import Connections
-from retriever.store.documents import as_ids
+from retriever.store.units import Units
 
 _BATCH = 2000
 _COUNTED = "SELECT COUNT(*), SUM(content_id)"
 _LISTED = "FROM vectors INDEXED BY sqlite_autoindex_vectors_1 WHERE view_id = ?"
+_OF_WHOLES = "SELECT SUM(whole_id) FROM units INDEXED BY sqlite_autoindex_units_1"
 _JSON = {
     ("documents", "metadata"): "object",
     ("vectors", "words"): "array",
@@ -54,12 +56,14 @@ class RowDamage:
     Attributes:
         texts: content ids.
         documents: what stands in the place of the id, by rowid.
+        units: content ids of texts of documents whose units are wrong, or not all there.
         vectors: rows of any view.
         seals: rows of the catalogue.
     """
 
     texts: list[int]
     documents: Mapping[int, str]
+    units: list[int]
     vectors: list[DamagedVector]
     seals: list[BrokenSeal]
 
@@ -77,14 +81,17 @@ class Inspection:
         Looked at once: damage comes while a file lies there. The index and the table are read once, 0.2 s a million.
 
         Raises:
-            IndexDamagedError: the numbers of documents, or the sums of their texts' ids, differ.
+            IndexDamagedError: the numbers of documents or units, or the sums of their texts' ids, differ.
         """
         if self._documents_listed:
             return
         with self._db.snapshot():
             table = self._db.row(f"{_COUNTED} FROM documents NOT INDEXED")
             index = self._db.row(f"{_COUNTED} FROM documents INDEXED BY documents_by_content WHERE content_id >= 0")
-        if table != index:
+            units = self._db.row(f"{_COUNTED}, SUM(whole_id) FROM units NOT INDEXED")
+            by_content = self._db.row(f"{_COUNTED} FROM units INDEXED BY units_by_content WHERE content_id >= 0")
+            by_whole = self._db.row(f"{_OF_WHOLES} WHERE whole_id >= 0")
+        if table != index or units != (*(by_content or ()), *(by_whole or ())):
             raise self._hidden("documents")
         self._documents_listed = True
 
@@ -144,7 +151,8 @@ class Inspection:
     def rows(self) -> RowDamage:
         """Return the rows that differ from their checksum; the structure has to be whole."""
         with self._db.snapshot(), self._db.escaped_text():
-            return RowDamage(list(self._texts()), dict(self._documents()), list(self._vectors()), self.seals())
+            units = Units(self._db).damaged()
+            return RowDamage(list(self._texts()), dict(self._documents()), units, list(self._vectors()), self.seals())
 
     def foreign_json(self) -> list[str]:
         """Return which columns hold something else than the JSON we write; checksums do not tell who wrote it."""

@@ -34,7 +34,7 @@ class Mending:
             self._db.write("PRAGMA writable_schema = OFF")
 
     def remove_texts(self, content_ids: Sequence[int]) -> list[BadRow]:
-        """Take texts out, with their documents and vectors; return those documents as bad rows.
+        """Take texts out, with their documents, units and vectors; return those documents as bad rows.
 
         The word index has to be rebuilt afterwards.
         """

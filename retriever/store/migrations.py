@@ -319,3 +319,23 @@ def m010_heads(db: "Database") -> None:
         CREATE INDEX heads_by_plain ON heads (plain_id);
         """
     )
+
+
+@MIGRATIONS()
+def m011_units(db: "Database") -> None:
+    """The parts of texts that are embedded in their place, where an index is made of such; none in all there are."""
+    db.executescript(
+        """
+        CREATE TABLE units (
+            unit_id INTEGER PRIMARY KEY,
+            whole_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            start INTEGER NOT NULL,
+            stop INTEGER NOT NULL,
+            content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+            checksum INTEGER NOT NULL,
+            UNIQUE (whole_id, number)
+        ) STRICT;
+        CREATE INDEX units_by_content ON units (content_id);
+        """
+    )

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from retriever.core.errors import EncoderError, IndexDamagedError, RetrieverError
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
+from retriever.store.batches import as_ids, content_batches
 from retriever.store.checksums import REPAIR, vector_checksum
 from retriever.store.connection import Connections, Rows
-from retriever.store.documents import as_ids, content_batches
 from retriever.store.stored_json import stored_json_list
+from retriever.store.units import Units
 
 _STORED = np.dtype("<f2")
 
@@ -65,6 +66,7 @@ class Vectors:
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
+        self._units = Units(connections)
 
     def put(
         self,
@@ -131,11 +133,12 @@ class Vectors:
         return lacking
 
     def pending(self, view_id: int) -> Ids:
-        """Return the contents that have a document but no vector in the view, ascending."""
+        """Return the contents that are embedded of a document but have no vector in the view, ascending."""
+        scope = self._units.scope
         return as_ids(
             self._db.rows(
-                "SELECT DISTINCT content_id FROM documents WHERE NOT EXISTS (SELECT 1 FROM vectors "
-                "WHERE view_id = ? AND vectors.content_id = documents.content_id) ORDER BY content_id",
+                f"SELECT DISTINCT content_id FROM {scope.live} WHERE NOT EXISTS (SELECT 1 FROM vectors "
+                "WHERE view_id = ? AND vectors.content_id = live.content_id) ORDER BY content_id",
                 (view_id,),
             )
         )
@@ -232,9 +235,10 @@ class Vectors:
 
     def count_live(self, view_id: int) -> int:
         """Return the number of vectors in the view whose text has a document."""
+        scope = self._units.scope
         return self._db.number(
             "SELECT COUNT(*) FROM vectors WHERE view_id = ? AND EXISTS "
-            "(SELECT 1 FROM documents WHERE documents.content_id = vectors.content_id)",
+            f"(SELECT 1 FROM {scope.holders} = vectors.content_id)",
             (view_id,),
         )
 

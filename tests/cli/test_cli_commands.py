@@ -8,7 +8,8 @@ from cli_fakes import CORPUS, KEYWORDS, KeywordEncoder
 PRODUCT = "Which product is it?"
 VIEW = ["view", "instruction", "pooling", "steps", "look_ahead", "dtype", "dim", "vectors", "coverage"]
 SEARCH = ["schema_version", "query", "instruction", "view", "path", "mode", "steps", "hits", "took_ms"]
-HIT = ["rank", "id", "score", "fused", "dense_rank", "lexical_rank", "text", "metadata", "words", "percentile"]
+HIT = ["rank", "id", "score", "fused", "dense_rank", "lexical_rank", "text", "unit", "metadata", "words"]
+HIT += ["percentile"]
 
 
 def ids(ran):
@@ -34,7 +35,8 @@ def counts(ran):
         (["models", "list"], "schema_version encoders backbones"),
         (
             ["status"],
-            "schema_version path encoder documents texts size_bytes views runs quarantined lazy vector_index plain",
+            "schema_version path encoder documents texts size_bytes views runs quarantined lazy vector_index plain "
+            "units unit_count",
         ),
         (["delete", "r1", "r9"], "schema_version deleted missing"),
         (["compact"], "schema_version generations"),
@@ -94,7 +96,7 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
     cosine = pytest.approx(2 / 6**0.5, abs=1e-3)
     assert hits[0] == {
         "rank": 1, "id": "r1", "score": cosine, "fused": cosine, "dense_rank": 1, "lexical_rank": None,
-        "text": "The kettle broke.",
+        "text": "The kettle broke.", "unit": None,
         "metadata": {"stars": 1, "category": "kitchen"}, "words": ["kettle", "broke"], "percentile": None,
     }  # fmt: skip
     assert (hits[1]["rank"], hits[1]["id"]) == (2, "r2")

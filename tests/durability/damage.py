@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from index_fakes import MOOD, FakeEncoder, gives
-from operations import CORPUS, state_of
+from operations import CORPUS, DIVIDED, SENTENCES, state_of
 from replay import read_tree, write_tree
 
 from retriever.core.errors import RetrieverError, SchemaError
-from retriever.core.types import BadRow
+from retriever.core.types import BadRow, Document
 from retriever.index.durability.repair import repair
 from retriever.index.durability.verify import verify
+from retriever.index.indexing import IndexingOptions
 from retriever.store.database import DATABASE, Store
 from retriever.workspace import Index
 
@@ -91,14 +92,20 @@ class Outcome:
         return sum(counts[verdict] for counts in self.verdicts.values())
 
 
-def make_index(path: Path) -> None:
+def make_index(path: Path, corpus: Sequence[Document] = CORPUS, options: IndexingOptions | None = None) -> None:
     """Make a closed index that has a row of every kind."""
     with Index(path, encoder=FakeEncoder()) as index:
-        index.add([*CORPUS, BadRow("reviews.jsonl", 3, "bad", "no text", "{}")], instructions=[MOOD])
+        bad = BadRow("reviews.jsonl", 3, "bad", "no text", "{}")
+        index.add([*corpus, bad], instructions=[MOOD], options=options)
         index.save_clustering(SAVED, index.cluster(MOOD, k=2))
         index.search("hot", instruction=MOOD)
         index.delete(["d03"])
-        index.add(CORPUS[:1])
+        index.add(corpus[:1])
+
+
+def make_divided_index(path: Path) -> None:
+    """Make one of sentences."""
+    make_index(path, DIVIDED, SENTENCES)
 
 
 def make_killed_index(path: Path, draft: Path) -> None:
@@ -248,7 +255,7 @@ def answers(path: Path) -> Any:
     vectors = {
         str(key): sorted((text, row.hex()) for text, row in held.items()) for key, held in state["vectors"].items()
     }
-    held = [state["documents"], state["encoder"], vectors]
+    held = [state["documents"], state["encoder"], vectors, state["units"]]
     return json.loads(json.dumps([hits, clustering.to_json()["assignments"], views, held], default=list))
 
 

@@ -1,7 +1,7 @@
 """The operations that are interrupted: each from a state it makes, with the states it may leave behind.
 
-What counts as a state: documents with their text and metadata, vectors by encoder, instruction and text, the encoder's
-fingerprint, and saved clusterings.
+What counts as a state: documents with their text, metadata and units, vectors by encoder, instruction and text, the
+encoder's fingerprint, and saved clusterings.
 """
 
 import sys
@@ -22,16 +22,22 @@ from retriever.index.indexing import IndexingOptions
 from retriever.index.reembedding import reembed, roll_back
 from retriever.index.status import ENCODER
 from retriever.store.database import DATABASE, Store
+from retriever.store.filter_tree import Compiled
 from retriever.workspace import Index
 
 INDEX = Path("indexes/reviews")
 ARCHIVE = Path("archive.tar")
 OTHER = Path("indexes/other")
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:10])]
+DIVIDED = [
+    Document(one.id, " . ".join(f"{word} came too" for word in one.text.split()), one.metadata) for one in CORPUS
+]
 NEW = "second"
 _MORE = [Document("more", f"{ALL_WORDS[3]} {ALL_WORDS[5]}")]
 SMALL = IndexingOptions(shard=4)
 """Four rows are a shard."""
+SENTENCES = IndexingOptions(shard=4, units="sentences")
+ALL = Compiled("1", ())
 
 
 @dataclass(frozen=True)
@@ -73,21 +79,37 @@ def state_of(path: Path) -> Mapping[str, Any]:
             }
             vectors = {key: held for key, held in vectors.items() if held}
             heads = {made_of: dict(store.heads.of(made_of).document) for made_of in store.heads.sources().values()}
+            units = {one.id: one.text for group in store.units.expand(list(live), ALL).values() for one in group}
             encoder = store.settings.get(ENCODER)
             saved = {name: store.clusterings.get(name).document["assignments"] for name in store.clusterings.names()}
     except IndexNotFoundError:
-        return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}, "heads": {}}
+        return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}, "heads": {}, "units": {}}
     held = {id: (one.text, dict(one.metadata)) for id, one in documents.items()}
     named = encoder and held and encoder["fingerprint"]
-    return {"documents": held, "vectors": vectors, "encoder": named, "clusterings": saved, "heads": heads}
+    return {
+        "documents": held,
+        "vectors": vectors,
+        "encoder": named,
+        "clusterings": saved,
+        "heads": heads,
+        "units": units,
+    }
 
 
 def _index(index: Index) -> None:
     index.add(CORPUS, instructions=[MOOD], options=SMALL)
 
 
-def _index(index: Index) -> None:
-    index.add(CORPUS, instructions=[MOOD], options=SMALL)
+def _index_sentences(index: Index) -> None:
+    index.add(DIVIDED, instructions=[MOOD], options=SENTENCES)
+
+
+def _divided(root: Path) -> None:
+    """Make an index of sentences of which some documents are gone and some have another text."""
+    with Index(root / INDEX, encoder=FakeEncoder()) as index:
+        _index_sentences(index)
+        index.add([Document("d02", "Something else came . And that too .")], options=SMALL)
+        index.delete(["d01"])
 
 
 def _filled(root: Path) -> None:
@@ -218,6 +240,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "rollback": Operation(_reembedded, _roll_back, _at(INDEX)),
     "drop view": Operation(_viewed, _on(_drop), _at(INDEX)),
     "evict": Operation(_searched, _on(_limit), _at(INDEX)),
+    "index sentences": Operation(lambda root: None, _on(_index_sentences), _at(INDEX), 6),
+    "compact sentences": Operation(_divided, _on(lambda i: i.compact(IndexType())), _at(INDEX)),
     "save": Operation(_viewed, _on(_save), _at(INDEX)),
     "teach": Operation(_viewed, _on(_teach), _at(INDEX)),
     "add to a taught view": Operation(_taught, _on(lambda i: i.add(_MORE, options=SMALL)), _at(INDEX), 2),

@@ -2,7 +2,7 @@ import random
 
 import damaged_files
 import pytest
-from damage import WAL, Verdict, damages, make_index, make_killed_index, torture
+from damage import WAL, Verdict, damages, make_divided_index, make_index, make_killed_index, torture
 from replay import read_tree
 
 from retriever.core.errors import IndexLockedError
@@ -12,8 +12,9 @@ pytestmark = pytest.mark.durability
 SAMPLE = 60  # of an index's damages; `make torture` tries them all
 
 
-def test_a_flipped_bit_or_a_cut_anywhere_in_an_index_is_found_or_harmless(tmp_path):
-    make_index(tmp_path / "whole")
+@pytest.mark.parametrize("make", [make_index, make_divided_index])
+def test_a_flipped_bit_or_a_cut_anywhere_in_an_index_is_found_or_harmless(make, tmp_path):
+    make(tmp_path / "whole")
     files = [name for name, data in read_tree(tmp_path / "whole").items() if data is not None]
     planned = list(damages(tmp_path / "whole", files, 4))
     random.Random(1).shuffle(planned)

@@ -102,6 +102,16 @@ class FoundDocuments(BaseModel):
     missing: list[str]
 
 
+class FoundUnit(BaseModel):
+    """The sentence of a document that was found, and where it stands in the text, in characters."""
+
+    id: str
+    number: int
+    start: int
+    end: int
+    text: str
+
+
 class FoundHit(BaseModel):
     """A document found; see docs/cli.md for its numbers."""
 
@@ -112,6 +122,7 @@ class FoundHit(BaseModel):
     dense_rank: int | None
     lexical_rank: int | None
     text: str
+    unit: FoundUnit | None
     metadata: dict[str, Any]
     words: list[str]
     percentile: float | None

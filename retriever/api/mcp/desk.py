@@ -133,6 +133,7 @@ def hit_of(bounded: Bounded, index: str, hit: dict[str, Any]) -> dict[str, Any]:
         "score": hit["score"],
         "percentile": hit["percentile"],
         "words": hit["words"],
+        **({} if hit["unit"] is None else {"sentence": bounded.text(hit["unit"]["text"])}),
         "text": bounded.text(document.text),
         "metadata": metadata_of(bounded, document),
     }

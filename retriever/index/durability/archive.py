@@ -119,7 +119,8 @@ def import_index(archive: Path, path: Path) -> Archived:
 
 def _require_whole(store: Store) -> None:
     rows = store.inspection.rows() if not (problems := store.inspection.structure()) else None
-    if problems or rows is None or rows.texts or rows.documents or rows.vectors or store.heads.damaged():
+    whole = problems or rows is None or rows.texts or rows.documents or rows.units or rows.vectors
+    if whole or store.heads.damaged():
         raise IndexDamagedError(
             f"{store.path} is damaged.", hint="`retriever verify --deep` says where; run `retriever repair` first."
         )
@@ -158,6 +159,7 @@ def _facts(store: Store) -> dict[str, Any]:
         "plain": store.settings.get(PLAIN),
         "documents": len(store.documents),
         "texts": store.documents.count_contents(),
+        "units": store.units.kind,
         "views": views,
         "runs": runs,
     }

@@ -13,6 +13,7 @@ from typing import Any
 from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import BadRow
+from retriever.index.dividing import divide_stored
 from retriever.index.durability.verify import index_problem
 from retriever.index.encoding import Loader, load_described
 from retriever.index.generations import build_generation, build_outgrown
@@ -24,6 +25,7 @@ from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.inspection import DamagedVector, RowDamage
 from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.store.units import UNITS
 from retriever.store.views import View
 
 _NO_WAY = "Restore it from a copy or an export, or index the corpus again into another folder."
@@ -130,6 +132,7 @@ class _Repairing:
         damage, mending = self._store.inspection.rows(), self._store.mending
         with mending.indexes_lost():
             self._documents += mending.remove_documents(damage.documents)
+            self._store.units.remove(damage.units)
             self._take_out(damage.vectors, stray=True)
             self._remove_clusterings()
             for seal in damage.seals:
@@ -222,14 +225,18 @@ class _Repairing:
 
     def _remove(self, damage: RowDamage) -> None:
         """Take out what is damaged, in the caller's transaction."""
-        mending = self._store.mending
+        mending, units = self._store.mending, self._store.units
         run_id = self._store.runs.start("repair", versions())
+        parents = {*damage.units, *units.wholes_of(damage.texts)}
         self._documents += mending.remove_texts(damage.texts)
         self._documents += mending.remove_documents(damage.documents)
+        units.remove(sorted(parents))
         self._take_out(damage.vectors)
         self._remove_clusterings()
         self._mend_seals(damage.seals)
         self._remove_heads()
+        if divided := divide_stored(self._store):
+            self.report.mended.append(f"units of {divided} texts")
         if damage.texts:
             self._rebuild_words()
         lost = self._documents
@@ -244,7 +251,7 @@ class _Repairing:
             mending.rebuild_fields()
             self.report.mended.append("metadata fields")
         for seal in seals:
-            if seal.gone:
+            if seal.gone and (seal.kind, seal.key) != ("setting", UNITS):
                 self._note_gone(seal)
             elif seal.kind == "view":
                 mending.remove_view(int(seal.key))
@@ -255,6 +262,8 @@ class _Repairing:
                 mending.remove_similarity(int(seal.key))
             elif seal.kind == "head":
                 self._heads.append(int(seal.key))
+            elif seal.kind == "setting" and seal.key == UNITS:
+                self.report.mended.append(f"setting {UNITS}: {self._store.units.restore()}")
             elif seal.kind == "setting" and seal.key not in (ENCODER, PLAIN):
                 self._store.settings.remove(seal.key)
                 self.report.left.append(f"setting {seal.key} was forgotten.")

@@ -151,7 +151,11 @@ class _Checking:
             return
         found = store.inspection.rows()
         for content_id in found.texts:
-            yield Finding(f"text {content_id}", "differs from its hash", Remedy.INDEX)
+            wholes = store.units.wholes_of([content_id])  # a unit's text is made from theirs again
+            made_again = bool(wholes) and content_id not in wholes
+            yield Finding(f"text {content_id}", "differs from its hash", Remedy.REPAIR if made_again else Remedy.INDEX)
+        for content_id in found.units:
+            yield Finding(f"units of text {content_id}", "are not what was stored", Remedy.REPAIR)
         for id in found.documents.values():
             yield Finding(f"document {id!r}", "differs from its checksum", Remedy.INDEX)
         for vector in found.vectors:
@@ -163,7 +167,9 @@ class _Checking:
             yield Finding("word index", "differs from the texts", Remedy.REPAIR)
 
     def _lacking(self, store: Store) -> Iterator[Finding]:
-        """Check that the base view holds every text: a document comes with its vector in one transaction."""
+        """Check that the base view holds every text: a document comes with units and vectors in one transaction."""
+        if undivided := len(store.units.undivided()):
+            yield Finding(DATABASE, f"lacks the units of {undivided} texts", Remedy.REPAIR)
         for view in own_views(store):
             lacking = 0 if view.key.instruction else len(store.vectors.pending(view.view_id))
             if lacking:

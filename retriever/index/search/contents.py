@@ -1,7 +1,8 @@
 """The texts of an index that have a document, read once for every revision of the documents."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,19 @@ class LiveContents:
     Attributes:
         revision: which.
         ids: (n,) content ids, ascending.
+        units: how many units the k texts with most have together, by k; None in an index of whole documents.
     """
 
     revision: int
     ids: Ids
+    units: Callable[[int], int] | None = None
+
+    def reach(self, documents: int) -> int:
+        """Return how deep a ranking has to go that is to hold so many documents, if there are as many.
+
+        Of units, the documents that have most could fill its beginning.
+        """
+        return documents if self.units is None else 1 + self.units(documents - 1)
 
     @cached_property
     def sample(self) -> Ids:
@@ -46,7 +56,8 @@ class ContentReader:
         revision = self._store.documents_revision()
         read = self._read
         if read is None or read.revision != revision:
-            read = self._read = LiveContents(revision, self._store.documents.live_contents())
+            units = cache(self._store.units.largest) if self._store.units.divided else None
+            read = self._read = LiveContents(revision, self._store.documents.live_contents(), units)
         return read
 
 

@@ -6,7 +6,7 @@ filter may allow only some of them.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchPath, SearchResult
 from retriever.core.similarity import reciprocal_rank_fusion
-from retriever.core.types import Embeddings, Ids
+from retriever.core.types import Embeddings, Ids, Unit, parent_id
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.database import Store
 from retriever.store.filters import Filter
@@ -124,8 +124,9 @@ def combined(dense: Ranking, words: Ranking, others: Mapping[int, float], weight
 def as_results(
     store: Store, request: SearchRequest, where: Filter | None, found: Answers, started: float
 ) -> list[SearchResult]:
-    """Turn contents into documents: every ranking's first k, ties by document id."""
-    rankings = [cut(one.ranking, request.k + (request.like is not None)) for one in found.answers]
+    """Turn contents into documents: every ranking's first k, ties by document id; of units, each document's best."""
+    wanted = request.k + (request.like is not None)
+    rankings = [_beginning(store, where, one.ranking, wanted) for one in found.answers]
     contents = sorted({content_id for ranking in rankings for content_id in ranking.ids})
     documents = store.documents.expand(contents, where)
     vectors: dict[int, NDArray[np.float32]] = {}
@@ -149,9 +150,9 @@ def as_results(
             )
             for one, fused in zip(ranking.ids, ranking.scores, strict=True)
             for document in documents.get(one, ())
-            if document.id != request.like
+            if parent_id(document) != request.like
         ]
-        hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
+        hits.sort(key=_order)
         results.append(
             SearchResult(
                 query,
@@ -159,12 +160,41 @@ def as_results(
                 None if found.view is None else found.view.view_id,
                 found.path,
                 request.mode,
-                hits[: request.k],
+                _of_parents(store, hits, request.k) if store.units.divided else hits[: request.k],
                 took,
                 found.steps,
             )
         )
     return results
+
+
+def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:
+    """Return the beginning of a ranking in which so many documents stand, and all that ties with its last content."""
+    if not store.units.divided:
+        return cut(ranking, wanted)
+    parents = store.documents.parents(ranking.ids, where)
+    met: set[str] = set()
+    for place, content_id in enumerate(ranking.ids, start=1):
+        met.update(parents.get(content_id, ()))
+        if len(met) >= wanted:
+            return cut(ranking, place)
+    return ranking
+
+
+def _order(hit: Hit) -> tuple[float, str, int]:
+    """Return what hits are sorted by: the best first, then by document, then by place in it."""
+    document = hit.document
+    return -hit.fused, parent_id(document), document.number if isinstance(document, Unit) else 0
+
+
+def _of_parents(store: Store, hits: Sequence[Hit], k: int) -> list[Hit]:
+    """Return the best hit of each of the first k documents, as a hit of the document."""
+    best: dict[str, tuple[Hit, Unit]] = {}
+    for hit in hits:
+        if isinstance(hit.document, Unit) and len(best) < k:
+            best.setdefault(hit.document.parent, (hit, hit.document))
+    wholes = store.documents.get(list(best))
+    return [replace(hit, document=wholes[id], unit=unit) for id, (hit, unit) in best.items()]
 
 
 def _cosine(stored: NDArray[np.float32] | None, query: NDArray[np.float32] | None, ranked: float) -> float | None:

@@ -237,7 +237,8 @@ class Searcher:
         request = asked.request
         words = [Ranking([], []) for _ in request.queries]
         if request.mode != "dense" and request.like is None:
-            words = lexical(self._store, request.queries, max(self._options.candidates, request.k + 1), asked.where)
+            depth = max(self._options.candidates, self._views.reach(request.k) + 1)
+            words = lexical(self._store, request.queries, depth, asked.where)
         return Found(None if asked.where is None else self._store.documents.matching(asked.where), words)
 
     def _in_base(self, request: SearchRequest, queries: Queries, found: Found) -> Found:
@@ -292,10 +293,9 @@ class Searcher:
         return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines.tolist(), strict=True)), weight)
 
     def _depth(self, request: SearchRequest) -> int:
-        """Compute the depth to which the rankings of a request have to go."""
-        if request.mode == "hybrid":
-            return max(self._options.candidates, request.k + 1)
-        return request.k + (request.like is not None)
+        """Compute the depth to which the rankings of a request have to go; `rankings` makes hits of their beginning."""
+        reach = self._views.reach(request.k + (request.like is not None))
+        return max(self._options.candidates, reach + 1) if request.mode == "hybrid" else reach
 
     def _capped(self, asked: _Asked) -> _Asked:
         """Return the request for no more hits than there are documents in the state that is read."""

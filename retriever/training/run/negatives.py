@@ -45,12 +45,17 @@ def mine_index(
 
     Raises:
         IndexNotFoundError: there is no index.
-        UsageError: no view serves any row; the view to fill is named.
+        UsageError: no view serves any row, and the view to fill is named; or the index is of sentences.
     """
     forbidden = {row.text_key for row in held_out}
     found = [HardNegatives()] * len(rows)
     skipped = 0
     with Index(path, device=device) as index:
+        if index.store.units.divided:
+            raise UsageError(
+                f"{path} is an index of {index.store.units.kind}, which are no negatives for whole texts.",
+                hint="Name an index of whole documents, or leave --index out.",
+            )
         served = [row for row in rows if row.positives or not passages]
         asked = list(dict.fromkeys("" if row.positives else row.instruction for row in served))
         for instruction in asked:

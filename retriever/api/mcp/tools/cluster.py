@@ -27,7 +27,8 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
 
         Each group has a name, its size, the words that set it apart, a typical sentence and the ids of its most central
         documents; quote from those with `fetch`. Under a new instruction the model reads all texts first: where that
-        takes long, the answer has status `running`, and the same call gives the result later.
+        takes long, the answer has status `running`, and the same call gives the result later. In an index of sentences
+        these are grouped: `size` counts them, `documents` those that they are of, and ids are theirs.
         """
         name = await desk.work(lambda: desk.index_name(index))
 
@@ -38,8 +39,8 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
                 instruction, k=k or None, where=where or None, by=[by] if by else (), progress=indexing_progress(job)
             ).to_json()
             groups = bounded.take(document["clusters"], lambda one: _group(bounded, one), of="groups")
-            total = sum(one["size"] for one in document["clusters"])
-            return bounded.closed({"index": name, "instruction": instruction, "documents": total, "groups": groups})
+            counted = {key: document[key] for key in ("documents", "units") if document[key] is not None}
+            return bounded.closed({"index": name, "instruction": instruction, **counted, "groups": groups})
 
         return await patience.answer("cluster", (name, instruction, k, where, by), work)
 
@@ -47,6 +48,8 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
 
 
 def _group(bounded: Bounded, one: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: one[key] for key in ("label", "size", "keywords", "text_keywords", "examples", "cohesion")}
+    kept = {
+        key: one[key] for key in ("label", "size", "documents", "keywords", "text_keywords", "examples", "cohesion")
+    }
     counts = {"by": {field: spread["counts"] for field, spread in one["by"].items()}} if one["by"] else {}
     return {**kept, "sentence": bounded.text(one["sentence"]), **counts}

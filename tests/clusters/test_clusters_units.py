@@ -1,0 +1,134 @@
+import csv
+import io
+
+import pytest
+from index_fakes import FakeEncoder
+
+from retriever.clusters.comparing import compare_clusters
+from retriever.clusters.having import documents_having, parse_having, topics_of
+from retriever.clusters.map import map_page, map_places
+from retriever.core.errors import UsageError
+from retriever.core.types import Document
+from retriever.index.indexing import IndexingOptions
+from retriever.workspace import Index
+
+# Every review speaks of one thing or of two; of all six pairs of four topics there are three.
+TOPICS = ("kettle", "toy", "lamp", "knife")
+PAIRS = [(one, other) for place, one in enumerate(TOPICS) for other in TOPICS[place + 1 :]]
+REVIEWS = [
+    *(Document(f"{one}-{other}-{n}", f"The {one} came . A {other} came too .", {"stars": n, "day": f"2024-0{n}-01"})
+      for one, other in PAIRS for n in (1, 2, 3)),
+    *(Document(f"{one}-{n}", f"My {one} is here . Their {one} is here too .", {"stars": n, "day": f"2024-0{n}-01"})
+      for one in TOPICS for n in (1, 2)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    with Index(tmp_path_factory.mktemp("units") / "index", encoder=FakeEncoder()) as index:
+        index.add(REVIEWS, options=IndexingOptions(units="sentences"))
+        yield index
+
+
+@pytest.fixture(scope="module")
+def topics(index):
+    return index.cluster(k=4, by=["stars"], over="day")
+
+
+def numbers(document):
+    return {one["label"]: one["cluster"] for one in document["clusters"]}
+
+
+def test_both_topics_of_every_review_are_found_and_counted(topics):
+    document = topics.to_json()
+    assert (document["documents"], document["units"], document["k"]) == (26, 52, 4)
+    assert {one["label"]: (one["size"], one["documents"]) for one in document["clusters"]} == dict.fromkeys(
+        TOPICS, (9 + 4, 9 + 2)
+    )
+    by_id = topics_of(document)
+    named = numbers(document)
+    assert all({named[word] for word in TOPICS if word in one.text.split()} == set(by_id[one.id]) for one in REVIEWS)
+
+
+def test_whole_reviews_show_one_topic_each(tmp_path):
+    with Index(tmp_path / "index", encoder=FakeEncoder()) as index:
+        index.add(REVIEWS)
+        document = index.cluster(k=4).to_json()
+    assert document["units"] is None
+    assert [one["documents"] for one in document["clusters"]] == [one["size"] for one in document["clusters"]]
+    assert all(len(found) == 1 for found in topics_of(document).values())
+
+
+def test_values_and_months_are_counted_by_review(topics):
+    for one in topics.to_json()["clusters"]:
+        assert one["by"]["stars"]["counts"] == {"1": 4, "2": 4, "3": 3}
+    assert {month: sum(counts) for month, counts in topics.to_json()["months"].items()} == {
+        "2024-01": 16, "2024-02": 16, "2024-03": 12
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("kettle and toy", lambda has: has("kettle") and has("toy")),
+        ("Kettle AND NOT toy", lambda has: has("kettle") and not has("toy")),
+        ("kettle or lamp and knife", lambda has: has("kettle") or (has("lamp") and has("knife"))),
+        ("not kettle and not toy", lambda has: not has("kettle") and not has("toy")),
+        ("lamp", lambda has: has("lamp")),
+    ],
+)
+def test_reviews_with_this_topic_and_or_that_one(topics, expression, wanted):
+    document = topics.to_json()
+    found = documents_having(document, parse_having(document, expression))
+    expected = [one.id for one in REVIEWS if wanted(lambda word, one=one: word in one.text.split())]
+    assert sorted(found) == sorted(expected)
+    by_number = expression.casefold()
+    for word, number in numbers(document).items():
+        by_number = by_number.replace(word, str(number))
+    assert documents_having(document, parse_having(document, by_number)) == found
+
+
+@pytest.mark.parametrize("expression", ["", "9", "kettle and", "kettle toy", "not", "1 and and 2", "and"])
+def test_a_condition_that_names_no_cluster_is_refused(topics, expression):
+    with pytest.raises(UsageError, match="no cluster"):
+        parse_having(topics.to_json(), expression)
+
+
+def test_a_saved_clustering_takes_in_the_sentences_of_new_reviews(index, topics):
+    index.save_clustering("topics", topics)
+    named = numbers(topics.to_json())
+    index.add([Document("new", "That toy again . Some knife again . Nothing else here at all .", {"stars": 1})])
+    shown = index.saved_clustering("topics").to_json()
+    assert (shown["documents"], shown["units"]) == (27, 55)
+    assert shown["new"] == ["new#1", "new#2", "new#3"]
+    assert [shown["assignments"][f"new#{number}"] for number in (1, 2)] == [named["toy"], named["knife"]]
+    found = documents_having(shown, parse_having(shown, "toy and knife"))
+    assert "new" in found
+    assert len(found) == 4
+    sizes = {one["label"]: (one["size"], one["documents"]) for one in shown["clusters"]}
+    assert sizes["toy"] == (14, 12)
+    index.delete(["new"])
+    assert index.saved_clustering("topics").to_json()["units"] == 52
+
+
+def test_some_reviews_or_the_sentences_of_one_cluster_are_clustered_again(index, topics):
+    chosen = [id for id, number in topics.assignments.items() if number == 0]
+    again = index.cluster(k=1, ids=chosen)
+    assert set(again.assignments) == set(chosen)
+    assert len(index.cluster(k=1, ids=["kettle-toy-1", "lamp-1"]).assignments) == 4
+    assert len(index.cluster(k=1, where="stars = 3").assignments) == 36 / 3 * 1
+
+
+def test_two_clusterings_of_sentences_are_compared_and_drawn(index, topics):
+    other = index.cluster(k=2)
+    found = compare_clusters(topics, other)
+    assert sum(len(one.ids) for one in found.flows) == 52
+    assert index.still_holds(topics)
+    page = map_page(topics, map_places(topics))
+    assert "The kettle came ." in page
+    assert "kettle-toy-1#1" in page
+
+
+def test_a_table_of_assignments_names_sentences(topics):
+    rows = list(csv.reader(io.StringIO("\n".join(f"{id},{number}" for id, number in topics.assignments.items()))))
+    assert rows[0][0].endswith("#1")

@@ -1,0 +1,268 @@
+import random
+import sqlite3
+from contextlib import closing
+
+import pytest
+from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents
+
+from retriever.core.errors import InputError, UsageError
+from retriever.core.requests import SearchRequest
+from retriever.core.types import Document
+from retriever.index.counting import count_documents
+from retriever.index.indexing import IndexingOptions
+from retriever.index.profiling import profile, read_columns
+from retriever.index.reembedding import reembed
+from retriever.store.database import DATABASE
+from retriever.workspace import Index
+
+SENTENCES = IndexingOptions(units="sentences", shard=2)
+TEXTS = (
+    "My kettle is nice . The lamp was bad .",
+    "The lamp was bad . A phone and a sofa came too .",
+    "One knife only came .",
+)
+
+
+@pytest.fixture
+def divided(index):
+    index.add(documents(*TEXTS), options=SENTENCES)
+    return index
+
+
+def units(result):
+    return [hit.unit.id for hit in result.hits]
+
+
+def test_sentences_are_embedded_each_once_and_documents_kept_whole(divided, encoder):
+    assert [text for text, _ in encoder.read] == [
+        "My kettle is nice .", "The lamp was bad .", "A phone and a sofa came too .", "One knife only came ."
+    ]  # fmt: skip
+    assert {id: one.text for id, one in divided.documents(["a", "b"]).items()} == dict(zip("ab", TEXTS, strict=False))
+    assert divided.documents(["b#2", "b#3", "z#1"])["b#2"].text == "A phone and a sofa came too ."
+    status = divided.status()
+    assert (status.documents, status.units, status.unit_count, status.texts) == (3, "sentences", 5, 4)
+    assert [(view.vectors, view.coverage) for view in status.views] == [(4, 1.0)]
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid", "auto"])
+def test_a_hit_is_a_document_with_its_best_sentence(divided, mode):
+    hits = divided.search("kettle nice", mode=mode).hits
+    assert hits[0].document == Document("a", TEXTS[0])
+    unit = hits[0].unit
+    assert (unit.id, unit.text, unit.number) == ("a#1", "My kettle is nice .", 1)
+    assert len({hit.document.id for hit in hits}) == len(hits)
+    for hit in hits:
+        assert hit.document.text[hit.unit.start : hit.unit.end] == hit.unit.text
+    found = divided.search("phone", mode=mode).to_json()["hits"][0]
+    assert (found["id"], found["text"]) == ("b", TEXTS[1])
+    assert found["unit"] == {
+        "id": "b#2", "number": 2, "start": 19, "end": 48, "text": "A phone and a sofa came too ."
+    }  # fmt: skip
+
+
+def test_a_document_found_whole_has_no_unit(index):
+    index.add(documents(*TEXTS))
+    assert index.search("lamp").to_json()["hits"][0]["unit"] is None
+    assert index.status().units == "documents"
+    assert index.status().unit_count == 3
+
+
+def corpus(seed, count=40):
+    chance = random.Random(seed)
+    rows = []
+    for row in range(count):
+        sentences = [
+            " ".join([*chance.sample(ALL_WORDS, chance.randint(1, 4)), "was it ."]) for _ in range(chance.randint(1, 9))
+        ]
+        rows.append(Document(f"d{row:02}", " ".join(sentences), {"stars": chance.randint(1, 3)}))
+    return rows
+
+
+@pytest.mark.parametrize("instruction", ["", MOOD])
+@pytest.mark.parametrize("where", [None, "stars = 2"])
+def test_k_documents_are_found_and_they_are_the_best_ones(index, encoder, instruction, where):
+    rows = corpus(1)
+    index.add(rows, options=SENTENCES, instructions=[MOOD])
+    held = {}
+    for row in rows:
+        for unit in (found := index.store.units.get([f"{row.id}#{number}" for number in range(1, 12)])):
+            held.setdefault(row.id, []).append(found[unit].text)
+    assert sum(map(len, held.values())) == index.status().unit_count > 100
+    for query in ("kettle love", "toy lamp sad", "sofa mad phone"):
+        vector = encoder.vectors([query], instruction)[0]
+        shift = index.searcher(next(one for one in index.store.views.all() if one.key.instruction == instruction)).shift
+        best = {id: max(encoder.vectors(texts, instruction) @ (vector - shift)) for id, texts in held.items()}
+        allowed = [row.id for row in rows if where is None or row.metadata["stars"] == 2]
+        expected = sorted((float(best[id]) for id in allowed), reverse=True)
+        for k in (1, 5, 12, 40):
+            hits = index.search(query, instruction=instruction, mode="dense", k=k, where=where).hits
+            ids = [hit.document.id for hit in hits]
+            assert len(set(ids)) == len(ids) and set(ids) <= set(allowed)
+            assert [float(best[id]) for id in ids] == pytest.approx(expected[:k], abs=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
+def test_a_document_of_many_sentences_does_not_take_the_place_of_others(index, mode):
+    many = " ".join(f"The kettle number{row} is hot ." for row in range(150))
+    others = [Document(f"o{row}", f"A kettle of row{row} came . It is blue .") for row in range(5)]
+    index.add([Document("many", many), *others], options=SENTENCES)
+    assert len(index.search("kettle", mode=mode, k=6).hits) == 6
+    assert len(index.search("kettle", mode=mode, k=3).hits) == 3
+
+
+def test_a_lazy_search_reads_sentences_and_finds_documents(path):
+    encoder, plain = FakeEncoder("question"), FakeEncoder("plain")
+    with Index(path, encoder=encoder, plain=plain) as index:
+        index.add(corpus(2, count=30), options=SENTENCES)
+        first, last = (one[0] for one in index.search_progressively(request("sad", MOOD, k=8)))
+        assert (first.path, len(first.hits)) == ("base", 8)
+        assert (last.path, len(last.hits)) in (("lazy", 8), ("complete", 8))
+        assert {text for text, _ in encoder.read} <= {one.text for one in all_units(index)}
+        index.complete([MOOD])
+        complete = index.search("sad", instruction=MOOD, k=8)
+        assert complete.path == "complete"
+        assert complete.hits[0].document.id == last.hits[0].document.id
+
+
+def request(query, instruction, k):
+    return SearchRequest([query], instruction, k)
+
+
+def all_units(index):
+    groups = index.store.documents.expand(index.store.documents.live_contents())
+    return [one for group in groups.values() for one in group]
+
+
+def test_what_resembles_a_document_or_a_sentence_leaves_the_document_out(divided):
+    assert [hit.document.id for hit in divided.search_like("a", k=5).hits] == ["b", "c"]
+    like = divided.search_like("a#2", k=5)
+    assert units(like) == ["b#1", "c#1"]
+    assert like.hits[0].score == 1
+    with pytest.raises(InputError, match="no document 'a#3'"):
+        divided.search_like("a#3")
+
+
+def test_deleted_and_changed_documents_leave_no_sentence_behind(divided, encoder):
+    divided.delete(["b"])
+    assert "b" not in {hit.document.id for hit in divided.search("lamp phone").hits}
+    assert divided.status().unit_count == 3
+    encoder.forget()
+    divided.add([Document("b", TEXTS[1])])
+    assert encoder.read == []  # its sentences are still there
+    assert units(divided.search("phone", k=1)) == ["b#2"]
+    divided.add([Document("b", "The lamp was bad . A rug came .")])
+    assert [text for text, _ in encoder.read] == ["A rug came ."]
+    assert "b#2" in units(divided.search("rug", k=1))
+    assert divided.search("phone", mode="lexical").hits == []
+    before = divided.store.size_bytes
+    divided.compact()
+    assert divided.store._db.rows("SELECT COUNT(*) FROM contents") == [
+        (6,)
+    ]  # three documents and four sentences, of which one is a document
+    assert divided.store._db.rows("SELECT COUNT(*) FROM units") == [(5,)]
+    assert divided.store.size_bytes <= before
+    assert len(divided.search("lamp", k=5).hits) == 3
+
+
+def test_the_same_command_again_does_nothing_and_sync_deletes(divided, encoder):
+    encoder.forget()
+    again = divided.add(documents(*TEXTS), options=SENTENCES)
+    assert (again.unchanged, encoder.read) == (3, [])
+    divided.add(documents(*TEXTS[:1]), options=IndexingOptions(sync=True))
+    assert divided.status().unit_count == 2
+
+
+def test_a_run_that_failed_goes_on_where_it_stopped(path):
+    rows = corpus(3, count=12)
+    with Index(path, encoder=FakeEncoder(fail_at=3)) as index, pytest.raises(RuntimeError):
+        index.add(rows, options=SENTENCES)
+    encoder = FakeEncoder()
+    with Index(path, encoder=encoder) as index:
+        assert len(index.store.documents) == 4  # two shards
+        index.add(rows)
+        every = {one.text for one in all_units(index)}
+        assert len(encoder.read) < len(every)
+        assert index.store.vectors.count_live(1) == len(every)
+
+
+def test_what_is_embedded_is_settled_with_the_first_document(divided, path, encoder):
+    with pytest.raises(UsageError, match="units of this index are sentences"):
+        divided.add(documents("x"), options=IndexingOptions(units="documents"))
+    with pytest.raises(UsageError, match="Unknown units 'words'"):
+        divided.add(documents("x"), options=IndexingOptions(units="words"))
+    divided.add([Document("n", "A rug came . A bike too .")])  # remembered
+    assert divided.status().unit_count == 7
+    with Index(path.with_name("whole"), encoder=encoder) as whole:
+        whole.add(documents(*TEXTS))
+        with pytest.raises(UsageError, match="another folder"):
+            whole.add(documents("x"), options=SENTENCES)
+        whole.delete(["a", "b", "c"])
+        whole.add(documents(*TEXTS), options=SENTENCES)
+        assert whole.status().unit_count == 5
+        assert len(whole.search("lamp").hits) == 3
+
+
+def test_documents_are_counted_not_sentences(divided):
+    divided.add([Document("n", "A rug came . A bike too .", {"stars": 2})])
+    assert count_documents(divided).documents == 4
+    assert count_documents(divided, "stars = 2").documents == 1
+    assert count_documents(divided, by="stars").values == {"2": 1}
+    found = profile(divided, read_columns(divided))
+    assert (found.documents, found.texts, found.duplicates) == (4, 4, 0)
+
+
+def test_equal_texts_share_units_and_every_document_is_found(divided, encoder):
+    encoder.forget()
+    divided.add([Document("twin", TEXTS[0], {"stars": 1})])
+    assert encoder.read == []
+    assert units(divided.search("kettle", k=2)) == ["a#1", "twin#1"]
+    assert units(divided.search("kettle", k=5, where="stars = 1")) == ["twin#1"]
+
+
+def test_long_sentences_are_cut_noted_or_refused(path):
+    rows = [Document("a", "My kettle . One two three four five six kettle ."), Document("b", "A toy .")]
+    with Index(path, encoder=RichEncoder()) as index:
+        report = index.add(rows, options=IndexingOptions(units="sentences"))
+        assert (report.truncated, report.truncated_ids) == (1, ["a"])
+    with Index(path.with_name("other"), encoder=RichEncoder()) as index:
+        report = index.add(rows, options=IndexingOptions(units="sentences", on_long="skip"))
+        assert (report.added, report.skipped) == (1, 1)
+
+
+def test_another_encoder_reads_the_sentences_again(divided, path, encoder):
+    divided.add([], instructions=[MOOD])
+    divided.close()
+    other = FakeEncoder("other")
+    reembed(path, other)
+    assert {instruction for _, instruction in other.read} == {"", MOOD}
+    with Index(path, encoder=other) as index:
+        assert units(index.search("phone", k=1)) == ["b#2"]
+
+
+def test_an_index_of_an_earlier_version_is_one_of_documents(path, encoder):
+    with Index(path, encoder=encoder) as index:
+        index.add(documents(*TEXTS))
+        before = [hit.document.id for hit in index.search("lamp").hits]
+    with closing(sqlite3.connect(path / DATABASE)) as database, database:
+        database.execute("DROP TABLE units")
+        database.execute("DELETE FROM _sqlite_migrations WHERE name = 'm010_units'")
+    with Index(path, encoder=encoder) as index:
+        assert [hit.document.id for hit in index.search("lamp").hits] == before
+        assert index.store.units.kind == "documents"
+        assert index.add(documents(*TEXTS)).unchanged == 3
+
+
+def test_two_topics_of_a_review_are_both_found_where_whole_reviews_show_one(path):
+    products, faults = KEYWORDS[PRODUCT][:4], KEYWORDS[PRODUCT][8:12]
+    rows = [
+        Document(f"r{i}{j}", f"The {one} came . The {other} came too .")
+        for i, one in enumerate(products)
+        for j, other in enumerate(faults)
+    ]
+    share = {}
+    for kind in ("documents", "sentences"):
+        with Index(path.with_name(kind), encoder=FakeEncoder()) as index:
+            index.add(rows, options=IndexingOptions(units=kind))
+            share[kind] = [index.search(word, mode="dense", k=4).hits[3].score for word in (*products, *faults)]
+    assert set(share["sentences"]) == {1.0}
+    assert max(share["documents"]) < 1.0
