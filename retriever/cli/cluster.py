@@ -83,11 +83,11 @@ def cluster(  # noqa: PLR0913 - one parameter per option
             _keep(opened, found, save, html, png)
     line.close()
     if csv_file is not None:
-        _write_csv(csv_file, document)
+        write_csv(csv_file, document)
     if json:
         output.document(document)
     else:
-        _render(document)
+        render(document)
 
 
 def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | None, png: Path | None) -> None:
@@ -113,9 +113,12 @@ def cluster_count(k: str) -> int | None:
         raise UsageError(f"-k is {k!r}.", hint="Give a number of clusters, or auto.") from None
 
 
-def _render(document: Mapping[str, Any]) -> None:
+def render(document: Mapping[str, Any]) -> None:
+    """Print clusters for a person, those left out that somebody hid."""
+    hidden = document.get("hidden", [])
     for one in document["clusters"]:
-        _render_cluster(one)
+        if one["cluster"] not in hidden:
+            _render_cluster(one)
     for number, level in enumerate(document.get("levels", []), start=2):
         _render_level(number, level)
     if document["months"]:
@@ -129,6 +132,8 @@ def _render(document: Mapping[str, Any]) -> None:
         outside = document["fits_none"]
         some = f": {', '.join(outside[:_SHOWN_VALUES])}" if outside else ""
         output.say(f"{len(document['new'])} documents are new; {len(outside)} of them fit none{some}.")
+    if hidden:
+        output.say(f"{len(hidden)} clusters are hidden: {', '.join(map(str, hidden))}.")
 
 
 def _render_cluster(one: Mapping[str, Any]) -> None:
@@ -153,12 +158,14 @@ def _render_level(number: int, level: Sequence[Mapping[str, Any]]) -> None:
         output.result(f"level {number}  {label}  clusters {clusters}")
 
 
-def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the assignments; what a spreadsheet would take for a formula is quoted."""
+def write_csv(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a row for every document and cluster of its; what a spreadsheet would take for a formula is quoted."""
     names = {one["cluster"]: one["label"] for one in document["clusters"]}
     table = io.StringIO()
     writer = csv.writer(table)
     writer.writerow(["id", "cluster", "label"])
+    several = document.get("places", {})
     for id, number in document["assignments"].items():
-        writer.writerow([escape_formula(id), number, escape_formula(names.get(number, "(fits none)"))])
+        for one in several.get(id, [number]):
+            writer.writerow([escape_formula(id), one, escape_formula(names.get(one, "(fits none)"))])
     write_output(path, table.getvalue(), "--csv")

@@ -16,6 +16,7 @@ import typer
 from retriever.cli import app as app_command
 from retriever.cli import (
     archive,
+    classify,
     cluster,
     compact,
     compare,
@@ -33,6 +34,7 @@ from retriever.cli import (
     search,
     serve,
     status,
+    topics,
     verify,
     views,
 )
@@ -70,6 +72,8 @@ def options(
 app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
+app.command("classify")(classify.classify)
+app.command("topics")(topics.topics)
 app.command("compare")(compare.compare)
 app.command("views")(views.views)
 app.command("embed")(embed.embed)

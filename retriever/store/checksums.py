@@ -1,8 +1,9 @@
 """Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
 
 Texts carry their SHA-256. Documents and vectors carry a CRC-32 of their row, checked whenever a row is read. The few
-rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines) have theirs
-in one table, the seals, renewed with every transaction and checked when an index is opened.
+rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines) or what
+people said (edits of clusterings, marks on hits) have theirs in one table, the seals, renewed with every transaction
+and checked when an index is opened.
 """
 
 import zlib
@@ -21,6 +22,8 @@ _SEALED = {
     "setting": "SELECT key, value FROM settings",
     "field": "SELECT name, path FROM fields",
     "similarity": "SELECT view_id, vectors, quantiles FROM similarities",
+    "edit": "SELECT edit_id, clustering, change, author, made, undone FROM edits",
+    "mark": "SELECT mark_id, query, instruction, document_id, liked, made FROM marks",
 }
 
 
@@ -44,7 +47,7 @@ class BrokenSeal:
     """A row that differs from its seal.
 
     Attributes:
-        kind: view, generation, setting, field or similarity.
+        kind: view, generation, setting, field, similarity, edit or mark.
         key: the row's key, as text.
         gone: whether the row is missing.
     """

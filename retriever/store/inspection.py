@@ -25,6 +25,7 @@ _JSON = {
     ("runs", "statistics"): "object",
     ("runs", "versions"): "object",
     ("clusterings", "document"): "object",
+    ("edits", "change"): "object",
 }
 
 
