@@ -61,7 +61,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     from retriever.workspace import Index
 
     if (like is not None and query) or not (like or query or regex):
-        raise UsageError("Give either a query or --like ID, or --regex alone.")
+        raise UsageError("Give either a query or --like ID.", hint="--regex can also stand alone.")
     several = query == "-"
     marking = Marking(more or [], less or [], unmark or [], as_rows)
     if marking and (several or not query):
