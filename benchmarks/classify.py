@@ -154,7 +154,7 @@ def kept(folder: Path, given: Labelled, encoder: Encoder, plain: Encoder) -> Vec
             words=json.dumps([list(one) for one in read.words]),
             answers=json.dumps(answers),
         )
-    with np.load(path) as stored:
+    with np.load(path, allow_pickle=False) as stored:
         answers = json.loads(str(stored["answers"]))
         return Vectors(
             *(stored[key] for key in ("texts", "names", "plain_texts", "plain_names")),

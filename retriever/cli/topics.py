@@ -8,7 +8,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.classify import assigned
 from retriever.cli.cluster import render
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 from retriever.core.text import printable
 
@@ -29,7 +29,6 @@ def topics(  # noqa: PLR0913 - one parameter per option
     undo: Annotated[bool, typer.Option("--undo", help="Take back the last change that holds.")] = False,
     history: Annotated[bool, typer.Option("--history", help="List who changed what, and when.")] = False,
     author: Annotated[str, typer.Option(help="Who changes; who is logged in unless told.")] = "",
-    device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Rename, merge, split and hide saved clusters or categories, and move documents between them.
@@ -53,7 +52,7 @@ def topics(  # noqa: PLR0913 - one parameter per option
     if undo and edits:
         raise UsageError("--undo stands alone.", hint="Take back first, then change.")
     line = output.ProgressLine()
-    with Index(index, device=device) as opened:
+    with Index(index) as opened:
         if undo:
             from retriever.clusters.editing import describe
 

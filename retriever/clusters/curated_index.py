@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, UsageError
+from retriever.core.types import Marks
 from retriever.index.filled_index import FilledIndex
 from retriever.index.indexing import OnIndexing
 from retriever.index.selection import nothing_matches
 from retriever.store.filters import optional_filter
-from retriever.store.marks import Marks
 from retriever.store.views import View
 
 if TYPE_CHECKING:
@@ -130,6 +130,10 @@ class CuratedIndex(FilledIndex):
         if undone is None:
             raise InputError(f"Nothing in {name!r} is left to take back.", hint="--history lists what was changed.")
         return undone
+
+    def history(self, name: str) -> "list[Edit]":
+        """Return the changes of a saved clustering in the order they were made, those taken back too."""
+        return self.store.edits.all(name)
 
     def marks(self, query: str, instruction: str = "") -> Marks:
         """Return the ids of the hits that are marked under a query and an instruction."""

@@ -40,6 +40,7 @@ _TOKEN = re.compile(
 _CONSTANTS: Mapping[str, Value] = {"true": True, "false": False, "null": None}
 _WORD_OPERATORS = ("in", "has", "contains")
 _KEYWORDS = {*_CONSTANTS, *_WORD_OPERATORS, "and", "or", "not"}
+_AMONG = "documents.content_id IN (SELECT value FROM json_each(?))"
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
@@ -71,8 +72,7 @@ class Filter:
             said = compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
         if self.contents is None:
             return said
-        among = "documents.content_id IN (SELECT value FROM json_each(?))"
-        return Compiled(f"({said.sql} AND {among})", (*said.parameters, json.dumps(self.contents)))
+        return Compiled(f"({said.sql} AND {_AMONG})", (*said.parameters, json.dumps(self.contents)))
 
     def _resolve(self, node: Comparison, fields: Mapping[str, str]) -> str:
         try:

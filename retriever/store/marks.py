@@ -1,21 +1,10 @@
 """The hits of a query that somebody wants more of, or less of, kept for the next time it is asked."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from retriever.core.text import require_text
+from retriever.core.types import Marks
 from retriever.store.connection import Connections, utc_now
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """Ids of documents that were marked under a query, in the order they were."""
-
-    more: list[str] = field(default_factory=list)
-    less: list[str] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.more or self.less)
 
 
 class MarkTable:
@@ -30,7 +19,7 @@ class MarkTable:
             "SELECT document_id, liked FROM marks WHERE query = ? AND instruction = ? ORDER BY mark_id",
             (query, instruction),
         )
-        return Marks([id for id, liked in rows if liked], [id for id, liked in rows if not liked])
+        return Marks(tuple(id for id, liked in rows if liked), tuple(id for id, liked in rows if not liked))
 
     def put(self, query: str, instruction: str, liked: Mapping[str, bool | None]) -> None:
         """Mark documents as liked or not; None takes a mark away. All of them or none.

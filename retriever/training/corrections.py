@@ -8,8 +8,7 @@ from retriever.clusters.editing import NONE
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import InputError
 from retriever.core.paths import write_output
-from retriever.core.types import Document
-from retriever.store.marks import Marks
+from retriever.core.types import Document, Marks
 from retriever.training.rows import TrainingRow, normalise_text
 
 _OPTION = "--as-rows"

@@ -71,3 +71,10 @@ def test_what_is_not_there(indexed):
     assert indexed("classify", "--saved", "gone").failed_with(1, "no saved clustering 'gone'")
     assert indexed("classify", "--saved", "products", "--correct", "r1=shoe").failed_with(2, "no cluster 'shoe'")
     assert indexed("classify", "--saved", "products", "--as-rows", "x.jsonl").failed_with(1, "nothing to learn from")
+
+
+def test_rows_that_cannot_be_written_are_an_error_that_names_the_file(indexed, tmp_path):
+    indexed(*ASK, "--save", "products")
+    (tmp_path / "file").write_text("precious")
+    argv = ["classify", "--saved", "products", "--correct", "r5=lamp", "--as-rows", "file/rows.jsonl"]
+    assert indexed(*argv).failed_with(1, "file/rows.jsonl", "cannot be written", "--as-rows")

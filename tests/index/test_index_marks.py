@@ -6,9 +6,8 @@ from index_fakes import MOOD, PRODUCT
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
-from retriever.core.types import Document
+from retriever.core.types import Document, Marks
 from retriever.index.search.steering import LESS, MORE
-from retriever.store.marks import Marks
 
 TEXTS = ["kettle", "toy", "lamp", "toy lamp", "kettle lamp", "rug pan"]
 
@@ -59,11 +58,11 @@ def test_both_phases_and_words_go_the_same_way(full):
 def test_marks_are_kept_by_query_and_instruction(full, path):
     assert full.marks("kettle") == Marks()
     full.mark("kettle", liked={"d0": True, "d1": False, "d2": True})
-    assert full.mark(" kettle ", liked={"d0": None, "d1": True}) == Marks(["d2", "d1"], [])
+    assert full.mark(" kettle ", liked={"d0": None, "d1": True}) == Marks(("d2", "d1"))
     assert full.marks("kettle", MOOD) == Marks()
     full.mark("kettle", MOOD, liked={"d3": False})
     full.close()
-    assert full.marks("kettle", MOOD) == Marks([], ["d3"])
+    assert full.marks("kettle", MOOD) == Marks((), ("d3",))
 
 
 def test_marks_that_make_no_sense_are_refused(full):
