@@ -4,6 +4,7 @@ import streamlit as st
 
 from retriever.clusters.saved import SavedClustering
 from retriever.core.results import IndexingReport
+from retriever.index.indexing import OnIndexing
 from retriever.serving.jobs import Job, Work
 from retriever.workspace import Index
 from retriever_app import resources
@@ -80,7 +81,8 @@ def _sorting(index: Index) -> str:
     return f"clusters sorted {index.identity}"
 
 
-def _telling(job: Job):  # noqa: ANN202 - an OnIndexing
+def _telling(job: Job) -> OnIndexing:
+    """Return what tells the share of texts that is read, and ends where the job is stopped."""
     job.tell(ClusteringProgress("Reading the reviews under the instruction", None))
 
     def tell(report: IndexingReport) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from classify_table import categories_section
 from common import machine
 from shared_passes import SharedPasses
 
@@ -235,6 +236,7 @@ def page(results: Results) -> str:
     for suite in SUITES:
         lines += [f"## {suite}", "", *(f"- {task.name}: {task.summary}." for task in SUITES[suite]), ""]
         lines += [*_MORE.get(suite, list)(), *_suite_table(results, suite), ""]
+    lines += categories_section()
     names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
     lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
     lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]

@@ -98,7 +98,7 @@ def _marked_rows(index: Index) -> None:
     ids = [*marks.more, *marks.less]
     st.button(
         f"Forget {text.count(len(ids), 'mark')}",
-        on_click=lambda: index.mark(question.q, question.instruction, liked=dict.fromkeys(ids)),
+        on_click=partial(attempt, partial(index.mark, question.q, question.instruction, liked=dict.fromkeys(ids))),
         icon=":material/close:",
     )
     if rows := exports.marked_rows(question.q, question.instruction, marks, index.documents(ids)):

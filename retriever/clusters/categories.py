@@ -1,7 +1,7 @@
 """Categories that somebody names beforehand: "refund, repair, replacement, nothing", or a file of them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,6 @@ class Category:
     name: str
     description: str = ""
     examples: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """What is read of it: its name, and its description where it has one."""
-        return f"{self.name}: {self.description}" if self.description else self.name
 
 
 def checked(categories: Iterable[Category]) -> list[Category]:
@@ -119,8 +114,3 @@ def _parsed(text: str, where: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: this is no JSON: {error}.", hint=_HINT) from error
-
-
-def names_of(categories: Sequence[Category]) -> list[str]:
-    """Return their names."""
-    return [one.name for one in categories]

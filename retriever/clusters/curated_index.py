@@ -14,8 +14,10 @@ from retriever.store.views import View
 if TYPE_CHECKING:
     from retriever.clusters.categories import Category
     from retriever.clusters.classifying import Classification
+    from retriever.clusters.clustering import Material
     from retriever.clusters.edit_requests import ClusterEdits
     from retriever.clusters.saved import SavedClustering
+    from retriever.core.types import Embeddings
     from retriever.store.clusterings import StoredClustering
     from retriever.store.edits import Edit
 
@@ -49,7 +51,7 @@ class CuratedIndex(FilledIndex):
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         from retriever.clusters.categories import Category, checked
-        from retriever.clusters.classifying import ClassifyRequest, classify
+        from retriever.clusters.classifying import ClassifyRequest, Plain, classify, read_of
         from retriever.clusters.clustering import read_material
 
         asked = instruction.strip()
@@ -62,10 +64,12 @@ class CuratedIndex(FilledIndex):
         condition = optional_filter(where)
         with self.store.snapshot():
             material = read_material(self.store, view, condition)
+            read = self._read_plainly([one.id for one in material.documents])
         if not material.documents:
             raise nothing_matches(self.store)
-        names = self.readers.question.encode([one.text for one in categories], instruction=asked)
-        return classify(material, view.view_id, request, names, self.readers.base.encode)
+        names = self.readers.question.encode([read_of(one) for one in categories], instruction=asked)
+        plain = None if read is None else Plain(read, self.readers.base.encode([one.name for one in categories]))
+        return classify(material, view.view_id, request, names, plain)
 
     def save_classification(self, name: str, found: "Classification") -> None:
         """Save a classification under a new name, as a clustering is; later documents go to its categories.
@@ -184,5 +188,15 @@ class CuratedIndex(FilledIndex):
         if stored.document.get("kind") is not None:
             from retriever.clusters import classifying
 
-            place = classifying.place(lambda texts: self.readers.base.encode(texts))
+            def place(stored: "StoredClustering", material: "Material", rows: Sequence[int]) -> list[tuple[int, ...]]:
+                plain = self._read_plainly([material.documents[row].id for row in rows]) if rows else None
+                return classifying.place(stored, material, rows, plain)
+
         return shown_again(self.store, view, stored, place)
+
+    def _read_plainly(self, ids: Sequence[str]) -> "Embeddings | None":
+        """Return what the plain reader says of documents that ascend by id (n, d); None where there is none."""
+        from retriever.clusters.clustering import read_material
+
+        base = self.store.views.find(self.readers.view_key("")) if self.readers.two else None
+        return None if base is None else read_material(self.store, base, None, frozenset(ids)).vectors

@@ -26,7 +26,7 @@ def described_anew(
         instruction: the clustering's.
     """
     given = np.array([places[one.id][0] for one in material.documents], dtype=np.int64)
-    rows = np.flatnonzero(given >= 0)
+    rows = np.flatnonzero(given >= 0).tolist()
     there, labels = np.unique(given[rows], return_inverse=True)
     part = Material(
         [material.documents[row] for row in rows], material.vectors[rows], [material.answers[row] for row in rows]

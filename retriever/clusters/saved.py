@@ -30,7 +30,7 @@ _OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centro
 _FEW_MEMBERS = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
 _DEVIATIONS = 3.0
 _TOLERANCE = 1e-4  # of cosines, which half precision and another order of summation move
-_OWN = ("texts", "floors", "places", "margins", "names")  # keys of what is stored that only placing documents needs
+_OWN = ("texts", "floors", "places", "margins")  # keys of what is stored that only placing documents needs
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ class TextPattern:
         try:
             if self._left <= 0:
                 raise TimeoutError
-            found = sum(one.end() > one.start() for one in self._compiled.finditer(text, timeout=self._left))
+            matches = self._compiled.finditer(text, timeout=self._left)
+            found = sum(bool(one.end() > one.start()) for one in matches)
         except TimeoutError as error:
             raise UsageError(
                 f"The pattern took longer than {self._seconds:g} seconds on the texts.",

@@ -5,13 +5,13 @@ import pytest
 from index_fakes import MOOD, PRODUCT, FakeEncoder
 
 from retriever.clusters.categories import Category
-from retriever.clusters.classifying import FLOOR, GAP, chosen, margins
+from retriever.clusters.classifying import FLOOR, GAP, Fit, chosen, fitted, margins
 from retriever.clusters.edit_requests import ClusterEdits
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document
 from retriever.training.corrections import corrected_rows
 
-TEXTS = ["kettle 1", "kettle 2", "toy 1", "toy 2", "toy kettle", "lamp 1", "love 1"]
+TEXTS = ["kettle 1", "kettle 2", "toy 1", "toy 2", "toy kettle", "lamp 1", "pan knife drone"]
 NAMES = ["kettle", "toy", "lamp"]
 
 
@@ -64,7 +64,7 @@ def test_a_question_and_two_categories_are_needed(full):
 
 def test_saved_categories_take_what_comes_later(full):
     full.save_classification("products", full.classify(PRODUCT, NAMES))
-    full.add([Document("new", "lamp new"), Document("odd", "proud"), Document("same", "toy 1")])
+    full.add([Document("new", "lamp new"), Document("odd", "pan knife drone bike"), Document("same", "toy 1")])
     found = full.saved_clustering("products")
     assert found.new == ["new", "odd", "same"]
     assert [found.assignments[id] for id in found.new] == [2, -1, 1]
@@ -76,9 +76,9 @@ def test_saved_categories_take_what_comes_later(full):
 
 def test_categories_that_overlap_are_saved_so(full):
     full.save_classification("products", full.classify(PRODUCT, NAMES, several=True))
-    full.add([Document("both", "toy lamp")])
+    full.add([Document("both", "kettle toy new")])
     found = full.saved_clustering("products")
-    assert {id: set(one) for id, one in found.to_json()["places"].items()} == {"d4": {0, 1}, "both": {1, 2}}
+    assert {id: set(one) for id, one in found.to_json()["places"].items()} == {"d4": {0, 1}, "both": {0, 1}}
     found = full.edit_clustering("products", ClusterEdits(move={"both": "kettle, lamp", "d4": "toy"}))
     assert found.to_json()["places"] == {"both": [0, 2]}
     merged = full.edit_clustering("products", ClusterEdits(merge=[["kettle", "lamp"]]))
@@ -95,7 +95,7 @@ def test_corrections_become_rows_to_learn_from(full):
     rows = corrected_rows(full.saved_clustering("products"))
     assert [one.to_json() for one in rows] == [
         {"text": "toy kettle", "question": PRODUCT, "answer": "toy"},
-        {"text": "love 1", "question": PRODUCT, "answer": "Light"},
+        {"text": "pan knife drone", "question": PRODUCT, "answer": "Light"},
     ]
 
 
@@ -106,11 +106,22 @@ def test_nothing_is_embedded_twice(full, encoder):
     assert len(encoder.read) == read == 2 * len(TEXTS)
 
 
+def test_scores_and_reach_by_hand():
+    vectors = np.array([[1, 0], [0.6, 0.8]], dtype=np.float32)
+    names = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    mean = vectors.mean(axis=0)  # (0.8, 0.4); its length is the root of 0.8
+    fit = fitted(vectors, names, mean)
+    half = np.sqrt(0.5)  # the directions are (half, -half) and (-half, half); 0.75 of the mean scores 0.3 half
+    assert fit.scores == pytest.approx(np.array([[0.7, -0.7], [-0.5, 0.5]]) * half, abs=1e-6)
+    assert fit.reach == pytest.approx(np.array([[1, 0], [0.6, 0.8]]) / np.sqrt(0.8), abs=1e-6)
+
+
 def test_the_best_is_chosen_and_what_is_nearly_as_good():
-    scores = np.array([[0.5, 0.5 - GAP / 2, 0.2], [FLOOR - 0.01, 0, 0], [FLOOR, FLOOR, 0]], dtype=np.float32)
-    assert chosen(scores, several=False) == [(0,), (-1,), (0,)]
-    assert chosen(scores, several=True) == [(0, 1), (-1,), (0, 1)]
-    assert margins(scores) == pytest.approx([GAP / 2, FLOOR - 0.01, 0], abs=1e-6)
+    scores = np.array([[0.5, 0.5 - GAP / 2, 0.5 - 2 * GAP], [0.1, 0, 0], [0.3, 0.3, 0]], dtype=np.float32)
+    reach = np.array([[1, 1, 1], [FLOOR - 0.01, 1, 1], [FLOOR + 0.01, 0.1, 0]], dtype=np.float32)
+    assert chosen(Fit(scores, reach), several=False) == [(0,), (-1,), (0,)]
+    assert chosen(Fit(scores, reach), several=True) == [(0, 1), (-1,), (0,)]
+    assert margins(scores) == pytest.approx([GAP / 2, 0.1, 0], abs=1e-6)
 
 
 def test_categories_of_another_encoder_are_refused(full, path):
