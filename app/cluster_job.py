@@ -38,7 +38,7 @@ def ready(index: Index, asks: Sequence[Ask], *, mapped: bool) -> list[Drawn] | N
         job = jobs.join(name, "Clustering", resources.clusterings().work(index, asks, mapped=mapped))
     snapshot = job.wait(_WAIT_SECONDS)
     if not snapshot.over:
-        _watch(job)
+        watch(job)
         return None
     found = _known(index, asks, mapped=mapped) if snapshot.status == "done" else None
     if found is None:
@@ -79,7 +79,7 @@ def _ended(snapshot: Snapshot) -> None:
 
 
 @st.fragment(run_every=_REFRESH_SECONDS)
-def _watch(job: Job) -> None:
+def watch(job: Job) -> None:
     """Show how far a clustering is, and draw the page again when it is over."""
     snapshot = job.snapshot()
     if snapshot.over:

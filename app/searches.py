@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -60,7 +60,13 @@ def search_request(index: Index, question: SearchQuestion, where: str | None) ->
     """
     steps = question.steps or None
     if not question.like:
-        return SearchRequest([question.q], question.instruction, question.k, where, question.mode, steps)
+        request = SearchRequest([question.q], question.instruction, question.k, where, question.mode, steps)
+        marks = index.marks(question.q, question.instruction)
+        if question.mode == "lexical" or not marks:
+            return request
+        there = index.documents([*marks.more, *marks.less])
+        more, less = (tuple(id for id in ids if id in there) for ids in (marks.more, marks.less))
+        return replace(request, more=more, less=less)
     document = index.documents([question.like]).get(question.like)
     if document is None:
         raise InputError(f"The review {question.like!r} is gone.", hint="Search for something else.")

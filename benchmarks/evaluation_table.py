@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import units
+from classify_table import categories_section
 from common import machine
 from shared_passes import SharedPasses
 
@@ -239,6 +240,7 @@ def page(results: Results) -> str:
         lines += [*_MORE.get(suite, list)(), *_suite_table(results, suite), ""]
     if UNITS.exists():
         lines += ["## units", "", *units.section(json.loads(UNITS.read_text(encoding="utf-8")))]
+    lines += categories_section()
     names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
     lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
     lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]

@@ -1,9 +1,11 @@
 """An index as one object: the composition root that ties encoder, database and vector indexes together."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from retriever.core.errors import InputError
+from retriever.clusters.curated_index import CuratedIndex
+from retriever.core.errors import IndexLockedError, InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchRequest
 from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
@@ -11,20 +13,19 @@ from retriever.core.types import parent_id
 from retriever.index.generations import IndexType, remember
 from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.readers import Readers
+from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.status import index_status, own_views, view_states
-from retriever.index.taught_index import TaughtIndex
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.views import View
 
 if TYPE_CHECKING:
     from retriever.clusters.asking import Asked
     from retriever.clusters.clustering import Clustering, ClusterRequest
-    from retriever.clusters.saved import SavedClustering
 
 
-class Index(TaughtIndex):
+class Index(CuratedIndex):
     """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
 
     Args:
@@ -36,7 +37,7 @@ class Index(TaughtIndex):
         search_options: how far searches go.
     """
 
-    def search(
+    def search(  # noqa: PLR0913 - one parameter a setting
         self,
         query: str,
         *,
@@ -45,6 +46,9 @@ class Index(TaughtIndex):
         where: str | None = None,
         mode: Mode = "auto",
         steps: int | None = None,
+        more: Sequence[str] = (),
+        less: Sequence[str] = (),
+        regex: str | None = None,
     ) -> SearchResult:
         """Return the k documents that answer a query best under an instruction.
 
@@ -55,13 +59,21 @@ class Index(TaughtIndex):
             where: a filter over metadata, such as ``stars <= 2 and category = 'toy'``.
             mode: dense, lexical, hybrid, or auto.
             steps: K for the query, where the encoder is GIRCSE; None for its own.
+            more: ids of documents that the hits should resemble as well (Rocchio's formula in the view).
+            less: ids of documents that they should not.
+            regex: a regular expression that the text of every hit holds.
 
         Raises:
             EncoderError: steps are asked for and the encoder has none.
-            UsageError: k is below 1, the query is empty, or the instruction too long.
+            UsageError: k is below 1, the query is empty, the instruction too long, or the regular expression is none
+                or takes too long.
+            InputError: a document of ``more`` or ``less`` is not there.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        return self.search_many(SearchRequest([query], instruction or "", k, where, mode, steps))[0]
+        request = SearchRequest(
+            [query], instruction or "", k, where, mode, steps, more=tuple(more), less=tuple(less), regex=regex
+        )
+        return self.search_many(request)[0]
 
     def search_like(
         self,
@@ -72,6 +84,7 @@ class Index(TaughtIndex):
         where: str | None = None,
         mode: Mode = "auto",
         steps: int | None = None,
+        regex: str | None = None,
     ) -> SearchResult:
         """Return the k documents that resemble a document under an instruction, itself left out.
 
@@ -82,6 +95,7 @@ class Index(TaughtIndex):
             where: as for `search`.
             mode: auto or dense, which are the same here.
             steps: as for `search`.
+            regex: as for `search`.
 
         Raises:
             InputError: there is no such document.
@@ -91,9 +105,24 @@ class Index(TaughtIndex):
         if document_id not in found:
             raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
         like = found[document_id]
-        return self.search_many(SearchRequest([like.text], instruction or "", k, where, mode, steps, parent_id(like)))[
-            0
-        ]
+        request = SearchRequest([like.text], instruction or "", k, where, mode, steps, parent_id(like), regex=regex)
+        return self.search_many(request)[0]
+
+    def search_pattern(self, regex: str, *, k: int = 10, where: str | None = None) -> SearchResult:
+        """Return the k documents whose text holds a regular expression most often, equal ones by id.
+
+        Args:
+            regex: the expression, in Python's notation.
+            k: as for `search`.
+            where: as for `search`.
+
+        Raises:
+            UsageError: it is no regular expression or takes too long, or k is below 1.
+            FilterError: the filter cannot be parsed or names an unknown field.
+        """
+        if k < 1:
+            raise UsageError(f"k is {k}.", hint="Ask for at least 1 hit.")
+        return found_by_pattern(self.store, regex, k, where)
 
     def search_many(self, request: SearchRequest) -> list[SearchResult]:
         """Return one result per query of the request."""
@@ -102,6 +131,11 @@ class Index(TaughtIndex):
 
     def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
         """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last."""
+        marked = [*request.more, *request.less]
+        if marked:
+            self.require_documents(marked)
+            with suppress(IndexLockedError):  # what is unread has no say
+                self.complete([request.instruction], ids=marked)
         views = self._open_views
         for results in self.searching().search(request):
             views.note_use(one.view for one in results if one.view is not None)
@@ -235,23 +269,6 @@ class Index(TaughtIndex):
 
         with self._writing("save"), self.store.transaction():
             save(self.store, name, found, self._shown_fingerprint(found.request.instruction))
-
-    def saved_clustering(self, name: str, *, progress: OnIndexing | None = None) -> "SavedClustering":
-        """Return a saved clustering; documents indexed since are embedded and put to the nearest cluster.
-
-        Where it is of a filter, only documents that this accepts are.
-
-        Raises:
-            InputError: there is none of that name.
-            IndexDamagedError: it is damaged.
-            EncoderMismatchError: the index has another encoder by now, or the question was taught or forgotten since.
-        """
-        from retriever.clusters.saved import shown_again, stored_clustering
-
-        stored = stored_clustering(self.store, name, self._shown_fingerprint)
-        instruction, where = stored.document["instruction"], stored.document["where"]
-        view = self.complete([instruction], where=where, progress=progress)[0]
-        return shown_again(self.store, self.shown(view), stored)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents from every view at once; return the ids that were there."""

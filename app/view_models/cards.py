@@ -79,6 +79,11 @@ def card(document: Document, columns: Columns) -> Card:
     )
 
 
+def with_words(card: Card, words: Sequence[str]) -> Card:
+    """Return a card with what the model answered."""
+    return replace(card, words=words)
+
+
 def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str]) -> list[Card]:
     """Return hits as cards, best first; ``moved`` says by id how a hit moved since the answer before."""
     return [

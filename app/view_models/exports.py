@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from retriever.core.spreadsheets import escape_formula
+from retriever.core.types import Document, Marks
 
 _MARK = "\ufeff"  # tells Excel that the file is UTF-8
 
@@ -31,3 +32,11 @@ def to_jsonl(rows: Sequence[Mapping[str, object]]) -> bytes:
     """Return rows as JSONL, an object a line."""
     lines = [json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows]
     return "".join(lines).encode("utf-8", "replace")
+
+
+def marked_rows(query: str, instruction: str, marks: Marks, documents: Mapping[str, Document]) -> bytes:
+    """Return the marked hits of a query as JSON Lines to learn from; nothing where none is liked."""
+    from retriever.training import corrections  # scikit-learn takes a second to load
+
+    rows = corrections.marked_rows(query, instruction, marks, documents)
+    return "".join(f"{json.dumps(row.to_json(), ensure_ascii=False)}\n" for row in rows).encode()

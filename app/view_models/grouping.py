@@ -60,17 +60,19 @@ class Grouping:
 
     Attributes:
         groups: how many; 0 for the number that sets them most apart.
-        show: one clustering on a map, or what flows between two.
+        show: one clustering on a map, what flows between two, or saved ones.
         beside: what the second clustering answers.
         within: the parts looked closer at, spelled.
         area: x and y of the corners of what is chosen on the map, in ten-thousandths.
+        saved: the name of the saved clustering that is shown.
         flow: the flow that is chosen: its cluster under the first instruction and under the second.
     """
 
     instruction: str = ""
     groups: int = 0
-    show: Literal["map", "flow"] = "map"
+    show: Literal["map", "flow", "saved"] = "map"
     beside: str = ""
+    saved: str = ""
     within: tuple[str, ...] = ()
     clusters: tuple[int, ...] = ()
     area: tuple[int, ...] = ()

@@ -7,7 +7,7 @@ import streamlit as st
 
 from retriever.workspace import Index
 from retriever_app import cluster_panels as panels
-from retriever_app import filters, flow_panel, frame, resources, state
+from retriever_app import filters, flow_panel, frame, resources, state, topic_panels
 from retriever_app.cluster_job import ready
 from retriever_app.clusterings import Drawn
 from retriever_app.components import instruction_box
@@ -15,7 +15,7 @@ from retriever_app.view_models import clusters, flows, search, text
 from retriever_app.view_models.grouping import MOST_GROUPS, Ask, Grouping
 
 _LAST = "clusters: last"
-_SHOWS = {"map": "One instruction", "flow": "Two side by side"}
+_SHOWS = {"map": "One instruction", "flow": "Two side by side", "saved": "Saved and categories"}
 
 
 def main() -> None:
@@ -26,6 +26,9 @@ def main() -> None:
     _let_go_elsewhere(index, where)
     grouping = state.current(Grouping)
     _ask(grouping, suggestions)
+    if grouping.show == "saved":
+        topic_panels.show_saved(index, resources.columns(index))
+        return
     asks = [grouping.ask(where)]
     if grouping.show == "flow":
         asks.append(grouping.ask(where, grouping.beside))
@@ -63,6 +66,8 @@ def _ask(grouping: Grouping, suggestions: Sequence[str]) -> None:
             on_change=panels.clear_selection,
             required=True,
         )
+        if grouping.show == "saved":
+            return
         st.selectbox(
             "Clusters",
             [0, *range(2, MOST_GROUPS + 1)],
@@ -92,6 +97,8 @@ def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
         if some and len(rows) > 1:
             panels.look_closer(grouping, part, len(rows), suggestions)
         panels.download(drawn.found, rows, "selection" if some else "clusters")
+        if not some and not grouping.within:
+            topic_panels.save_clusters(index, drawn)
         if some:
             st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
     if not some or not part.area:

@@ -1,10 +1,12 @@
 """Search: a query under an instruction, filters beside it, reviews as cards."""
 
+from functools import partial
+
 import streamlit as st
 
 from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
-from retriever_app.components import instruction_box, number_box, review_card, text_box
+from retriever_app.components import attempt, instruction_box, number_box, review_card, show_attempt, text_box
 from retriever_app.searches import LiveAnswer
 from retriever_app.view_models import cards, exports, search, text
 from retriever_app.view_models.cards import Card
@@ -71,9 +73,11 @@ def _invite(index: Index) -> None:
 
 def _show(index: Index, answer: LiveAnswer, suggestions: list[str]) -> None:
     result = answer.result
+    show_attempt()
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         waiting = "" if answer.settled else ":material/hourglass_top: "
         st.caption(f"{waiting}{text.plain(search.headline(result, settled=answer.settled))}")
+        _marked_rows(index)
         if result.hits:
             st.download_button(
                 "Download", exports.to_csv(search.rows(result)), "hits.csv", "text/csv", icon=":material/download:"
@@ -82,7 +86,45 @@ def _show(index: Index, answer: LiveAnswer, suggestions: list[str]) -> None:
     moved = search.moved(answer.first, ids) if answer.settled else {}
     shown = cards.hit_cards(result.hits, resources.columns(index), moved)
     for one in shown:
-        review_card(one, menu=lambda card: _more_like(card, suggestions))
+        review_card(one, menu=lambda card: _menu(index, card, suggestions))
+
+
+def _marked_rows(index: Index) -> None:
+    """Draw what the query's marked hits are good for: a row to learn from, and to be forgotten."""
+    question = state.current(SearchQuestion)
+    marks = index.marks(question.q, question.instruction)
+    if question.like or not marks:
+        return
+    ids = [*marks.more, *marks.less]
+    st.button(
+        f"Forget {text.count(len(ids), 'mark')}",
+        on_click=partial(attempt, partial(index.mark, question.q, question.instruction, liked=dict.fromkeys(ids))),
+        icon=":material/close:",
+    )
+    if rows := exports.marked_rows(question.q, question.instruction, marks, index.documents(ids)):
+        st.download_button(
+            "Training row", rows, "marked.jsonl", "application/x-ndjson", icon=":material/school:", on_click="ignore"
+        )
+
+
+def _menu(index: Index, card: Card, suggestions: list[str]) -> None:
+    """Draw what can be done with a hit."""
+    question = state.current(SearchQuestion)
+    if not question.like and question.mode != "lexical":
+        marks = index.marks(question.q, question.instruction)
+        for said, icon, marked, liked in (
+            ("More like it", "thumb_up", card.id in marks.more, True),
+            ("Less like it", "thumb_down", card.id in marks.less, False),
+        ):
+            wanted = {card.id: None if marked else liked}
+            st.button(
+                said,
+                key=f"{said} {card.id}",
+                type="secondary" if marked else "tertiary",
+                icon=f":material/{icon}:",
+                on_click=partial(attempt, partial(index.mark, question.q, question.instruction, liked=wanted)),
+            )
+    _more_like(card, suggestions)
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:

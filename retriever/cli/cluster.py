@@ -108,11 +108,11 @@ def cluster(  # noqa: PLR0913 - one parameter per option
         if having is not None:
             document = {**document, "having": _having(document, having)}
         if csv_file is not None:
-            _write_csv(csv_file, document)
+            write_csv(csv_file, document)
         if json:
             output.document(document)
         elif having is None:
-            _render(document)
+            render(document)
         else:
             _render_having(opened, document)
 
@@ -168,9 +168,12 @@ def cluster_count(k: str) -> int | None:
         raise UsageError(f"-k is {k!r}.", hint="Give a number of clusters, or auto.") from None
 
 
-def _render(document: Mapping[str, Any]) -> None:
+def render(document: Mapping[str, Any]) -> None:
+    """Print clusters for a person, those left out that somebody hid."""
+    hidden = document.get("hidden", [])
     for one in document["clusters"]:
-        _render_cluster(one)
+        if one["cluster"] not in hidden:
+            _render_cluster(one)
     for number, level in enumerate(document.get("levels", []), start=2):
         _render_level(number, level)
     if document["months"]:
@@ -185,6 +188,8 @@ def _render(document: Mapping[str, Any]) -> None:
         some = f": {', '.join(outside[:_SHOWN_VALUES])}" if outside else ""
         what = "documents" if document["units"] is None else "sentences"
         output.say(f"{len(document['new'])} {what} are new; {len(outside)} of them fit none{some}.")
+    if hidden:
+        output.say(f"{len(hidden)} clusters are hidden: {', '.join(map(str, hidden))}.")
 
 
 def _render_cluster(one: Mapping[str, Any]) -> None:
@@ -214,14 +219,16 @@ def _render_level(number: int, level: Sequence[Mapping[str, Any]]) -> None:
         output.result(f"level {number}  {label}  clusters {clusters}")
 
 
-def _write_csv(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the assignments; what a spreadsheet would take for a formula is quoted."""
+def write_csv(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a row for every document and cluster of its; what a spreadsheet would take for a formula is quoted."""
     names = {one["cluster"]: one["label"] for one in document["clusters"]}
     table = io.StringIO()
     writer = csv.writer(table)
     divided = document["units"] is not None
     writer.writerow(["id", "cluster", "label", *(["document"] if divided else [])])
+    several = document.get("places", {})
     for id, number in document["assignments"].items():
-        row = [escape_formula(id), number, escape_formula(names.get(number, "(fits none)"))]
-        writer.writerow([*row, escape_formula(parent_of(id))] if divided else row)
+        for one in several.get(id, [number]):
+            row = [escape_formula(id), one, escape_formula(names.get(one, "(fits none)"))]
+            writer.writerow([*row, escape_formula(parent_of(id))] if divided else row)
     write_output(path, table.getvalue(), "--csv")

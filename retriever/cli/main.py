@@ -16,6 +16,7 @@ import typer
 from retriever.cli import app as app_command
 from retriever.cli import (
     archive,
+    classify,
     cluster,
     compact,
     compare,
@@ -34,6 +35,7 @@ from retriever.cli import (
     serve,
     status,
     teach,
+    topics,
     verify,
     views,
 )
@@ -71,6 +73,8 @@ def options(
 app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
+app.command("classify")(classify.classify)
+app.command("topics")(topics.topics)
 app.command("compare")(compare.compare)
 app.command("views")(views.views)
 app.command("teach")(teach.teach)

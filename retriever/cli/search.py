@@ -2,11 +2,14 @@
 
 import math
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from retriever.cli import output
+from retriever.cli.marks import Marking, steered
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
@@ -31,28 +34,53 @@ def search(  # noqa: PLR0913 - one parameter per option
     ] = "auto",
     steps: Annotated[int | None, typer.Option(min=1, help="K soft tokens for the query (GIRCSE).")] = None,
     like: Annotated[str | None, typer.Option(help="Find what resembles the document of this id.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Option(help="Find more like this hit, now and when the query comes again; repeatable.")
+    ] = None,
+    less: Annotated[list[str] | None, typer.Option(help="Find less like this hit, likewise; repeatable.")] = None,
+    unmark: Annotated[
+        list[str] | None, typer.Option(help="Forget what was said of this hit; all of the query's with 'all'.")
+    ] = None,
+    as_rows: Annotated[
+        Path | None, typer.Option("--as-rows", help="Write the query's marked hits as a row for finetune.")
+    ] = None,
+    regex: Annotated[
+        str | None,
+        typer.Option(help="A regular expression that the text holds: '(?i)charg(er|ing)'; with or without a query."),
+    ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Search an index under an instruction.
+
+    What --more and --less say is kept with the index, for the query under its instruction.
 
     Example: retriever search "it broke" --instruction "What kind of product is this?" --where "stars <= 2"
     """
     from retriever.core.requests import SearchRequest
     from retriever.workspace import Index
 
-    if (like is None) == (not query):
-        raise UsageError("Give either a query or --like ID.")
+    if (like is not None and query) or not (like or query or regex):
+        raise UsageError("Give either a query or --like ID.", hint="--regex can also stand alone.")
     several = query == "-"
+    marking = Marking(more or [], less or [], unmark or [], as_rows)
+    if marking and (several or not query):
+        raise UsageError("Hits are marked under one query.", hint="Give the query they were found by.")
     queries = output.stdin_lines() if several else [query]
     if several and not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
     with Index(index, device=device) as opened:
+        answers: Iterator[list[SearchResult]]
         if like is not None:
-            hits = opened.search_like(like, instruction=instruction, k=k, where=where, mode=mode, steps=steps)
-            answers = iter([[hits]])
+            found = opened.search_like(
+                like, instruction=instruction, k=k, where=where, mode=mode, steps=steps, regex=regex
+            )
+            answers = iter([[found]])
+        elif not query:
+            answers = iter([[opened.search_pattern(regex or "", k=k, where=where)]])
         else:
-            answers = opened.search_progressively(SearchRequest(queries, instruction, k, where, mode, steps))
+            request = SearchRequest(queries, instruction, k, where, mode, steps, regex=regex)
+            answers = opened.search_progressively(request if several else steered(opened, request, marking))
         last: list[SearchResult] = []
         for results in answers:
             if last and not json and sys.stdout.isatty():

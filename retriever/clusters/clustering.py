@@ -20,6 +20,7 @@ from retriever.clusters.arithmetic.naming import (
     text_words,
     typical_sentence,
 )
+from retriever.clusters.arithmetic.whole_words import WholeWords
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
 from retriever.core.schema import SCHEMA_VERSION
@@ -255,7 +256,7 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
     months = {}
     if request.over:
         months = growth(field_values(documents, request.over, fields), labels, partition.k)
-    clusters = _described(material, partition, request, spreads)
+    clusters = described(material, partition, request.instruction, spreads)
     levels = [
         _groups(material, partition, groups, request.instruction)
         for groups in grouped(partition.centroids, request.levels, seed=request.seed)
@@ -289,12 +290,20 @@ def _documents(store: Store, request: ClusterRequest) -> list[Document]:
     return selected_documents(store, optional_filter(request.where), request.ids)
 
 
-def _described(
-    material: Material, partition: Partition, request: ClusterRequest, spreads: Mapping[str, Sequence[Spread]]
+def described(
+    material: Material, partition: Partition, instruction: str, spreads: Mapping[str, Sequence[Spread]] | None = None
 ) -> list[Cluster]:
+    """Return clusters with names, words and evidence, given which row is in which; none of them is empty.
+
+    Args:
+        material: the rows.
+        partition: them in clusters.
+        instruction: what they answer.
+        spreads: by field, the spread of its values in every cluster.
+    """
     texts = [document.text for document in material.documents]
     labels, k = partition.labels, partition.k
-    answered, written = _words(material, labels, k, request.instruction)
+    answered, written = _words(material, labels, k, instruction)
     names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
     documents = np.bincount(labels[material.once(labels.tolist())], minlength=k).tolist()
     found = []
@@ -309,7 +318,7 @@ def _described(
                 measures=lies,
                 examples=[material.documents[row] for row in nearest[:3]],
                 sentence=typical_sentence([texts[row] for row in nearest], written[number]),
-                spreads={name: one[number] for name, one in spreads.items()},
+                spreads={name: one[number] for name, one in (spreads or {}).items()},
                 documents=documents[number],
             )
         )
@@ -331,5 +340,7 @@ def _words(
     material: Material, labels: NDArray[np.int64], k: int, instruction: str
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Return by cluster the words that set it apart: those that the model answered, and those of the texts."""
-    answered = keywords([answer_words(one, instruction) for one in material.answers], labels, k)
-    return answered, keywords([text_words(one.text) for one in material.documents], labels, k)
+    written = [text_words(one.text) for one in material.documents]
+    whole = WholeWords(written)
+    answered = [whole.of(answer_words(one, instruction)) for one in material.answers]
+    return keywords(answered, labels, k), keywords(written, labels, k)

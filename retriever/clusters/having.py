@@ -67,10 +67,11 @@ def parse_having(document: Mapping[str, Any], expression: str) -> Having:
 
 def topics_of(document: Mapping[str, Any]) -> dict[str, list[int]]:
     """Return the clusters that each document has a part in, each once, by the documented JSON of a clustering."""
-    whole = document.get("units") is None
+    whole, several = document.get("units") is None, document.get("places", {})
     found: dict[str, dict[int, None]] = {}
     for id, number in document["assignments"].items():
-        found.setdefault(id if whole else parent_of(id), {})[number] = None
+        numbers = dict.fromkeys(several.get(id, [number]))
+        found.setdefault(id if whole else parent_of(id), {}).update(numbers)
     return {id: list(numbers) for id, numbers in found.items()}
 
 

@@ -2,12 +2,13 @@
 
 What a reader has seen does not move: old documents keep their cluster, and a new one with the text of an old one joins
 it. Any other new one that is further from its centroid than nearly all old members of the cluster are (than all, in a
-small cluster) fits none and says so.
+small cluster) fits none and says so. What people have changed since comes on top (`editing`), and new documents go
+through it too.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,55 +16,110 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import assign_to
 from retriever.clusters.clustering import Clustering, Material, read_material
+from retriever.clusters.editing import NONE, Edited, Placed, Places, describe, edited
 from retriever.clusters.having import topics_of
+from retriever.clusters.regrouping import described_anew
 from retriever.core.errors import EncoderMismatchError, UsageError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document
 from retriever.store.clusterings import StoredClustering
 from retriever.store.database import Store
+from retriever.store.edits import Edit
 from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
-NONE = -1  # the cluster of a document that fits none
 _OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
 _FEW_MEMBERS = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
 _DEVIATIONS = 3.0
 _TOLERANCE = 1e-4  # of cosines, which half precision and another order of summation move
+_OWN = ("texts", "floors", "places", "margins")  # keys of what is stored that only placing documents needs
 
 
 @dataclass(frozen=True, slots=True)
 class SavedClustering:
     """A saved clustering over what the index holds now.
 
-    The cluster of every document is known by id, `NONE` for a new one that fits none; new are documents that were not
-    there, or had another text, when it was saved.
+    Attributes:
+        stored: as it was saved.
+        material: the documents there are now.
+        new: ids of documents that were not there, or had another text, when it was saved.
+        places: the clusters of every document by id before any change, the nearest first; `NONE` of one that fits none.
+        edits: all changes, in the order they were made, those taken back too.
+        state: the clustering after the changes that hold.
     """
 
     stored: StoredClustering
-    assignments: Mapping[str, int]
+    material: Material
     new: list[str]
+    places: Places
+    edits: Sequence[Edit]
+    state: Edited
+
+    @property
+    def assignments(self) -> Mapping[str, int]:
+        """The cluster of every document by id, the nearest of several; `NONE` where it fits none."""
+        return {id: clusters[0] for id, clusters in self.state.places.items()}
+
+    @property
+    def several(self) -> bool:
+        """Whether a document may be in several clusters."""
+        return bool(self.stored.document.get("several"))
+
+    @property
+    def placed(self) -> Placed:
+        """The documents, as changes look at them."""
+        return Placed({one.id: text_key(one) for one in self.material.documents}, self.material.vectors)
+
+    def clusters(self) -> list[dict[str, Any]]:
+        """Return the clusters as JSON, by number; those that people changed are described anew."""
+        saved = {one["cluster"]: one for one in self.stored.document["clusters"]}
+        anew = self.state.touched & self.state.labels.keys()
+        if anew:
+            instruction = self.stored.document["instruction"]
+            saved |= described_anew(self.material, self.state.places, sorted(anew), instruction)
+        there, found = self.state.places.keys(), []
+        for number, label in sorted(self.state.labels.items()):
+            one = {**saved[number], "cluster": number, "label": label}
+            examples = [id for id in one["examples"] if id in there]
+            size = sum(number in clusters for clusters in self.state.places.values())
+            found.append({**one, "size": size, "examples": examples})
+        return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object: that of the clustering when it was saved, with what is new."""
-        kept = {key: value for key, value in self.stored.document.items() if key not in ("texts", "floors")}
-        counts = np.bincount([one for one in self.assignments.values() if one != NONE], minlength=len(kept["clusters"]))
-        topics = topics_of({**kept, "assignments": self.assignments})
+        """Return the documented JSON object: that of the clustering when it was saved, with what is new and changed."""
+        kept = {key: value for key, value in self.stored.document.items() if key not in _OWN}
+        assignments, clusters = self.assignments, self.clusters()
+        several = {}
+        if self.several:
+            several = {"places": {id: list(one) for id, one in self.state.places.items() if len(one) > 1}}
+        topics = topics_of({**kept, **several, "assignments": assignments})
         documents = Counter(number for numbers in topics.values() for number in numbers)
-        clusters = []
-        for one in kept["clusters"]:
-            examples = [id for id in one["examples"] if id in self.assignments]
-            size, number = int(counts[one["cluster"]]), one["cluster"]
-            clusters.append({**one, "size": size, "documents": documents[number], "examples": examples})
-        outside = [id for id in self.new if self.assignments[id] == NONE]
+        clusters = [{**one, "documents": documents[one["cluster"]]} for one in clusters]
+        unmoved = not self.state.touched
         return {
             **kept,
             "documents": len(topics),
-            "units": None if kept.get("units") is None else len(self.assignments),
+            "units": None if kept.get("units") is None else len(assignments),
+            "k": len(clusters),
             "clusters": clusters,
-            "assignments": dict(self.assignments),
+            "levels": kept["levels"] if unmoved else [],
+            "months": kept["months"] if unmoved else {},
+            "assignments": assignments,
+            **several,
+            "hidden": sorted(self.state.hidden),
             "saved": {"name": self.stored.name, "created": self.stored.created},
             "new": self.new,
-            "fits_none": outside,
+            "fits_none": [id for id in self.new if assignments[id] == NONE],
+            "edits": [
+                {
+                    "edit": one.number,
+                    "does": describe(one.change),
+                    "author": one.author,
+                    "made": one.made,
+                    "undone": one.undone,
+                }
+                for one in self.edits
+            ],
         }
 
 
@@ -80,7 +136,7 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
         )
     labels, cosines = found.partition.labels, found.partition.cosines
     floors = [_floor(cosines[labels == number]) for number in range(found.partition.k)]
-    texts = {document.id: _text_key(document) for document in found.material.documents}
+    texts = {document.id: text_key(document) for document in found.material.documents}
     document = {**found.to_json(), "texts": texts, "floors": floors}
     store.clusterings.save(name, fingerprint, document, found.partition.centroids)
 
@@ -107,28 +163,56 @@ def stored_clustering(store: Store, name: str, fingerprint: Callable[[str], str]
     return stored
 
 
-def shown_again(store: Store, view: View, stored: StoredClustering) -> SavedClustering:
-    """Return a saved clustering over the documents that its complete view holds now."""
+Place = Callable[[StoredClustering, Material, Sequence[int]], list[tuple[int, ...]]]
+"""Puts some rows of the material, documents that are new, to clusters of a saved clustering: the nearest first."""
+
+
+def shown_again(store: Store, view: View, stored: StoredClustering, place: Place | None = None) -> SavedClustering:
+    """Return a saved clustering over the documents that its complete view holds now.
+
+    Args:
+        store: the index's database.
+        view: the view.
+        stored: the clustering.
+        place: puts new documents to clusters; to the nearest centroid by default.
+    """
     where = optional_filter(stored.document["where"])
     with store.snapshot():
-        return extended(stored, read_material(store, view, where))
+        return extended(stored, read_material(store, view, where), store.edits.all(stored.name), place)
 
 
-def extended(stored: StoredClustering, material: Material) -> SavedClustering:
+def extended(
+    stored: StoredClustering, material: Material, edits: Sequence[Edit] = (), place: Place | None = None
+) -> SavedClustering:
     """Return a saved clustering over the documents there are now."""
     known, texts = stored.document["assignments"], stored.document["texts"]
-    fresh = [row for row, one in enumerate(material.documents) if texts.get(one.id) != _text_key(one)]
-    labels, cosines = assign_to(material.vectors[fresh], stored.centroids)
-    floors = np.asarray(stored.document["floors"], dtype=np.float32) - _TOLERANCE
-    nearest = np.where(cosines < floors[labels], NONE, labels).tolist()
-    by_text = {key: int(known[id]) for id, key in texts.items()}
+    several = stored.document.get("places", {})
+    before: Places = {id: tuple(several.get(id, (int(number),))) for id, number in known.items()}
+    fresh = [row for row, one in enumerate(material.documents) if texts.get(one.id) != text_key(one)]
+    nearest = (place or _nearest)(stored, material, fresh)
+    by_text = {key: before[id] for id, key in texts.items()}
     placed = {
-        row: by_text.get(_text_key(material.documents[row]), number) for row, number in zip(fresh, nearest, strict=True)
+        row: by_text.get(text_key(material.documents[row]), clusters)
+        for row, clusters in zip(fresh, nearest, strict=True)
     }
-    assignments = {
-        one.id: placed[row] if row in placed else int(known[one.id]) for row, one in enumerate(material.documents)
-    }
-    return SavedClustering(stored, assignments, [material.documents[row].id for row in fresh])
+    places = {one.id: placed[row] if row in placed else before[one.id] for row, one in enumerate(material.documents)}
+    labels = [one["label"] for one in stored.document["clusters"]]
+    new = [material.documents[row].id for row in fresh]
+    found = SavedClustering(stored, material, new, places, edits, Edited({}, {}))
+    holding = [one.change for one in edits if one.undone is None]
+    return replace(found, state=edited(labels, places, holding, found.placed))
+
+
+def text_key(document: Document) -> str:
+    """Return what tells a document's text from others, as a saved clustering keeps it."""
+    return content_hash(document.text).hex()[:16]
+
+
+def _nearest(stored: StoredClustering, material: Material, rows: Sequence[int]) -> list[tuple[int, ...]]:
+    """Put rows to the cluster of the nearest centroid, or to none where they are further than its members are."""
+    labels, cosines = assign_to(material.vectors[list(rows)], stored.centroids)
+    floors = np.asarray(stored.document["floors"], dtype=np.float32) - _TOLERANCE
+    return [(number,) for number in np.where(cosines < floors[labels], NONE, labels).tolist()]
 
 
 def _floor(cosines: NDArray[np.float32]) -> float:
@@ -138,7 +222,3 @@ def _floor(cosines: NDArray[np.float32]) -> float:
         return floor
     exact = cosines.astype(np.float64)
     return min(floor, float(exact.mean() - _DEVIATIONS * exact.std()))
-
-
-def _text_key(document: Document) -> str:
-    return content_hash(document.text).hex()[:16]

@@ -20,10 +20,13 @@ class SearchRequest:
         mode: dense, lexical, hybrid, or auto.
         steps: K for the queries, where the encoder generates; None for its own.
         like: the id of a document the hits should resemble, whose text is the query; it is left out of them.
+        more: ids of documents that the hits should resemble as well.
+        less: ids of documents that they should not.
+        regex: a regular expression that the text of every hit holds; None for no condition.
 
     Raises:
-        UsageError: k is below 1, a query is empty, the mode is unknown, or what resembles a document is asked for by
-            words.
+        UsageError: k is below 1, a query is empty, the mode is unknown, what resembles documents is asked for by
+            words, or a document is to be resembled and not.
     """
 
     queries: Sequence[str]
@@ -33,6 +36,9 @@ class SearchRequest:
     mode: Mode = "auto"
     steps: int | None = None
     like: str | None = None
+    more: Sequence[str] = ()
+    less: Sequence[str] = ()
+    regex: str | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -43,6 +49,12 @@ class SearchRequest:
         require_text(*self.queries, self.instruction)
         if self.mode not in ("auto", "dense", "lexical", "hybrid"):
             raise UsageError(f"Unknown mode {self.mode!r}.", hint="Known: auto, dense, lexical, hybrid.")
+        if both := sorted(set(self.more) & set(self.less)):
+            raise UsageError(f"More and less is asked for of {both[0]!r}.", hint="Say one of them.")
+        if (self.more or self.less) and self.mode == "lexical":
+            raise UsageError(
+                "More like and less like go by vectors, not in mode lexical.", hint="Leave the mode out, or the marks."
+            )
         if self.like is not None and self.mode in ("lexical", "hybrid"):
             raise UsageError(
                 f"What resembles a document is found by vectors, not in mode {self.mode}.",

@@ -115,3 +115,14 @@ class BadRow:
     id: str | None
     reason: str
     raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Ids of documents that were marked under a query, in the order they were."""
+
+    more: Sequence[str] = ()
+    less: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.more or self.less)

@@ -13,9 +13,11 @@ from retriever.store.checksums import Seals
 from retriever.store.clusterings import ClusteringTable
 from retriever.store.connection import Connections, connect, explain
 from retriever.store.documents import Documents
+from retriever.store.edits import EditTable
 from retriever.store.generations import Generations
 from retriever.store.heads import HeadTable
 from retriever.store.inspection import Inspection
+from retriever.store.marks import MarkTable
 from retriever.store.mending import Mending
 from retriever.store.migrations import MIGRATIONS
 from retriever.store.runs import Runs
@@ -51,6 +53,8 @@ class Store(Closing):
         self.runs = Runs(connections)
         self.settings = Settings(connections)
         self.clusterings = ClusteringTable(connections)
+        self.edits = EditTable(connections)
+        self.marks = MarkTable(connections)
         self.similarities = SimilarityTable(connections)
         self.seals = Seals(connections)
         self.inspection = Inspection(connections)

@@ -11,6 +11,7 @@ compare as they should. Comparisons are typed and a missing field makes one fals
 ``not x = 1`` is true of a document without ``x``.
 """
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -39,15 +40,23 @@ _TOKEN = re.compile(
 _CONSTANTS: Mapping[str, Value] = {"true": True, "false": False, "null": None}
 _WORD_OPERATORS = ("in", "has", "contains")
 _KEYWORDS = {*_CONSTANTS, *_WORD_OPERATORS, "and", "or", "not"}
+_AMONG = "documents.content_id IN (SELECT value FROM json_each(?))"
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A parsed filter, not yet bound to an index's fields."""
+    """A parsed filter, not yet bound to an index's fields.
+
+    Attributes:
+        expression: as somebody wrote it.
+        root: what it says; None where it accepts all metadata.
+        contents: ids of the texts that a document must have one of; None for any.
+    """
 
     expression: str
-    root: Node
+    root: "Node | None"
+    contents: tuple[int, ...] | None = None
 
     def compile(self, fields: Mapping[str, str]) -> Compiled:
         """Return the condition over ``documents.metadata``.
@@ -58,13 +67,22 @@ class Filter:
         Raises:
             FilterError: a field is unknown, or its last part belongs to several.
         """
-        return compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
+        said = Compiled("1", ())
+        if self.root is not None:
+            said = compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
+        if self.contents is None:
+            return said
+        return Compiled(f"({said.sql} AND {_AMONG})", (*said.parameters, json.dumps(self.contents)))
 
     def _resolve(self, node: Comparison, fields: Mapping[str, str]) -> str:
         try:
             return resolve_field(node.field, fields)
         except FilterError as error:
             raise _error(error.message, self.expression, node.position, error.hint) from None
+
+
+EVERYTHING = Filter("", None)
+"""Accepts every document."""
 
 
 def resolve_field(name: str, fields: Mapping[str, str]) -> str:

@@ -28,6 +28,7 @@ _JSON = {
     ("runs", "versions"): "object",
     ("clusterings", "document"): "object",
     ("heads", "document"): "object",
+    ("edits", "change"): "object",
 }
 
 

@@ -339,3 +339,30 @@ def m011_units(db: "Database") -> None:
         CREATE INDEX units_by_content ON units (content_id);
         """
     )
+
+
+@MIGRATIONS()
+def m012_edits(db: "Database") -> None:
+    """What people change in saved clusterings, and the hits they like or do not."""
+    db.executescript(
+        """
+        CREATE TABLE edits (
+            edit_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            clustering TEXT NOT NULL REFERENCES clusterings (name) ON DELETE CASCADE,
+            change TEXT NOT NULL,
+            author TEXT NOT NULL,
+            made TEXT NOT NULL,
+            undone TEXT
+        ) STRICT;
+        CREATE INDEX edits_by_clustering ON edits (clustering);
+        CREATE TABLE marks (
+            mark_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            query TEXT NOT NULL,
+            instruction TEXT NOT NULL,
+            document_id TEXT NOT NULL,
+            liked INTEGER NOT NULL,
+            made TEXT NOT NULL,
+            UNIQUE (query, instruction, document_id)
+        ) STRICT;
+        """
+    )

@@ -16,6 +16,7 @@ LOADING = {
     "index": ["index", "corpus.jsonl"],
     "search": ["search", "kettle", "--mode", "dense"],
     "cluster": ["cluster", "-k", "2"],
+    "classify": ["classify", *ASKED, "--into", "kettle, toy"],
     "compare": ["compare", *ASKED, "--instruction", "What mood?"],
     "views": ["views", "--complete", "What mood?"],
     "embed": ["embed", "corpus.jsonl", "-o", "vectors.npy"],

@@ -12,6 +12,8 @@ FILES = {
     ("cluster", "html"): ["cluster", "-k", "2", "--html", "out.html"],
     ("cluster", "png"): ["cluster", "-k", "2", "--png", "out.png"],
     ("cluster", "csv_file"): ["cluster", "-k", "2", "--csv", "out.csv"],
+    ("classify", "csv_file"): ["classify", *BOTH[:2], "--into", "kettle, toy", "--csv", "out.csv"],
+    ("search", "as_rows"): ["search", "kettle", "--more", "r1", "--as-rows", "out.jsonl"],
     ("compare", "html"): ["compare", *BOTH, "-k", "2", "--html", "out.html"],
     ("embed", "output_file"): ["embed", "corpus.jsonl", "--output", "out.npy"],
     ("curate", "target"): ["curate", "qa.jsonl", "out.jsonl"],
@@ -23,6 +25,8 @@ MADE_WHOLE = {
 }
 NEED_A_MODEL = {("finetune", "target"), ("export", "out"), ("merge", "folder")}
 """These are in test_cli_finetune.py and test_cli_models.py."""
+NEED_CATEGORIES = {("classify", "as_rows")}
+"""These are in test_cli_classify.py."""
 
 
 @pytest.fixture
@@ -59,4 +63,4 @@ def test_these_are_all_the_files_that_commands_write():
             if re.search(r"\b[Ww]rite\b|folder to make", one.help or ""):
                 yield command.name, one.name
 
-    assert set(outputs(typer.main.get_command(app))) == {*FILES, *MADE_WHOLE, *NEED_A_MODEL}
+    assert set(outputs(typer.main.get_command(app))) == {*FILES, *MADE_WHOLE, *NEED_A_MODEL, *NEED_CATEGORIES}

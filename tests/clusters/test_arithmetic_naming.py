@@ -11,6 +11,7 @@ from retriever.clusters.arithmetic.naming import (
     text_words,
     typical_sentence,
 )
+from retriever.clusters.arithmetic.whole_words import WholeWords, fragments
 from retriever.core.similarity import normalise
 
 
@@ -59,9 +60,29 @@ def test_clusters_without_words_have_none():
     assert keywords([set(), set()], np.array([0, 1]), 2) == [[], []]
 
 
-def test_labels_are_short_and_never_the_same():
-    named = [["a", "b", "c", "d"], ["a", "b", "c", "e"], ["a", "b", "c"], ["a", "b", "c"], [], [], ["z"]]
-    assert labels_of(named) == ["a, b, c", "a, b, c, e", "a, b, c (2)", "a, b, c (3)", "unnamed", "unnamed (5)", "z"]
+def test_labels_are_short_and_share_no_word_where_each_has_its_own():
+    named = [["a", "b", "cups", "d", "x"], ["e", "a", "b", "x"], ["x", "e"], ["f", "a", "cup"]]
+    assert labels_of(named) == ["a, b, cups", "e", "x", "f"]  # x stands foremost in the third; a cup is one of the cups
+
+
+def test_labels_are_never_the_same():
+    named = [["a", "b"], ["a", "b"], ["b", "a"], [], [], ["z"]]
+    assert labels_of(named) == ["a", "a, b", "b", "unnamed", "unnamed (4)", "z"]
+    assert labels_of([["a"], ["a"], ["a"]]) == ["a", "a (1)", "a (2)"]
+
+
+def test_a_fragment_becomes_the_commonest_word_that_it_begins():
+    texts = [{"charging", "cable"}, {"charging"}, {"charged"}, {"disappointed"}]
+    whole = WholeWords(texts)
+    assert whole.of({"charg", "cable"}) == {"charging", "cable"}
+    assert whole.of({"disappro"}) == set()  # nothing says how it ends
+    assert whole.of({"charge", "electronics"}) == {"charge", "electronics"}  # words, though no text says them
+    assert WholeWords([{"charg"}, {"charg"}, {"charging"}]).of({"charg"}) == {"charg"}  # what people write is a word
+
+
+def test_what_is_known_as_a_fragment_is_none_of_the_usual_words():
+    assert {"charg", "disappro"} <= fragments()
+    assert not fragments() & {"charge", "battery", "refund", "price", "staff", "food", "disappointed", "zen"}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import anyio
 from fastapi import Depends, FastAPI
 from mcp.server.transport_security import TransportSecuritySettings
 
-from retriever.api.http import embeddings, health, indexes, jobs, pages
+from retriever.api.http import clusterings, embeddings, health, indexes, jobs, pages
 from retriever.api.http.answers import ERRORS, handle_errors
 from retriever.api.http.gate import Gate, require_reader
 from retriever.api.http.metrics import Metrics
@@ -72,9 +72,10 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     )
     app.state.service, app.state.metrics = service, metrics
     reading = [Depends(require_reader)]
-    for one in (embeddings.router, indexes.router, jobs.router):
+    for one in (embeddings.router, indexes.router, clusterings.router, jobs.router):
         app.include_router(one, dependencies=reading)
     app.include_router(jobs.writing)
+    app.include_router(clusterings.writing)
     app.include_router(health.router)
     app.include_router(pages.router)
     app.router.routes.extend(endpoint.routes)

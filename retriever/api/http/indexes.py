@@ -57,6 +57,9 @@ class SearchBody(RequestBody):
     instruction: str = Field(default="", description="What to look at, in plain words.")
     k: int = Field(default=10, ge=1, description="Hits wanted.")
     where: Where = None
+    regex: str | None = Field(default=None, max_length=1000, description="A regular expression that texts hold.")
+    more: list[str] = Field(default_factory=list, max_length=100, description="Ids of hits to find more like.")
+    less: list[str] = Field(default_factory=list, max_length=100, description="Ids of hits to find less like.")
     mode: Mode = Field(default="auto", description="By vectors, by words, or both.")
     stream: bool = Field(
         default=False, description="Answer with server-sent events: `first` where more is read, then `settled`."
@@ -207,7 +210,17 @@ async def search(
     `settled` with the final one; `error` with an error object where that cannot be given.
     """
     check_search(service, body.query, body.instruction, body.k)
-    request = SearchRequest([body.query], body.instruction, body.k, body.where, body.mode)
+    require_text(*body.more, *body.less)
+    request = SearchRequest(
+        [body.query],
+        body.instruction,
+        body.k,
+        body.where,
+        body.mode,
+        more=tuple(body.more),
+        less=tuple(body.less),
+        regex=body.regex,
+    )
     if body.stream:
         return await _streamed(service, name, request)
 

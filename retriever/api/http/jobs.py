@@ -83,7 +83,7 @@ class JobAnswer(BaseModel):
     error: dict[str, Any] | None = Field(description="Why it failed; null otherwise.")
 
 
-_BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": JobAnswer, "description": "It is under way"}}
+BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": JobAnswer, "description": "It is under way"}}
 
 
 @router.get("/jobs/{job}", response_model=JobAnswer, summary="Look at a job")
@@ -105,7 +105,7 @@ async def cancel(
     return answer(_told(job, found))
 
 
-@router.post("/indexes/{name}/cluster", response_model=JobAnswer, responses=_BEGUN, summary="Cluster an index")
+@router.post("/indexes/{name}/cluster", response_model=JobAnswer, responses=BEGUN, summary="Cluster an index")
 async def cluster(
     service: Served,
     name: IndexName,
@@ -121,13 +121,13 @@ async def cluster(
         settings = body.model_dump(exclude={"instruction"})
         return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
 
-    return await _begun(service, name, "Clustering", work, wait)
+    return await begun(service, name, "Clustering", work, wait)
 
 
 @router.post(
     "/indexes/{name}/compare/clusters",
     response_model=JobAnswer,
-    responses=_BEGUN,
+    responses=BEGUN,
     summary="Compare the clusters under two instructions",
 )
 async def compare_clusters(
@@ -147,10 +147,10 @@ async def compare_clusters(
         one, other = index.cluster_each(body.instructions, k=body.k, where=body.where, progress=indexing_progress(job))
         return compared(one, other).to_json()
 
-    return await _begun(service, name, "Comparison of clusters", work, wait)
+    return await begun(service, name, "Comparison of clusters", work, wait)
 
 
-@writing.post("/indexes/{name}/documents", response_model=JobAnswer, responses=_BEGUN, summary="Add documents")
+@writing.post("/indexes/{name}/documents", response_model=JobAnswer, responses=BEGUN, summary="Add documents")
 async def add(
     service: Served,
     name: IndexName,
@@ -169,10 +169,10 @@ async def add(
         index = opened(service, name)
         return index.add(documents, instructions=body.instructions, progress=indexing_progress(job)).to_json()
 
-    return await _begun(service, name, "Adding documents", work, wait)
+    return await begun(service, name, "Adding documents", work, wait)
 
 
-@writing.delete("/indexes/{name}/documents", response_model=JobAnswer, responses=_BEGUN, summary="Delete documents")
+@writing.delete("/indexes/{name}/documents", response_model=JobAnswer, responses=BEGUN, summary="Delete documents")
 async def delete(
     service: Served,
     name: IndexName,
@@ -187,7 +187,7 @@ async def delete(
         deleted = opened(service, name).delete(id)
         return {"deleted": deleted, "missing": sorted(set(id) - set(deleted))}
 
-    return await _begun(service, name, "Deleting documents", work, wait)
+    return await begun(service, name, "Deleting documents", work, wait)
 
 
 def _checked(service: Service, given: GivenDocument) -> Document:
@@ -218,7 +218,7 @@ def _plain(value: JSON, depth: int) -> bool:
     return not isinstance(value, float) or value - value == 0  # neither infinite nor NaN
 
 
-async def _begun(
+async def begun(
     service: Service, name: str, title: str, work: Callable[[Job], dict[str, Any]], wait: float
 ) -> Response:
     """Begin a job and answer with it; where it failed within the time to wait, with the error.

@@ -69,18 +69,22 @@ def keywords(
 
 
 def labels_of(named: Sequence[Sequence[str]]) -> list[str]:
-    """Return a one-line name for every cluster, no two alike.
+    """Return a one-line name for every cluster; no two share a word where each has one of its own.
 
-    A name is the cluster's first words; where that of an earlier cluster is the same, further words are added, and at
-    last a number.
+    A word belongs to the cluster that has it foremost, the first of equals, and a name is the first words that belong
+    to its cluster. A cluster that none belongs to is named by its first words, with a number where that is taken.
     """
+    owners: dict[str, tuple[int, int]] = {}
+    for number, words in enumerate(named):
+        for rank, word in enumerate(words):
+            owners[_stem(word)] = min(owners.get(_stem(word), (rank, number)), (rank, number))
     taken: set[str] = set()
     names = []
     for number, words in enumerate(named):
-        options = [", ".join(words[:length]) for length in range(LABEL_WORDS, len(words) + 1)] or [", ".join(words)]
-        options = [one for one in options if one] or ["unnamed"]
-        options.append(f"{options[0]} ({number})")
-        name = next(one for one in options if one not in taken)
+        own = [word for word in words if owners[_stem(word)][1] == number]
+        name = ", ".join((own or list(words))[:LABEL_WORDS]) or "unnamed"
+        if name in taken:
+            name = f"{name} ({number})"
         taken.add(name)
         names.append(name)
     return names

@@ -153,6 +153,7 @@ class _Repairing:
         self._documents += mending.remove_documents(rowids.get("documents", ()))
         for view_id in rowids.get("similarities", ()):
             mending.remove_similarity(view_id)
+        self._store.edits.remove(rowids.get("edits", ()))
         if rows := rowids.get("quarantine"):
             mending.remove_quarantined(rows)
             self.report.left.append(f"{len(rows)} rows in quarantine were removed: their run is unknown.")
@@ -253,23 +254,36 @@ class _Repairing:
         for seal in seals:
             if seal.gone and (seal.kind, seal.key) != ("setting", UNITS):
                 self._note_gone(seal)
-            elif seal.kind == "view":
+            else:
+                self._take_out_sealed(seal)
+
+    def _take_out_sealed(self, seal: BrokenSeal) -> None:
+        """Take out a row of the catalogue that is not what was stored."""
+        mending, left = self._store.mending, self.report.left
+        match seal.kind:
+            case "view":
                 mending.remove_view(int(seal.key))
-                self.report.left.append(f"view {seal.key} was dropped: what it answered is unknown. Complete it again.")
-            elif seal.kind == "generation":
+                left.append(f"view {seal.key} was dropped: what it answered is unknown. Complete it again.")
+            case "generation":
                 mending.remove_generation(int(seal.key))
-            elif seal.kind == "similarity":
+            case "similarity":
                 mending.remove_similarity(int(seal.key))
-            elif seal.kind == "head":
+            case "head":
                 self._heads.append(int(seal.key))
-            elif seal.kind == "setting" and seal.key == UNITS:
+            case "edit":
+                self._store.edits.remove_from([int(seal.key)])
+                left.append(f"edit {seal.key} of a clustering and those after it were removed: look it over.")
+            case "mark":
+                self._store.marks.remove([int(seal.key)])
+                left.append(f"mark {seal.key} was removed: mark the hit again.")
+            case "setting" if seal.key == UNITS:
                 self.report.mended.append(f"setting {UNITS}: {self._store.units.restore()}")
-            elif seal.kind == "setting" and seal.key not in (ENCODER, PLAIN):
+            case "setting" if seal.key not in (ENCODER, PLAIN):
                 self._store.settings.remove(seal.key)
-                self.report.left.append(f"setting {seal.key} was forgotten.")
+                left.append(f"setting {seal.key} was forgotten.")
 
     def _note_gone(self, seal: BrokenSeal) -> None:
-        if seal.kind in ("view", "setting"):
+        if seal.kind in ("view", "setting", "edit", "mark"):
             self.report.left.append(f"{seal.kind} {seal.key} is gone.")
 
     def _embed(self) -> None:

@@ -22,7 +22,9 @@ from retriever.index.open_views import OpenViews
 from retriever.index.readers import Readers
 from retriever.index.search.auto import auto_mode
 from retriever.index.search.lazy import Found, Queries, learned_rankings, mostly_filled, state_of, texts_to_read
+from retriever.index.search.patterns import holding
 from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, combined, cut, lexical, nearest
+from retriever.index.search.steering import steered
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.database import Store
 from retriever.store.filters import Filter, optional_filter
@@ -85,9 +87,11 @@ class Searcher:
         Raises:
             FilterError: the filter cannot be parsed or names an unknown field.
             EncoderError: steps are asked for and the encoder has none.
-            UsageError: the instruction is too long.
+            UsageError: the instruction is too long, or the regular expression is none or takes too long.
         """
-        asked = _Asked(request, optional_filter(request.where), time.perf_counter())
+        started = time.perf_counter()
+        where = holding(self._store, request.regex, optional_filter(request.where))
+        asked = _Asked(request, where, started)
         first = self._steadily(lambda: self._first(asked))
         yield first.results
         while first.unfinished is not None:
@@ -245,7 +249,8 @@ class Searcher:
         """Find what is nearest in the base view to the queries, under either instruction where one reader made both."""
         comparable = [queries.plain] if queries.readers.two else [queries.plain, queries.asked]
         depth = max(self._options.candidates, self._depth(request))
-        rankings = nearest(self._views.loaded(queries.base), np.concatenate(comparable), depth, found.allowed)
+        base = self._views.loaded(queries.base)
+        rankings = nearest(base, steered(base, np.concatenate(comparable), request), depth, found.allowed)
         half = len(queries.plain)
         asked = rankings[half:] or [Ranking([], []) for _ in rankings]
         return replace(found, plain=rankings[:half], asked=asked, state=state_of(self._store, queries.base))
@@ -254,17 +259,19 @@ class Searcher:
         self, request: SearchRequest, view: LoadedView, vectors: Embeddings, found: Found, steps: int | None
     ) -> Answers:
         """Find what is nearest in a view; behind it stand candidates that the view lacks, in the base view's order."""
-        dense = nearest(view, vectors - view.shift, self._depth(request), found.allowed)
+        towards = steered(view, vectors, request)
+        dense = nearest(view, towards, self._depth(request), found.allowed)
         if view.coverage(found.allowed) == 1 or not view.view.key.instruction:
             return replace(self._fused(request, view, dense, vectors, found), steps=steps)
         answers = []
-        for vector, one, candidates, words in zip(vectors, dense, found.by_vectors(), found.words, strict=True):
+        every = zip(vectors, towards, dense, found.by_vectors(), found.words, strict=True)
+        for vector, toward, one, candidates, words in every:
             lacking = view.lacking(np.array(candidates.ids, dtype=np.int64)).tolist()
             last = min(one.scores, default=0.0)
             behind = Ranking(
                 one.ids + lacking, one.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
             )
-            ranking = self._with_words(view, vector, behind, words)
+            ranking = self._with_words(view, toward, behind, words)
             answers.append(Answer(ranking, vector, behind.ids, words.ids))
         return Answers(view.view, "lazy", answers, steps)
 
@@ -275,20 +282,22 @@ class Searcher:
         path: SearchPath = "complete" if view.view.key.instruction else "base"
         rankings = list(dense)
         if request.mode == "hybrid":
-            rankings = [self._with_words(view, *one) for one in zip(vectors, dense, found.words, strict=True)]
-        scored = request.mode == "dense" and not view.shift.any()  # the rankings' numbers are the cosines
+            towards = steered(view, vectors, request)
+            rankings = [self._with_words(view, *one) for one in zip(towards, dense, found.words, strict=True)]
+        pure = not (view.shift.any() or request.more or request.less)
+        scored = request.mode == "dense" and pure  # the rankings' numbers are the cosines
         answers = [
             Answer(ranking, None if scored else vector, one.ids, words.ids)
             for ranking, vector, one, words in zip(rankings, vectors, dense, found.words, strict=True)
         ]
         return Answers(view.view, path, answers)
 
-    def _with_words(self, view: LoadedView, vector: NDArray[np.float32], dense: Ranking, words: Ranking) -> Ranking:
-        """Return a ranking by vectors together with one by words, of which every text gets its cosine too."""
+    def _with_words(self, view: LoadedView, toward: NDArray[np.float32], dense: Ranking, words: Ranking) -> Ranking:
+        """Return a ranking by the vector that is searched for (dim,) together with one by words, scored by it too."""
         if not words.ids:
             return dense
         others = self._store.vectors.get(view.view.view_id, sorted(set(words.ids).difference(dense.ids)))
-        cosines = others.embeddings @ (vector - view.shift)
+        cosines = others.embeddings @ toward
         weight = self._options.word_weight * self._views.calibration.spread(view.view.view_id)
         return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines.tolist(), strict=True)), weight)
 

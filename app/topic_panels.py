@@ -1,0 +1,169 @@
+"""The part of the page of clusters that shows saved ones: named, changed and corrected by a click, and categories."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import streamlit as st
+
+from retriever.clusters.edit_requests import ClusterEdits
+from retriever.clusters.saved import SavedClustering
+from retriever.index.profiling import Columns
+from retriever.workspace import Index
+from retriever_app import state, topic_job
+from retriever_app.cluster_panels import MOST_REVIEWS
+from retriever_app.clusterings import Drawn
+from retriever_app.components import attempt, review_card, show_attempt
+from retriever_app.view_models import cards, text
+from retriever_app.view_models.cards import Card
+from retriever_app.view_models.grouping import Grouping
+from retriever_app.view_models.topics import TopicCard, Topics, members, topics
+
+_NONE = "none of them"
+
+
+def show_saved(index: Index, columns: Columns) -> None:
+    """Draw the saved clusterings of an index: which, what is in it, and what can be changed."""
+    names = index.store.clusterings.names()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if names:
+            st.selectbox("Saved", names, key=state.key(Grouping, "saved"), on_change=_let_go)
+        with st.popover("New categories", icon=":material/new_label:"):
+            _ask_categories(index)
+    show_attempt()
+    if topic_job.sorting(index):
+        return
+    name = state.current(Grouping).saved
+    if name not in names:
+        st.text("Nothing is saved yet. Name categories of your own, or save clusters from their map.")
+        return
+    found = topic_job.saved(index, name)
+    if found is not None:
+        _show(index, found, topics(found), columns)
+
+
+def save_clusters(index: Index, drawn: Drawn) -> None:
+    """Draw the button that saves the clusters of the map under a name."""
+    key = "save clusters as"
+
+    def save() -> None:
+        name = str(st.session_state.get(key, "")).strip()
+        index.save_clustering(name, drawn.found)
+        state.change(Grouping, show="saved", saved=name, clusters=(), area=())
+
+    with st.popover("Save", icon=":material/bookmark:"):
+        st.text_input("Name", key=key, max_chars=100)
+        st.button("Save these clusters", type="primary", on_click=partial(attempt, save), key="save clusters")
+
+
+def _let_go() -> None:
+    state.change(Grouping, clusters=())
+
+
+def _ask_categories(index: Index) -> None:
+    """Draw the form for categories: the question, their names, and what to save them under."""
+    asked = state.current(Grouping).instruction
+
+    def begin() -> None:
+        said = {one: str(st.session_state.get(f"categories {one}") or "").strip() for one in ("ask", "into", "name")}
+        name = said["name"] or said["ask"]
+        several = bool(st.session_state.get("categories several"))
+        topic_job.classify(index, name, said["ask"], said["into"], several=several)
+        state.change(Grouping, saved=name, clusters=())
+
+    st.text_input("Question", asked, 1000, "categories ask", placeholder="What does the customer want?")
+    st.text_area("Categories, with commas", key="categories into", placeholder="refund, repair, replacement, nothing")
+    st.checkbox("A review may belong to several", key="categories several")
+    st.text_input("Name", "", 100, "categories name", placeholder="The question, if left out")
+    st.button("Sort the reviews", type="primary", on_click=partial(attempt, begin), key="categories go")
+
+
+def _show(index: Index, found: SavedClustering, shown: Topics, columns: Columns) -> None:
+    name = found.stored.name
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.caption(text.plain(shown.headline), width="stretch")
+        if shown.can_undo:
+            st.button("Undo", on_click=_doing(lambda: index.undo_edit(name)), icon=":material/undo:")
+        if shown.history:
+            with st.popover("History", icon=":material/history:"):
+                for line in shown.history:
+                    st.text(line)
+    chosen = [one for one in shown.cards if one.number in state.current(Grouping).clusters]
+    if len(chosen) == 1:
+        _read(index, found, chosen[0], shown.cards, columns)
+        return
+    for start in range(0, len(shown.cards), 2):
+        for column, card in zip(st.columns(2), shown.cards[start : start + 2], strict=False):
+            with column, st.container(border=True, gap="small"):
+                _card(index, name, card, shown.cards)
+
+
+def _card(index: Index, name: str, card: TopicCard, others: Sequence[TopicCard]) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        with st.container(gap=None, width="stretch"):
+            st.markdown(f"{':gray[hidden] ' if card.hidden else ''}**{text.plain(card.name)}**")
+            st.caption(text.plain(card.size))
+        with st.container(horizontal=True, width="content"):
+            st.button(
+                "Read",
+                key=f"topic read {card.number}",
+                type="tertiary",
+                on_click=partial(state.change, Grouping, clusters=(card.number,)),
+            )
+            with st.popover("Change", key=f"topic change {card.number}", type="tertiary"):
+                _changes(index, name, card, [one for one in others if one.number != card.number])
+    for quote in card.quotes if not card.hidden else ():
+        st.text(f"“{quote}”", width="stretch")
+    if card.words and not card.hidden:
+        st.caption(f"Answered: {text.plain(card.words)}")
+
+
+def _changes(index: Index, name: str, card: TopicCard, others: Sequence[TopicCard]) -> None:
+    """Draw what can be done with a cluster: another name, merge, split, hide."""
+    number, label, into = str(card.number), f"topic name {card.number}", f"topic into {card.number}"
+    named = {str(one.number): one.name for one in others}
+    st.text_input("Name", card.name, 100, label)
+    _button("Rename", index, name, number, lambda: ClusterEdits(rename={number: st.session_state[label]}))
+    if named:
+        st.selectbox("Merge with", list(named), key=into, format_func=named.__getitem__)
+        _button("Merge", index, name, number, lambda: ClusterEdits(merge=[[number, st.session_state[into]]]))
+    _button("Split in two", index, name, number, lambda: ClusterEdits(split={number: 2}))
+    if card.hidden:
+        _button("Show again", index, name, number, lambda: ClusterEdits(show=[number]))
+    else:
+        _button("Hide", index, name, number, lambda: ClusterEdits(hide=[number]))
+
+
+def _button(label: str, index: Index, name: str, number: str, edits: Callable[[], ClusterEdits]) -> None:
+    work = _doing(lambda: index.edit_clustering(name, edits()))
+    st.button(label, key=f"topic {label} {number}", on_click=work)
+
+
+def _read(index: Index, found: SavedClustering, card: TopicCard, others: Sequence[TopicCard], columns: Columns) -> None:
+    """Draw the reviews of one cluster, each with where else it could belong."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.subheader(text.plain(card.name), anchor=False)
+        st.button("All clusters", on_click=_let_go, icon=":material/close:")
+    targets = {str(one.number): one.name for one in others if one.number != card.number} | {"none": _NONE}
+    rows = members(found, card.number)
+    for document, words in rows[:MOST_REVIEWS]:
+        shown = cards.with_words(cards.card(document, columns), words)
+        review_card(shown, menu=lambda one: _move(index, found.stored.name, one, targets))
+    if len(rows) > MOST_REVIEWS:
+        st.caption(f"The first {MOST_REVIEWS} of {len(rows):,}.")
+
+
+def _move(index: Index, name: str, card: Card, targets: dict[str, str]) -> None:
+    key = f"topic move {card.id}"
+    work = _doing(lambda: index.edit_clustering(name, ClusterEdits(move={card.id: st.session_state[key]})))
+    st.menu_button(
+        "Move to",
+        list(targets),
+        key=key,
+        on_click=work,
+        type="tertiary",
+        format_func=lambda one: text.plain(targets[one]),
+    )
+
+
+def _doing(action: Callable[[], object]) -> Callable[[], None]:
+    return partial(attempt, action)

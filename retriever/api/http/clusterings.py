@@ -1,0 +1,143 @@
+"""Categories somebody names, and saved clusterings: shown, and changed by who may write."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends
+from fastapi import Path as InPath
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from retriever.api.http.answers import Body as RequestBody
+from retriever.api.http.answers import answer
+from retriever.api.http.gate import Served, require_writer
+from retriever.api.http.indexes import IndexName, Where, opened
+from retriever.api.http.jobs import BEGUN, JobAnswer, Wait, begun
+from retriever.core.errors import UsageError
+from retriever.core.text import require_text
+from retriever.serving.jobs import Job
+from retriever.serving.progress import indexing_progress
+
+router = APIRouter(prefix="/indexes", tags=["Jobs"])
+writing = APIRouter(prefix="/indexes", tags=["Jobs"], dependencies=[Depends(require_writer)])
+
+ClusteringName = Annotated[str, InPath(description="What a clustering was saved under.", examples=["wishes"])]
+_QUESTION = "What does the customer want?"
+
+
+class GivenCategory(RequestBody):
+    """A category."""
+
+    name: str = Field(min_length=1, max_length=200)
+    description: str = Field(default="", max_length=2000, description="What belongs to it.")
+    examples: list[str] = Field(default_factory=list, max_length=100, description="Ids of documents that do.")
+
+
+class ClassifyBody(RequestBody):
+    """A classification; what its settings mean is told by `retriever classify --help`."""
+
+    instruction: str = Field(min_length=1, description="What the categories are answers to.")
+    into: list[str | GivenCategory] = Field(min_length=2, max_length=200, description="The categories, or their names.")
+    several: bool = Field(default=False, description="Whether a document may belong to several.")
+    where: Where = None
+
+
+class EditsBody(RequestBody):
+    """Changes of a saved clustering, made in this order; a cluster goes by its number or its name."""
+
+    merge: list[list[str]] = Field(default_factory=list, max_length=100, description="The first takes in the others.")
+    split: dict[str, int] = Field(default_factory=dict, description="Into how many parts a cluster goes.")
+    move: dict[str, str] = Field(default_factory=dict, description="The cluster of documents by id; none for none.")
+    rename: dict[str, str] = Field(default_factory=dict, description="New names.")
+    hide: list[str] = Field(default_factory=list, max_length=100)
+    show: list[str] = Field(default_factory=list, max_length=100)
+    undo: bool = Field(default=False, description="Take back the last change, and do nothing else.")
+    author: str = Field(default="server", max_length=200, description="Who changes.")
+
+
+class ClusteringNames(BaseModel):
+    """The names of saved clusterings."""
+
+    clusterings: list[str]
+
+
+@router.post("/{name}/classify", response_model=JobAnswer, responses=BEGUN, summary="Put documents to categories")
+async def classify(
+    service: Served,
+    name: IndexName,
+    body: Annotated[
+        ClassifyBody,
+        Body(examples=[{"instruction": _QUESTION, "into": ["refund", "repair", "nothing"]}]),
+    ],
+    wait: Wait = 0,
+) -> Response:
+    """Begin to put every document to a category; the result is what `retriever classify --json` prints."""
+    from retriever.clusters.categories import Category, category
+
+    service.limits.check_instruction(body.instruction)
+    require_text(body.instruction)
+    into: list[Category | str] = [
+        category(one if isinstance(one, str) else one.model_dump(), "into") for one in body.into
+    ]
+
+    def work(job: Job) -> dict[str, Any]:
+        found = opened(service, name).classify(
+            body.instruction, into, several=body.several, where=body.where, progress=indexing_progress(job)
+        )
+        return found.to_json()
+
+    return await begun(service, name, "Classification", work, wait)
+
+
+@router.get("/{name}/clusterings", response_model=ClusteringNames, summary="Name the saved clusterings")
+async def clusterings(service: Served, name: IndexName) -> Response:
+    """Name the clusterings and categories that were saved."""
+
+    def work() -> list[str]:
+        return opened(service, name).store.clusterings.names()
+
+    return answer({"clusterings": await service.workers.run(work)})
+
+
+@router.post(
+    "/{name}/clusterings/{clustering}", response_model=JobAnswer, responses=BEGUN, summary="Show a saved clustering"
+)
+async def shown(service: Served, name: IndexName, clustering: ClusteringName, wait: Wait = 0) -> Response:
+    """Begin to put what is new to its clusters; the result is what `retriever cluster --saved --json` prints."""
+    require_text(clustering)
+
+    def work(job: Job) -> dict[str, Any]:
+        return opened(service, name).saved_clustering(clustering, progress=indexing_progress(job)).to_json()
+
+    return await begun(service, name, "Saved clustering", work, wait)
+
+
+@writing.post(
+    "/{name}/clusterings/{clustering}/edits",
+    response_model=JobAnswer,
+    responses=BEGUN,
+    summary="Change a saved clustering",
+)
+async def edit(
+    service: Served,
+    name: IndexName,
+    clustering: ClusteringName,
+    body: Annotated[EditsBody, Body(examples=[{"rename": {"0": "Late delivery"}, "author": "Ada"}])],
+    wait: Wait = 0,
+) -> Response:
+    """Begin to change a saved clustering, all of it or nothing; the result is the clustering as it is then."""
+    from retriever.clusters.edit_requests import ClusterEdits
+
+    service.limits.check_documents(max(1, len(body.move)))
+    require_text(clustering, body.author, *body.move, *body.move.values(), *body.rename, *body.rename.values())
+    edits = ClusterEdits(**body.model_dump(exclude={"undo", "author"}))
+    if body.undo is bool(edits):
+        raise UsageError("Changes are asked for and undo, or neither.", hint="Send one of them.")
+
+    def work(job: Job) -> dict[str, Any]:
+        index = opened(service, name)
+        if body.undo:
+            index.undo_edit(clustering)
+            return index.saved_clustering(clustering, progress=indexing_progress(job)).to_json()
+        return index.edit_clustering(clustering, edits, author=body.author, progress=indexing_progress(job)).to_json()
+
+    return await begun(service, name, "Changes of a clustering", work, wait)

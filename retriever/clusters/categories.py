@@ -1,0 +1,116 @@
+"""Categories that somebody names beforehand: "refund, repair, replacement, nothing", or a file of them."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import InputError, UsageError
+from retriever.core.text import require_text
+
+MOST = 200
+"""Categories of one classification at most: more are no longer read through by anybody."""
+
+_HINT = (
+    'Each is a name, or an object such as {"name": "refund", "description": "wants money back", "examples": ["r1"]}.'
+)
+_KEYS = {"name", "description", "examples"}
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A category.
+
+    Attributes:
+        name: what it is called, and what it is recognised by.
+        description: what belongs to it, in plain words; empty where the name says it.
+        examples: ids of documents that belong to it.
+    """
+
+    name: str
+    description: str = ""
+    examples: tuple[str, ...] = ()
+
+
+def checked(categories: Iterable[Category]) -> list[Category]:
+    """Return categories that can be told apart.
+
+    Raises:
+        UsageError: there are fewer than two or too many, or two have one name.
+    """
+    found = list(categories)
+    if not 2 <= len(found) <= MOST:
+        raise UsageError(
+            f"There are {len(found)} categories.", hint=f"Give 2 to {MOST}, such as refund, repair, nothing."
+        )
+    seen: set[str] = set()
+    for one in found:
+        require_text(one.name, one.description, *one.examples)
+        if one.name.casefold() in seen:
+            raise UsageError(
+                f"The category {one.name!r} is there twice.", hint="Give every category a name of its own."
+            )
+        seen.add(one.name.casefold())
+    return found
+
+
+def read_categories(into: str) -> list[Category]:
+    """Return the categories that an option names: a list with commas, or a JSON or JSONL file.
+
+    Raises:
+        InputError: the file cannot be read, or holds something else; file and line are named.
+        UsageError: they cannot be told apart, or one has no name.
+    """
+    path = Path(into)
+    if path.suffix.lower() in (".json", ".jsonl"):
+        return checked(_of_file(path))
+    names = [" ".join(one.split()) for one in into.split(",")]
+    if not all(names):
+        raise UsageError("A category has no name.", hint='Write them as "refund, repair, replacement".')
+    return checked(map(Category, names))
+
+
+def category(value: object, where: str = "") -> Category:
+    """Return the category that a JSON value says.
+
+    Args:
+        value: a name, or an object with ``name`` and perhaps ``description`` and ``examples``.
+        where: it stands, for the error.
+
+    Raises:
+        InputError: it says none.
+    """
+    given: dict[str, Any] = {"name": value} if isinstance(value, str) else value if isinstance(value, dict) else {}
+    name, description, examples = (
+        given.get(key, rest) for key, rest in (("name", ""), ("description", ""), ("examples", []))
+    )
+    said = isinstance(name, str) and isinstance(description, str) and isinstance(examples, list)
+    if not said or not name.strip() or not all(isinstance(one, str) for one in examples) or given.keys() - _KEYS:
+        raise InputError(f"{where}{': ' * bool(where)}this is no category: {str(value)[:80]!r}.", hint=_HINT)
+    return Category(" ".join(name.split()), " ".join(description.split()), tuple(examples))
+
+
+def _of_file(path: Path) -> list[Category]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror or error}.", hint="Give a file, or names with commas."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8.", hint="Save it as UTF-8.") from error
+    if path.suffix.lower() == ".jsonl":
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        return [category(_parsed(line, f"{path}, line {number}"), f"{path}, line {number}") for number, line in lines]
+    value = _parsed(text, str(path))
+    if not isinstance(value, list):
+        raise InputError(f"{path} holds no list of categories.", hint=_HINT)
+    return [category(one, f"{path}, category {number}") for number, one in enumerate(value, start=1)]
+
+
+def _parsed(text: str, where: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: this is no JSON: {error}.", hint=_HINT) from error

@@ -1,0 +1,136 @@
+"""Changes that somebody asks for, by numbers or names of clusters, become changes that can be stored."""
+
+import getpass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from retriever.clusters.arithmetic.kmeans import spherical_kmeans
+from retriever.clusters.clustering import Material, described
+from retriever.clusters.editing import NONE, Change, Edited
+from retriever.clusters.saved import SavedClustering, text_key
+from retriever.core.errors import InputError, UsageError
+from retriever.core.text import require_text
+
+NO_CLUSTER = ("none", "-1")
+"""What a document is moved to that belongs to no cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEdits:
+    """Changes of a saved clustering, made in the order they stand here. A cluster goes by its number or its name.
+
+    Attributes:
+        merge: groups of clusters; the first of each takes in the others.
+        split: into how many parts each cluster goes.
+        move: the cluster of documents by id, ``none`` for no cluster; several with commas where documents have several.
+        rename: new names.
+        hide: clusters that are not shown any more.
+        show: hidden ones that are shown again.
+    """
+
+    merge: Sequence[Sequence[str]] = ()
+    split: Mapping[str, int] = field(default_factory=dict)
+    move: Mapping[str, str] = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
+    hide: Sequence[str] = ()
+    show: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return any((self.merge, self.split, self.move, self.rename, self.hide, self.show))
+
+
+def usual_author() -> str:
+    """Return the name of who is logged in; ``unknown`` where nobody is."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+
+
+def changes(found: SavedClustering, asked: ClusterEdits) -> list[Change]:
+    """Return the changes that a request comes to, each resting on those before it.
+
+    Raises:
+        UsageError: a cluster is not there, a name is taken, or a cluster cannot be split so.
+        InputError: a document is not there.
+    """
+    state, made = deepcopy(found.state), []
+    for change in _asked(found, state, asked):
+        state.apply(change, found.placed)
+        made.append(change)
+    return made
+
+
+def _asked(found: SavedClustering, state: Edited, asked: ClusterEdits) -> Iterator[Change]:
+    """Yield the changes; each has been made when the next is worked out."""
+    for group in asked.merge:
+        yield _merge(state, group)
+    for named, parts in asked.split.items():
+        yield _split(found, state, state.number(named), parts)
+    for id, named in asked.move.items():
+        yield _move(found, state, id, named)
+    for named, label in asked.rename.items():
+        require_text(label)
+        number = state.number(named)
+        yield {"kind": "rename", "cluster": number, "label": state.require_name(label, number)}
+    for kind, clusters in (("hide", asked.hide), ("show", asked.show)):
+        for named in clusters:
+            yield {"kind": kind, "cluster": state.number(named)}
+
+
+def _merge(state: Edited, group: Iterable[str]) -> Change:
+    numbers = list(dict.fromkeys(state.number(named) for named in group))
+    if len(numbers) < 2:
+        raise UsageError("One cluster alone cannot be merged.", hint="Name two or more, as --merge 3,5.")
+    return {"kind": "merge", "clusters": numbers}
+
+
+def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Change:
+    members = set(state.members(number))
+    rows = [row for row, one in enumerate(found.material.documents) if one.id in members]
+    if not 2 <= parts <= len(rows):
+        raise UsageError(
+            f"Cluster {number} has {len(rows)} documents and cannot be split into {parts}.", hint="Give 2 or more."
+        )
+    material = found.material
+    part = Material(
+        [material.documents[row] for row in rows], material.vectors[rows], [material.answers[row] for row in rows]
+    )
+    partition = spherical_kmeans(part.vectors, parts)
+    if partition.k < parts:
+        raise UsageError(
+            f"The documents of cluster {number} are too alike to be split into {parts}.",
+            hint=f"They differ enough for {partition.k}.",
+        )
+    into = [number, *range(state.count, state.count + parts - 1)]
+    taken = {label.casefold() for one, label in state.labels.items() if one != number}
+    labels = []
+    for one in described(part, partition, found.stored.document["instruction"]):
+        label = one.label if one.label.casefold() not in taken else f"{one.label} ({into[one.number]})"
+        taken.add(label.casefold())
+        labels.append(label)
+    assigned = zip(part.documents, partition.labels.tolist(), strict=True)
+    return {
+        "kind": "split",
+        "cluster": number,
+        "into": into,
+        "labels": labels,
+        "centroids": np.round(partition.centroids.astype(np.float64), 6).tolist(),
+        "assignments": {document.id: into[label] for document, label in assigned},
+    }
+
+
+def _move(found: SavedClustering, state: Edited, id: str, named: str) -> Change:
+    document = next((one for one in found.material.documents if one.id == id), None)
+    if document is None:
+        raise InputError(f"There is no document {id!r} in {found.stored.name!r}.", hint="Ids are those of the corpus.")
+    if named.strip().casefold() in NO_CLUSTER:
+        clusters = [NONE]
+    elif named.strip().casefold() in {label.casefold() for label in state.labels.values()}:
+        clusters = [state.number(named)]
+    else:
+        clusters = [state.number(one) for one in named.split(",")] if found.several else [state.number(named)]
+    return {"kind": "move", "id": id, "text": text_key(document), "clusters": list(dict.fromkeys(clusters))}

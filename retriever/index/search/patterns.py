@@ -1,0 +1,63 @@
+"""The texts of an index that a regular expression is found in."""
+
+import time
+from dataclasses import replace
+
+from retriever.core.patterns import TextPattern
+from retriever.core.results import Hit, SearchResult
+from retriever.index.selection import selected_contents
+from retriever.store.database import Store
+from retriever.store.filters import EVERYTHING, Filter, optional_filter
+
+_AT_ONCE = 1000  # texts held at once
+
+
+def counted(store: Store, pattern: TextPattern, where: Filter | None) -> dict[int, int]:
+    """Return by content id how often a pattern is in a text, of those texts that hold it.
+
+    Args:
+        store: the index's database.
+        pattern: what is looked for.
+        where: a filter; texts without a document that it accepts are not looked at.
+
+    Raises:
+        UsageError: the pattern takes too long.
+        FilterError: the filter names an unknown field.
+    """
+    ids = selected_contents(store, where, None)
+    found = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        for content_id, text in store.documents.texts(ids[start : start + _AT_ONCE]).items():
+            if times := pattern.count(text):
+                found[content_id] = times
+    return found
+
+
+def holding(store: Store, regex: str | None, where: Filter | None) -> Filter | None:
+    """Return a filter that also asks for a regular expression in the text; errors as `counted`."""
+    if regex is None:
+        return where
+    found = counted(store, TextPattern(regex), where)
+    return replace(where or EVERYTHING, contents=tuple(sorted(found)))
+
+
+def found_by_pattern(store: Store, regex: str, k: int, where: str | None) -> SearchResult:
+    """Return the documents that a regular expression is in most often, by id where equally often; errors as `counted`.
+
+    How often is what ``fused`` says. There is no query.
+    """
+    started = time.perf_counter()
+    condition = optional_filter(where)
+    with store.snapshot():
+        found = counted(store, TextPattern(regex), condition)
+        groups = store.documents.expand(_foremost(found, k), condition)
+    hits = [Hit(one, None, float(found[content_id])) for content_id, group in groups.items() for one in group]
+    hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
+    took = (time.perf_counter() - started) * 1000
+    return SearchResult("", "", None, "base", "lexical", hits[:k], took)
+
+
+def _foremost(found: dict[int, int], k: int) -> list[int]:
+    """Return the contents with the k highest counts, and all that tie with the last of them."""
+    least = sorted(found.values(), reverse=True)[:k][-1:]
+    return [content_id for content_id, times in found.items() if least and times >= least[0]]

@@ -1,0 +1,97 @@
+"""Saved clusters and categories on the page of clusters, and marks on the page of search."""
+
+import json
+
+import pytest
+from app_checks import shown, whole
+from app_fakes import MOOD, PRODUCT
+
+from retriever_app import resources
+
+
+def settled(session):
+    """Return the session once what it waits for is worked out."""
+    for job in resources.jobs().named("clusters").values():
+        assert job.wait(60).over
+    return whole(session.run())
+
+
+def press(session, key):
+    session.button(key=key).click()
+    return settled(session.run())
+
+
+@pytest.fixture
+def opened(make, app):
+    """Open the page over reviews whose products are saved as clusters."""
+    from retriever.workspace import Index
+
+    folder = make(instructions=[PRODUCT])
+    with Index(folder, encoder=None) as index:
+        index.save_clustering("products", index.cluster(PRODUCT, k=3))
+    return lambda page="clusters", **parameters: settled(app(page, **parameters))
+
+
+def test_a_saved_clustering_is_renamed_merged_and_hidden_by_click_and_it_is_taken_back(opened):
+    session = opened(show="saved")
+    assert "6 reviews in 3 clusters; 0 reviews in none of them" in shown(session)
+    session.text_input(key="topic name 0").set_value("Water = hot")
+    session = press(session, "topic Rename 0")
+    assert "**Water \\= hot**" in shown(session)
+    session.selectbox(key="topic into 0").set_value("1")
+    session = press(session, "topic Merge 0")
+    assert "4 reviews · 67%" in shown(session)
+    session = press(session, "topic Hide 2")
+    assert ":gray[hidden] **toy**" in shown(session)
+    next(one for one in session.button if one.label == "Undo").click()
+    assert ":gray[hidden]" not in shown(settled(session.run()))
+
+
+def test_what_cannot_be_changed_is_told(opened):
+    session = opened(show="saved")
+    session.text_input(key="topic name 0").set_value("toy")
+    assert "There is a cluster 'toy' already." in shown(press(session, "topic Rename 0"))
+
+
+def test_a_review_is_read_and_moved(opened):
+    session = press(opened(show="saved", saved="products"), "topic read 2")
+    assert session.query_params["clusters"] == ["2"]
+    assert {"The toy broke.", "A toy, nothing more."} <= {one.value for one in session.text}
+    index = resources.open_index("reviews")
+    assert index.history("products") == []
+
+
+def test_categories_are_typed_and_saved(opened):
+    session = opened(show="saved")
+    session.text_input(key="categories ask").set_value(MOOD)
+    session.text_area(key="categories into").set_value("love, hate")
+    session.text_input(key="categories name").set_value("moods")
+    session = press(session, "categories go")
+    assert session.selectbox(key="Grouping.saved").value == "moods"
+    assert "6 reviews in 2 clusters" in shown(session)
+    session.text_input(key="categories name").set_value("moods")
+    assert "There is a clustering 'moods' already." in shown(press(session, "categories go"))
+
+
+def test_hits_are_marked_and_forgotten(opened):
+    session = opened("search", q="broke")
+    session = press(session, "More like it r5")
+    index = resources.open_index("reviews")
+    assert index.marks("broke").more == ("r5",)
+    session = press(session, "Less like it r1")
+    assert index.marks("broke").less == ("r1",)
+    session = press(session, "More like it r5")
+    assert index.marks("broke").more == ()
+    next(one for one in session.button if one.label == "Forget 1 mark").click()
+    settled(session.run())
+    assert not index.marks("broke")
+
+
+def test_marked_hits_are_a_row_to_take_away(make):
+    from retriever.core.types import Document, Marks
+    from retriever_app.view_models import exports
+
+    documents = {one.id: one for one in (Document("a", "right"), Document("b", "wrong"))}
+    row = json.loads(exports.marked_rows("broke", "", Marks(("a",), ("b",)), documents))
+    assert row == {"query": "broke", "positives": ["right"], "negatives": ["wrong"]}
+    assert exports.marked_rows("broke", "", Marks((), ("b",)), documents) == b""

@@ -1,0 +1,80 @@
+import csv
+import io
+import json
+
+import pytest
+
+PRODUCT = "Which product is it?"
+ASK = ("classify", "--instruction", PRODUCT, "--into", "kettle, lamp, toy")
+
+
+def test_what_a_person_reads(indexed):
+    ran = indexed(*ASK)
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines() == [
+        "  0  kettle  2 documents (40%)",
+        "       answered: kettle",
+        "       r1: The kettle broke.",
+        "  1  lamp  2 documents (40%)",
+        "       answered: lamp",
+        "       r3: I hate the lamp.",
+        "  2  toy  1 documents (20%)",
+        "       answered: toy",
+        "       r5: The toy broke.",
+        "     none of these  0 documents (0%)",
+    ]
+
+
+def test_categories_are_saved_corrected_and_learned_from(indexed, write, tmp_path):
+    first = indexed(*ASK, "--save", "products", "--json").document
+    assert first["assignments"] == {"r1": 0, "r2": 0, "r3": 1, "r4": 1, "r5": 2}
+    indexed("index", write([{"id": "r6", "text": "Another toy."}], "more.jsonl"))
+    ran = indexed("classify", "--saved", "products", "--correct", "r5=Lamp", "--as-rows", "rows.jsonl", "--json")
+    assert ran.document["assignments"] == {**first["assignments"], "r5": 1, "r6": 2}
+    assert ran.document["new"] == ["r6"]
+    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == [
+        {"text": "The toy broke.", "question": PRODUCT, "answer": "lamp"}
+    ]
+    assert "1 rows for `retriever finetune` written to rows.jsonl" in ran.err
+    assert "cluster --saved" not in ran.err
+    shown = indexed("cluster", "--saved", "products", "--json").document
+    assert shown["assignments"] == ran.document["assignments"]
+
+
+def test_a_file_of_categories_and_several_of_them(indexed, tmp_path):
+    (tmp_path / "into.jsonl").write_text('{"name": "kettle", "description": "it boils"}\n"lamp"\n"toy"\n')
+    argv = ["classify", "--instruction", PRODUCT, "--into", "into.jsonl", "--several", "--csv", "out.csv"]
+    document = indexed(*argv, "--json").document
+    assert (document["several"], document["clusters"][0]["description"]) == (True, "it boils")
+    rows = list(csv.reader(io.StringIO((tmp_path / "out.csv").read_text())))
+    assert rows[:2] == [["id", "cluster", "label"], ["r1", "0", "kettle"]]
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (["--instruction", PRODUCT], "No categories are named"),
+        (["--into", "a, b"], "Categories are answers to a question"),
+        (["--instruction", PRODUCT, "--into", "a"], "There are 1 categories"),
+        (["--correct", "r1=lamp"], "for saved categories"),
+        (["--saved", "x", "--into", "a, b"], "as they were saved"),
+        (["--saved", "x", "--correct", "r1"], "--correct is 'r1'"),
+    ],
+)
+def test_wrong_usage(indexed, argv, problem):
+    assert indexed("classify", *argv).failed_with(2, problem)
+
+
+def test_what_is_not_there(indexed):
+    indexed(*ASK, "--save", "products")
+    assert indexed(*ASK, "--save", "products").failed_with(2, "There is a clustering 'products' already")
+    assert indexed("classify", "--saved", "gone").failed_with(1, "no saved clustering 'gone'")
+    assert indexed("classify", "--saved", "products", "--correct", "r1=shoe").failed_with(2, "no cluster 'shoe'")
+    assert indexed("classify", "--saved", "products", "--as-rows", "x.jsonl").failed_with(1, "nothing to learn from")
+
+
+def test_rows_that_cannot_be_written_are_an_error_that_names_the_file(indexed, tmp_path):
+    indexed(*ASK, "--save", "products")
+    (tmp_path / "file").write_text("precious")
+    argv = ["classify", "--saved", "products", "--correct", "r5=lamp", "--as-rows", "file/rows.jsonl"]
+    assert indexed(*argv).failed_with(1, "file/rows.jsonl", "cannot be written", "--as-rows")

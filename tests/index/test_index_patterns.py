@@ -1,0 +1,61 @@
+"""Search by regular expressions, alone and beside a query and a filter."""
+
+import pytest
+from index_fakes import MOOD, PRODUCT
+
+from retriever.core.errors import FilterError, UsageError
+from retriever.core.types import Document
+
+TEXTS = ["kettle 12", "kettle 7, kettle 8", "toy 12", "toy love", "lamp 12 12", "rug"]
+
+
+@pytest.fixture
+def full(index):
+    index.add([Document(f"d{row}", text, {"row": row}) for row, text in enumerate(TEXTS)], instructions=[PRODUCT])
+    return index
+
+
+def ids(result):
+    return [hit.document.id for hit in result.hits]
+
+
+def test_documents_that_hold_an_expression_stand_by_how_often(full):
+    found = full.search_pattern(r"\b12\b", k=2)
+    assert [(hit.document.id, hit.fused, hit.score) for hit in found.hits] == [("d4", 2, None), ("d0", 1, None)]
+    assert ids(full.search_pattern(r"\b12\b")) == ["d4", "d0", "d2"]
+    assert ids(full.search_pattern(r"\d", where="row = 1")) == ["d1"]
+    assert ids(full.search_pattern("nowhere")) == []
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
+def test_a_query_finds_only_what_holds_the_expression(full, mode):
+    assert ids(full.search("kettle", mode=mode, regex=r"\b12\b"))[0] == "d0"
+    assert set(ids(full.search("kettle 12", mode=mode, regex="12"))) <= {"d0", "d2", "d4"}
+    assert ids(full.search("kettle 12", mode=mode, regex="12", where="row < 2")) == ["d0"]
+    assert ids(full.search("kettle", mode=mode, regex="nowhere")) == []
+
+
+def test_a_lazy_search_reads_only_what_holds_the_expression(full, encoder):
+    encoder.forget()
+    assert ids(full.search("love", instruction=MOOD, regex="^toy")) == ["d3", "d2"]
+    assert {text for text, _ in encoder.read} == {"toy 12", "toy love"}
+
+
+def test_what_resembles_a_document_holds_the_expression(full):
+    assert ids(full.search_like("d0", regex="kettle")) == ["d1"]
+
+
+def test_documents_of_one_text_are_told_apart_by_the_filter(full):
+    full.add([Document("twin", "kettle 12", {"row": 9})])
+    assert ids(full.search("kettle", regex="12", where="row = 9")) == ["twin"]
+
+
+def test_bad_expressions_and_filters_are_refused(full):
+    with pytest.raises(UsageError, match="no regular expression"):
+        full.search("kettle", regex="(")
+    with pytest.raises(UsageError, match="The pattern is empty"):
+        full.search_pattern("")
+    with pytest.raises(UsageError, match="k is 0"):
+        full.search_pattern("a", k=0)
+    with pytest.raises(FilterError):
+        full.search("kettle", regex="a", where="colour = 1")
