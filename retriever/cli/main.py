@@ -28,6 +28,7 @@ from retriever.cli import (
     index,
     mcp,
     models,
+    numbers,
     output,
     reembed,
     search,
@@ -71,6 +72,7 @@ app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
 app.command("compare")(compare.compare)
+app.command("numbers")(numbers.numbers)
 app.command("views")(views.views)
 app.command("embed")(embed.embed)
 app.command("status")(status.status)

@@ -34,12 +34,13 @@ class SavedClustering:
     """A saved clustering over what the index holds now.
 
     The cluster of every document is known by id, `NONE` for a new one that fits none; new are documents that were not
-    there, or had another text, when it was saved.
+    there, or had another text, when it was saved. The material is what there is now.
     """
 
     stored: StoredClustering
     assignments: Mapping[str, int]
     new: list[str]
+    material: Material
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object: that of the clustering when it was saved, with what is new."""
@@ -121,7 +122,7 @@ def extended(stored: StoredClustering, material: Material) -> SavedClustering:
     assignments = {
         one.id: placed[row] if row in placed else int(known[one.id]) for row, one in enumerate(material.documents)
     }
-    return SavedClustering(stored, assignments, [material.documents[row].id for row in fresh])
+    return SavedClustering(stored, assignments, [material.documents[row].id for row in fresh], material)
 
 
 def _floor(cosines: NDArray[np.float32]) -> float:
