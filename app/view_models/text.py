@@ -1,20 +1,12 @@
 """Text for people. Reviews are anybody's words: what Streamlit would take for Markdown is escaped."""
 
-import re
 from collections.abc import Sequence
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@^=])")
-_ADDRESS = re.compile(r"(?<=http)(?=://)|(?<=https)(?=://)|(?<=www)(?=\.)|(?<=[\w.+-])(?=@[\w-])", re.IGNORECASE)
-_JOINER = "\u2060"  # has no width, and stands in no address
+from retriever.core.markdown import escape_markdown as plain
+
+__all__ = ["NO_STAR", "STAR", "count", "listed", "plain", "seconds", "size", "stars"]
+
 STAR, NO_STAR = "★", "☆"
-
-
-def plain(text: str) -> str:
-    """Return Markdown that shows the text as it is, on one line: no links, images, colours, formulas or HTML.
-
-    Addresses get a character without width where they would be taken for links, escaped or not.
-    """
-    return _MARKDOWN.sub(r"\\\1", _ADDRESS.sub(_JOINER, " ".join(text.split())))
 
 
 def stars(value: object, most: int = 5) -> str:

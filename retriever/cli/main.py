@@ -31,6 +31,7 @@ from retriever.cli import (
     numbers,
     output,
     reembed,
+    report,
     search,
     serve,
     status,
@@ -73,6 +74,7 @@ app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
 app.command("compare")(compare.compare)
 app.command("numbers")(numbers.numbers)
+app.command("report")(report.report)
 app.command("views")(views.views)
 app.command("embed")(embed.embed)
 app.command("status")(status.status)

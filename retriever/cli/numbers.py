@@ -18,23 +18,27 @@ _SNIPPET, _NAME = 160, 28  # characters
 _LEAST_SHOWN = 10  # differences that are printed though they may be chance
 
 
+SavedArgument = Annotated[str, typer.Argument(help="Of the saved clustering.")]
+ByOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Compare each value of this field with all other reviews: product, stars, or any; repeatable."),
+]
+PeriodOption = Annotated[
+    str | None, typer.Option(help="Follow over time by month, quarter or year; what fits unless told.")
+]
+StarsOption = Annotated[str | None, typer.Option(help="Field with the ratings; recognised unless told.")]
+DateOption = Annotated[str | None, typer.Option(help="Field with the dates; recognised unless told.")]
+WhereOption = Annotated[str | None, typer.Option(help="Count only these reviews: \"stars <= 2 and category = 'toy'\".")]
+
+
 def numbers(  # noqa: PLR0913 - one parameter per option
-    name: Annotated[str, typer.Argument(help="Of the saved clustering.")],
+    name: SavedArgument,
     index: IndexOption = DEFAULT_INDEX,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Compare each value of this field with all other reviews: product, stars, or any; repeatable."
-        ),
-    ] = None,
-    period: Annotated[
-        str | None, typer.Option(help="Follow over time by month, quarter or year; what fits unless told.")
-    ] = None,
-    stars: Annotated[str | None, typer.Option(help="Field with the ratings; recognised unless told.")] = None,
-    date: Annotated[str | None, typer.Option(help="Field with the dates; recognised unless told.")] = None,
-    where: Annotated[
-        str | None, typer.Option(help="Count only these reviews: \"stars <= 2 and category = 'toy'\".")
-    ] = None,
+    by: ByOption = None,
+    period: PeriodOption = None,
+    stars: StarsOption = None,
+    date: DateOption = None,
+    where: WhereOption = None,
     reviews: Annotated[
         str | None, typer.Option(help=f"Print the reviews of this cluster's number, or of {NOTHING}, and no numbers.")
     ] = None,

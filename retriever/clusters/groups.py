@@ -36,7 +36,10 @@ class Groups:
 
     def only(self, ids: Collection[str]) -> "Groups":
         """Return the same groups of some of the reviews."""
-        rows = np.array([one.id in ids for one in self.documents], dtype=bool)
+        return self.kept(np.array([one.id in ids for one in self.documents], dtype=bool))
+
+    def kept(self, rows: NDArray[np.bool_]) -> "Groups":
+        """Return the same groups of the reviews of some rows (n,)."""
         documents = [one for one, kept in zip(self.documents, rows, strict=True) if kept]
         return replace(self, documents=documents, members=self.members[:, rows], silent=self.silent[rows])
 

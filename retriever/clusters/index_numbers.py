@@ -81,6 +81,12 @@ def numbers_of(index: OpenIndex, groups: Groups, request: NumbersRequest) -> Cou
     )
 
 
+def usual_segments(index: OpenIndex) -> tuple[str, ...]:
+    """Return the fields that reviews are compared by unless told: those with products and categories, where known."""
+    columns = read_columns(index)
+    return tuple(one for one in (columns.product, columns.category) if one)
+
+
 def _named(name: str | None, known: dict[str, str]) -> str:
     """Return the field that a name means; nothing for None."""
     return "" if name is None else resolve_field(name, known)

@@ -18,9 +18,25 @@ from retriever.clusters.periods import Period, all_periods, period_of
 from retriever.core.schema import SCHEMA_VERSION
 
 MOST_SEGMENTS = 20
-MISSING = "(none)"
+MISSING, ALL_OTHERS = "(none)", "all others"
 UNCERTAIN = 0.05
 """Differences with a corrected chance from here on may be nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the reviews, to be compared with others.
+
+    Attributes:
+        against: what the others are called.
+        inside: (n,) which reviews are of the part.
+        outside: (n,) which are the others.
+    """
+
+    name: str
+    against: str
+    inside: NDArray[np.bool_]
+    outside: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +80,17 @@ class Comparison:
 
     Attributes:
         part: what the reviews have in common: a field's value, or a period.
+        against: what it is compared with: all others, or another period.
         total: reviews of the part.
         reviews: ids of those in the group.
         share: of the part.
-        other: its share in what the part is compared with.
+        other: its share of the reviews it is compared with.
         difference: by how much the first is larger.
         chance: how likely a difference as large is where there is none, corrected for all that is compared at once.
     """
 
     part: str
+    against: str
     group: int
     total: int
     reviews: Sequence[str]
@@ -90,6 +108,7 @@ class Comparison:
         """Return the documented JSON object."""
         return {
             "part": self.part,
+            "against": self.against,
             "cluster": self.group,
             "total": self.total,
             "size": len(self.reviews),
@@ -222,7 +241,7 @@ def by_segment(groups: Groups, values: Sequence[object]) -> list[Comparison]:
     if len(common) < 2:
         return []
     column = np.array(named, dtype=object)
-    return compared(groups, [(value, column == value, column != value) for value in wanted])
+    return compared(groups, [Part(value, ALL_OTHERS, column == value, column != value) for value in wanted])
 
 
 def trend(groups: Groups, days: Sequence[str | None], unit: Period) -> Trend:
@@ -243,7 +262,7 @@ def trend(groups: Groups, days: Sequence[str | None], unit: Period) -> Trend:
     if len(full) > 1:
         last, previous = full[-1], full[-2]
         before = periods[previous]
-        latest = compared(groups, [(periods[last], inside[last], inside[previous])])
+        latest = compared(groups, [Part(periods[last], before, inside[last], inside[previous])])
         dated = column != ""
         new = [
             number
@@ -253,23 +272,16 @@ def trend(groups: Groups, days: Sequence[str | None], unit: Period) -> Trend:
     return Trend(unit, periods, totals, shares, latest, before, new)
 
 
-def compared(groups: Groups, parts: Sequence[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]) -> list[Comparison]:
-    """Compare every group's share in some parts of the reviews with that in others, corrected for all of them.
-
-    Args:
-        groups: the reviews and their groups.
-        parts: name, (n,) which reviews are of the part, and (n,) which of those it is compared with.
-    """
+def compared(groups: Groups, parts: Sequence[Part]) -> list[Comparison]:
+    """Compare every group's share in some parts of the reviews with that in others, corrected for all of them."""
     rows = [(part, number, members) for part in parts for number, members in _numbered(groups)]
-    counts = [_counted(members, inside, outside) for (_, inside, outside), _, members in rows]
+    counts = [_counted(members, part.inside, part.outside) for part, _, members in rows]
     chances = intervals.holm([intervals.chance(*one) for one in counts])
     found = []
-    for ((name, inside, _), number, members), (size, total, others, rest), chance in zip(
-        rows, counts, chances, strict=True
-    ):
+    for (part, number, members), (size, total, others, rest), chance in zip(rows, counts, chances, strict=True):
         share, other = intervals.share(size, total), intervals.share(others, rest)
-        gap = intervals.difference(share, other)
-        found.append(Comparison(name, number, total, groups.ids(members & inside), share, other, gap, chance))
+        gap, ids = intervals.difference(share, other), groups.ids(members & part.inside)
+        found.append(Comparison(part.name, part.against, number, total, ids, share, other, gap, chance))
     return found
 
 
@@ -300,4 +312,4 @@ def _group(groups: Groups, row: int, ratings: NDArray[np.float64]) -> GroupNumbe
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    return None if value is None else round(value, 6)

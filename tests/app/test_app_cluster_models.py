@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 
+from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.comparing import compare_clusters, compare_ranks
+from retriever.clusters.groups import groups_of
 from retriever.clusters.map import map_places
+from retriever.clusters.numbers import GroupNumbers, count
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app.view_models import cluster_charts, clusters, comparison, flows
@@ -29,8 +32,16 @@ def found(index):
     return index.cluster(PRODUCT, k=3)
 
 
+def cards_of(found, columns, passing=None):
+    sides = clusters.read_sides(found.material.documents, columns)
+    passing = np.ones(len(sides.stars), bool) if passing is None else passing
+    groups = groups_of(found).kept(passing)
+    stars = [one for one, kept in zip(sides.stars, passing, strict=True) if kept]
+    return clusters.cards(found, sides, count(groups, stars), passing)
+
+
 def test_a_card_counts_stars_and_months_of_its_reviews(found):
-    kettle, lamp, toy = clusters.cards(found, COLUMNS)
+    kettle, lamp, toy = cards_of(found, COLUMNS)
     assert (kettle.name, kettle.size) == ("1 kettle", "2 reviews · 33% · 3.0 ★")
     assert kettle.tally.ratings == {5: 1, 4: 0, 3: 0, 2: 0, 1: 1}
     months = [f"2024-{month:02}" for month in range(1, 7)]
@@ -42,7 +53,7 @@ def test_a_card_counts_stars_and_months_of_its_reviews(found):
 
 
 def test_without_stars_and_dates_a_card_has_neither(found):
-    card = clusters.cards(found, Columns())[0]
+    card = cards_of(found, Columns())[0]
     assert (card.size, card.tally.ratings, card.tally.months) == ("2 reviews · 33%", {}, {})
 
 
@@ -50,6 +61,27 @@ def test_without_stars_and_dates_a_card_has_neither(found):
     ("stars", "scale"),
     [([], []), ([None], []), ([1, 4.5], [5, 4, 3, 2, 1]), ([0, 3], [5, 4, 3, 2, 1, 0]), ([7, 10], [*range(10, 0, -1)])],
 )
+def test_a_card_says_share_and_impact_with_their_intervals(found):
+    kettle, _, toy = cards_of(found, COLUMNS)
+    said = "10 to 70 % of such reviews; without them the mean would be -0.33 ★ (-2.28 to +1.34), which may be chance"
+    assert kettle.figures == said
+    assert cards_of(found, Columns())[0].figures == "10 to 70 % of such reviews"
+    sure = GroupNumbers(0, "x", [], Interval(0.5, 0.4, 0.6), 1.0, 9, Interval(0.5, 0.25, 0.75))
+    assert (
+        clusters.figures(sure) == "40 to 60 % of such reviews; without them the mean would be +0.50 ★ (+0.25 to +0.75)"
+    )
+
+
+def test_a_card_counts_only_what_passes(found):
+    kettle, lamp, toy = cards_of(found, COLUMNS, np.array([True, False, True, False, False, False]))
+    assert [one.size for one in (kettle, lamp, toy)] == [
+        "1 review · 50% · 1.0 ★",
+        "1 review · 50% · 2.0 ★",
+        "0 reviews · 0%",
+    ]
+    assert sum(kettle.tally.ratings.values()) == 1
+
+
 def test_the_scale_of_ratings(stars, scale):
     assert clusters.scale_of(stars) == scale
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from retriever.clusters.groups import Groups
-from retriever.clusters.numbers import by_segment, compared, count, trend
+from retriever.clusters.numbers import Part, by_segment, compared, count, trend
 from retriever.clusters.periods import all_periods, fitting, period_of, period_unit
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
@@ -42,7 +42,7 @@ def test_a_value_is_compared_with_all_others():
     assert len(found) == 6
     lamp = found["lamp", 0]
     assert (lamp.total, lamp.reviews, lamp.share.value) == (20, [], 0)
-    assert lamp.other.value == 50 / 80
+    assert (lamp.against, lamp.other.value) == ("all others", 50 / 80)
     assert lamp.difference.value == -50 / 80
     assert lamp.certain
     assert found["lamp", 1].reviews == [f"d{row}" for row in range(60, 80)]
@@ -58,7 +58,7 @@ def test_of_two_values_one_is_compared_and_of_one_none():
 def test_the_more_is_compared_the_surer_a_difference_must_be():
     groups = grouped(*"a" * 9, "b", *"a" * 3, *"b" * 7)
     rows = np.arange(20)
-    part, same = ("x", rows < 10, rows >= 10), ("y", rows % 2 == 0, rows % 2 == 1)
+    part, same = Part("x", "y", rows < 10, rows >= 10), Part("odd", "even", rows % 2 == 0, rows % 2 == 1)
     assert compared(groups, [part])[0].certain
     among = compared(groups, [part, *[same] * 4])
     assert not any(one.certain for one in among)
@@ -74,7 +74,7 @@ def test_the_last_period_is_compared_with_the_one_before_and_what_is_new_is_told
     assert [one and round(one.value, 2) for one in found.shares[0]] == [0.9, None, 0]
     a, b, c = found.latest
     assert found.before == "2024-01"
-    assert (a.part, a.other.value, a.share.value, a.certain) == ("2024-03", 0.9, 0, True)
+    assert (a.part, a.against, a.other.value, a.share.value, a.certain) == ("2024-03", "2024-01", 0.9, 0, True)
     assert (b.share.value, b.reviews) == (10 / 11, [f"d{row}" for row in range(10, 20)])
     assert found.new == [2]
     assert not c.certain
@@ -109,7 +109,7 @@ def test_the_json_has_every_number_with_its_interval_and_reviews():
     groups = grouped(*"ab" * 4)
     days = ["2024-01-01"] * 4 + ["2024-02-01"] * 4
     found = count(groups, [1, 5] * 4, segments={"shop": list("xxxxyyyy")}, days=days).to_json()
-    assert found["clusters"][0]["share"] == {"value": 0.5, "low": 0.2152, "high": 0.7848}
+    assert found["clusters"][0]["share"] == {"value": 0.5, "low": 0.215216, "high": 0.784784}
     assert found["clusters"][0]["impact"]["value"] == 2
     assert found["clusters"][0]["reviews"] == ["d0", "d2", "d4", "d6"]
     (shop, _) = found["segments"]["shop"]

@@ -38,8 +38,8 @@ class Interval:
         return self.low > 0 or self.high < 0
 
     def to_json(self) -> dict[str, float]:
-        """Return the documented JSON object, rounded to four decimals."""
-        return {"value": round(self.value, 4), "low": round(self.low, 4), "high": round(self.high, 4)}
+        """Return the documented JSON object, rounded to six decimals."""
+        return {"value": round(self.value, 6), "low": round(self.low, 6), "high": round(self.high, 6)}
 
 
 def share(count: int, total: int) -> Interval:
