@@ -12,6 +12,7 @@ import argparse
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -166,8 +167,12 @@ def page(found: dict[str, Any]) -> str:
 
 def _groups(members: Any) -> Groups:  # noqa: ANN401 - (groups, n) of bools
     count, size = members.shape
-    documents = [Document(str(row), "") for row in range(size)]
-    return Groups(documents, range(count), [str(one) for one in range(count)], members, ~members.any(axis=0))
+    return Groups(_documents(size), range(count), [str(one) for one in range(count)], members, ~members.any(axis=0))
+
+
+@cache
+def _documents(size: int) -> list[Document]:
+    return [Document(str(row), "") for row in range(size)]
 
 
 def _certain(one: Comparison) -> bool:

@@ -223,14 +223,6 @@ def expected_seconds(status: IndexStatus, texts: int) -> float:
     return texts / _SLOW
 
 
-def about(seconds: float) -> str:
-    """Return a duration without false precision: half a minute, 12 minutes, 3 hours."""
-    if seconds < 45:
-        return "half a minute"
-    minutes = max(1, round(seconds / 60))
-    return text.count(minutes, "minute") if minutes < 90 else text.count(round(minutes / 60), "hour")
-
-
 def short(value: str, most: int) -> str:
     """Return the beginning of a text on one line, cut between words."""
     line = " ".join(value.split())

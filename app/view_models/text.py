@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from retriever.core.markdown import escape_markdown as plain
 
-__all__ = ["NO_STAR", "STAR", "count", "listed", "plain", "seconds", "size", "stars"]
+__all__ = ["NO_STAR", "STAR", "about", "count", "listed", "plain", "seconds", "size", "stars"]
 
 STAR, NO_STAR = "★", "☆"
 
@@ -28,6 +28,14 @@ def seconds(value: float) -> str:
         return f"{whole} s"
     minutes = whole // 60
     return f"{minutes} min {whole % 60:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def about(seconds: float) -> str:
+    """Return a duration without false precision: half a minute, 12 minutes, 3 hours."""
+    if seconds < 45:
+        return "half a minute"
+    minutes = max(1, round(seconds / 60))
+    return count(minutes, "minute") if minutes < 90 else count(round(minutes / 60), "hour")
 
 
 def size(number: int) -> str:

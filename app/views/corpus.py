@@ -219,6 +219,8 @@ def _prepare(file: Path) -> None:
     )
     with told(), calling(file, file.name):
         _say_known(file, columns, name.strip())
+    if preview.total:
+        st.caption(corpus.time_line(preview.total, len(asked)))
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
         _begin(Plan(file, name.strip(), columns, tuple(asked)))

@@ -17,6 +17,7 @@ from retriever_app.view_models import cluster_charts, clusters, comparison, flow
 from retriever_app.view_models.colours import LIGHT
 from retriever_app.view_models.comparison import CARD, STEP
 from retriever_app.view_models.grouping import Part
+from retriever_app.view_models.text import about
 
 COLUMNS = Columns(product="product", category="category", stars="stars", date="date")
 
@@ -57,13 +58,9 @@ def test_without_stars_and_dates_a_card_has_neither(found):
     assert (card.size, card.tally.ratings, card.tally.months) == ("2 reviews · 33%", {}, {})
 
 
-@pytest.mark.parametrize(
-    ("stars", "scale"),
-    [([], []), ([None], []), ([1, 4.5], [5, 4, 3, 2, 1]), ([0, 3], [5, 4, 3, 2, 1, 0]), ([7, 10], [*range(10, 0, -1)])],
-)
 def test_a_card_says_share_and_impact_with_their_intervals(found):
-    kettle, _, toy = cards_of(found, COLUMNS)
-    said = "10 to 70 % of such reviews; without them the mean would be -0.33 ★ (-2.28 to +1.34), which may be chance"
+    kettle = cards_of(found, COLUMNS)[0]
+    said = "10 to 70 % of such reviews; without them the mean would be -0.17 ★ (-2.60 to +2.10), which may be chance"
     assert kettle.figures == said
     assert cards_of(found, Columns())[0].figures == "10 to 70 % of such reviews"
     sure = GroupNumbers(0, "x", [], Interval(0.5, 0.4, 0.6), 1.0, 9, Interval(0.5, 0.25, 0.75))
@@ -82,6 +79,10 @@ def test_a_card_counts_only_what_passes(found):
     assert sum(kettle.tally.ratings.values()) == 1
 
 
+@pytest.mark.parametrize(
+    ("stars", "scale"),
+    [([], []), ([None], []), ([1, 4.5], [5, 4, 3, 2, 1]), ([0, 3], [5, 4, 3, 2, 1, 0]), ([7, 10], [*range(10, 0, -1)])],
+)
 def test_the_scale_of_ratings(stars, scale):
     assert clusters.scale_of(stars) == scale
 
@@ -153,7 +154,7 @@ def test_reading_takes_as_long_as_it_took(index):
     ("seconds", "said"), [(3, "half a minute"), (50, "1 minute"), (640, "11 minutes"), (9000, "2 hours")]
 )
 def test_durations_without_false_precision(seconds, said):
-    assert clusters.about(seconds) == said
+    assert about(seconds) == said
 
 
 def test_bars_say_shares():
@@ -187,12 +188,20 @@ def test_a_chosen_flow_stands_out(change):
     chart = flows.flow_chart(change, (flow.first, flow.second), LIGHT)
     assert chart["layer"][0]["params"][0]["value"] == [{"flow": f"{flow.first},{flow.second}"}]
     assert flows.read_flow(flows.spell(flow.first, flow.second)) == (flow.first, flow.second)
-    assert flows.table(change)[0]["reviews"] == len(flow.ids)
+    row = flows.table(change)[0]
+    assert row["reviews"] == len(flow.ids)
+    first, second = change.clusterings
+    assert row["of the first"] == f"{len(flow.ids) / first.clusters[flow.first].measures.size:.0%}"
+    assert row["if unrelated"] == f"{second.clusters[flow.second].measures.size / 6:.0%}"
     assert "→" in flows.flow_name(change, flow)
 
 
 def test_how_alike_two_groupings_are_is_said_in_words(change, found):
-    assert f"{change.moved} of 6 reviews are elsewhere" in flows.sentence(change)
+    assert change.rand < 0.05
+    assert flows.sentence(change).endswith("under one question says nothing of where it is under the other.")
+    somewhat = replace(change, rand=0.3)
+    assert f"somewhat alike (adjusted Rand index 0.30): {change.moved} of 6 reviews are" in flows.sentence(somewhat)
+    assert "says hardly anything of" in flows.sentence(replace(change, rand=0.1))
     assert "0 of 6 reviews" in flows.sentence(compare_clusters(found, found))
     assert "nearly the same" in flows.sentence(compare_clusters(found, found))
 

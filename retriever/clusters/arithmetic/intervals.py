@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special, stats
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -19,7 +19,7 @@ LEVEL = 0.95
 LEAST_RATED = 2
 """Rated reviews that either side of an impact must have."""
 
-_Z = float(stats.norm.ppf((1 + LEVEL) / 2))
+_Z = float(special.ndtri((1 + LEVEL) / 2))
 _PRIOR = 1.0  # ratings that have the spread of all: the few of a group are often equal, and its true spread is not 0
 _STEPS = 101  # points that stand for a distribution
 
@@ -115,8 +115,8 @@ def impact(inside: ArrayLike, outside: ArrayLike) -> Interval | None:
         return Interval(value, value, value)
     freedom = squared**2 / sum(variance**2 / free for variance, free in sides)
     points = (np.arange(_STEPS) + 0.5) / _STEPS
-    shares = stats.beta.ppf(points, len(ours) + 0.5, len(theirs) + 0.5)
-    gaps = gap + stats.t.ppf(points, freedom) * np.sqrt(squared)
+    shares = special.betaincinv(len(ours) + 0.5, len(theirs) + 0.5, points)
+    gaps = gap + special.stdtrit(freedom, points) * np.sqrt(squared)
     low, high = np.quantile(np.outer(shares, gaps), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value, float(low), float(high))
 
