@@ -45,7 +45,7 @@ class Groups:
 
     def ids(self, members: NDArray[np.bool_]) -> list[str]:
         """Return the ids of some reviews (n,)."""
-        return [self.documents[row].id for row in np.flatnonzero(members)]
+        return [self.documents[row].id for row in np.flatnonzero(members).tolist()]
 
 
 def groups_of(found: Clustering) -> Groups:
@@ -76,7 +76,7 @@ def _groups(
     numbers = sorted(names)
     placed = np.fromiter(labels, dtype=np.int64, count=len(documents))
     members = np.array([placed == number for number in numbers], dtype=bool).reshape(len(numbers), len(documents))
-    silent = ~members.any(axis=0)
+    silent: NDArray[np.bool_] = ~np.asarray(members.any(axis=0))
     if any(answers):  # an encoder without words says nothing of any text
         silent |= np.array([_says_nothing(one, instruction) for one in answers], dtype=bool)
     return Groups(documents, numbers, [names[one] for one in numbers], members, silent)

@@ -13,6 +13,7 @@ FILES = {
     ("cluster", "png"): ["cluster", "-k", "2", "--png", "out.png"],
     ("cluster", "csv_file"): ["cluster", "-k", "2", "--csv", "out.csv"],
     ("compare", "html"): ["compare", *BOTH, "-k", "2", "--html", "out.html"],
+    ("report", "file"): ["report", "mine", "--output", "out.html"],
     ("embed", "output_file"): ["embed", "corpus.jsonl", "--output", "out.npy"],
     ("curate", "target"): ["curate", "qa.jsonl", "out.jsonl"],
     ("eval", "report"): ["eval", "toys", "--report", "out.md"],
@@ -32,6 +33,7 @@ def prepared(indexed, write, monkeypatch, tmp_path):
     evaluation_fakes.register(monkeypatch, tmp_path / "data")
     write([{"text": one["text"], "question": "What?", "answer": "It is a thing."} for one in CORPUS], "qa.jsonl")
     (tmp_path / "file").write_text("precious")
+    indexed("cluster", "-k", "2", "--save", "mine")
     return indexed
 
 
