@@ -61,7 +61,7 @@ def _is_quick(index: Index, asks: Sequence[Ask]) -> bool:
     with st.container(border=True):
         st.text(
             f"{text.count(lacking, 'review')} must be read under this instruction first. That takes about "
-            f"{clusters.about(seconds)}. The other pages go on working meanwhile, and what is read is kept."
+            f"{text.about(seconds)}. The other pages go on working meanwhile, and what is read is kept."
         )
         st.button("Read and cluster", type="primary", on_click=go)
     return False
@@ -86,7 +86,7 @@ def watch(job: Job) -> None:
         state.rerun()
     progress: ClusteringProgress = snapshot.progress or ClusteringProgress("Beginning")
     share = progress.share
-    left = f", about {clusters.about(snapshot.seconds * (1 - share) / share)} left" if share else ""
+    left = f", about {text.about(snapshot.seconds * (1 - share) / share)} left" if share else ""
     said = " …" if share is None else f": {share:.0%}{left}"
     with st.container(border=True):
         st.progress(1.0 if share is None else share, text=f"{progress.doing}{said}")

@@ -15,13 +15,15 @@ from streamlit.components.v2 import component
 from streamlit.components.v2.types import ComponentRenderer
 
 from retriever.clusters.clustering import Clustering
+from retriever.clusters.groups import Groups, groups_of
 from retriever.clusters.map import map_asset
+from retriever.clusters.numbers import Numbers, count
 from retriever.index.profiling import Columns
 from retriever_app import cluster_job, state
 from retriever_app.clusterings import BY_NUMBER, Drawn
 from retriever_app.components import instruction_box, review_card, theme
 from retriever_app.view_models import cards, cluster_charts, clusters, exports, text
-from retriever_app.view_models.clusters import ClusterCard
+from retriever_app.view_models.clusters import ClusterCard, Sides
 from retriever_app.view_models.colours import Colours
 from retriever_app.view_models.grouping import DEEPEST, Grouping, Part, read_area
 
@@ -35,8 +37,8 @@ def clear_selection() -> None:
     state.change(Grouping, clusters=(), area=(), flow=())
 
 
-def draw_map(drawn: Drawn, chosen: Part) -> None:
-    """Draw the map; a click chooses a cluster, a lasso what lies in it."""
+def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
+    """Draw the map; a click chooses a cluster, a lasso what lies in it; reviews that do not pass (n,) stand back."""
     if drawn.places is None:
         return
     key = f"cluster map {drawn.number}"
@@ -50,6 +52,7 @@ def draw_map(drawn: Drawn, chosen: Part) -> None:
         key=key,
         data={
             "points": _points(drawn),
+            "passing": pa.table({"passing": passing.astype(np.uint8)}),
             "clusters": _marks(drawn, theme()),
             "chosen": {"clusters": chosen.clusters, "area": chosen.area},
             "turn": st.session_state.get(_TURN),
@@ -76,16 +79,13 @@ def choose_clusters(found: Clustering) -> None:
     )
 
 
-def draw_cards(drawn: Drawn, columns: Columns, chosen: Sequence[int] = ()) -> None:
-    """Draw the clusters as cards, or those chosen, two beside each other."""
-    shown = [one for one in _cards(drawn, columns) if not chosen or one.number in chosen]
+def draw_cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_], chosen: Sequence[int] = ()) -> None:
+    """Draw the clusters as cards, or those chosen, each of its reviews that pass (n,)."""
+    shown = [one for one in _cards(drawn, columns, passing) if not chosen or one.number in chosen]
     everything = st.session_state.get(_ALL) == drawn.number
     wanted = shown if everything else shown[:MOST_CARDS]
-    beside = min(2, len(wanted))
-    for start in range(0, len(wanted), 2):
-        for column, card in zip(st.columns(beside), wanted[start : start + 2], strict=False):
-            with column:
-                _card(card, can_choose=not chosen)
+    for card in wanted:
+        _card(card, can_choose=not chosen)
     if len(wanted) < len(shown):
         st.button(
             f"Show {text.count(len(shown) - len(wanted), 'more cluster')}",
@@ -188,6 +188,7 @@ def _card(card: ClusterCard, *, can_choose: bool) -> None:
             with st.container(gap=None, width="stretch"):
                 st.markdown(f"**{text.plain(card.name)}**")
                 st.caption(text.plain(card.size))
+                st.caption(text.plain(card.figures))
             if can_choose:
                 st.button(
                     "Read",
@@ -234,6 +235,32 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
     return clusters.marks(drawn.found, drawn.places, shades)  # type: ignore[arg-type]
 
 
+def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
+    if passing.all():
+        return _all_cards(drawn, columns)
+    sides = sides_of(drawn, columns)
+    return clusters.cards(drawn.found, sides, _numbers_of(drawn, sides, passing), passing)
+
+
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
-def _cards(drawn: Drawn, columns: Columns) -> list[ClusterCard]:
-    return clusters.cards(drawn.found, columns)
+def _all_cards(drawn: Drawn, columns: Columns) -> list[ClusterCard]:
+    sides = sides_of(drawn, columns)
+    everything = np.ones(len(sides.stars), dtype=bool)
+    return clusters.cards(drawn.found, sides, _numbers_of(drawn, sides, everything), everything)
+
+
+def _numbers_of(drawn: Drawn, sides: Sides, passing: NDArray[np.bool_]) -> Numbers:
+    stars = [sides.stars[row] for row in np.flatnonzero(passing).tolist()]
+    return count(groups(drawn).kept(passing).by_document(), stars)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def groups(drawn: Drawn) -> Groups:
+    """Return a clustering's groups."""
+    return groups_of(drawn.found)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def sides_of(drawn: Drawn, columns: Columns) -> Sides:
+    """Return what charts count of a clustering's reviews."""
+    return clusters.read_sides(drawn.found.material.documents, columns)

@@ -12,7 +12,7 @@ from retriever_app.view_models.cards import Card
 from retriever_app.view_models.colours import Colours
 from retriever_app.view_models.model import Fact
 from retriever_app.view_models.problems import problem
-from retriever_app.view_models.text import plain
+from retriever_app.view_models.text import count, plain
 
 _LOG = logging.getLogger(__name__)
 _PROBLEM = "attempt: problem"
@@ -114,7 +114,7 @@ def instruction_box(
         on_change=take,
         format_func=plain,
         label_visibility="collapsed",
-        wrap=True,
+        wrap=False,
     )
     return asked.strip()
 
@@ -130,13 +130,22 @@ def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> No
         if card.words:
             st.markdown(" ".join(f":gray-badge[{plain(word)}]" for word in card.words))
         before, marked, after = card.parts
+        if card.answer:
+            st.markdown(f"**Says:** {card.answer}", width="stretch")
         if marked:
             st.markdown(f"{plain(before)} :yellow-background[{plain(marked)}] {plain(after)}".strip(), width="stretch")
+        elif card.marked:
+            st.markdown(card.marked, width="stretch")
         else:
             st.text(after, width="stretch")
         if card.is_long:
             with st.expander("The whole review", type="compact"):
                 st.text(card.body, width="stretch")
+        if card.alike:
+            with st.expander(f"{count(len(card.alike), 'review')} that says nearly the same", type="compact"):
+                for other in card.alike:
+                    st.caption(plain(" · ".join(filter(None, [other.why, other.id]))))
+                    st.text(other.beginning, width="stretch")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.caption(plain(" · ".join(filter(None, [card.why, card.id]))), width="stretch")
             if menu is not None:

@@ -49,7 +49,8 @@ def _several(label: str, field: str, counts: Mapping[str, int], chosen: tuple[st
 
 
 def _stars(profile: Profile, chosen: Filters) -> None:
-    options = sorted({*profile.stars, *chosen.stars}, reverse=True)
+    most = 5 if max(profile.stars) <= 5 else 10
+    options = sorted({*range(1, most + 1), *profile.stars, *chosen.stars}, reverse=True)  # also those never given
     st.pills(
         "Stars",
         options,

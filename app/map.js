@@ -5,7 +5,7 @@ const LIT = 0.8, DIM = 0.12, UNIT = 10_000; // opacity of what is chosen and of 
 const maps = new WeakMap();
 
 const build = (box) => {
-  let points, clusters, send, chosen, turn = null, asked = 0;
+  let points, passing, clusters, send, chosen, turn = null, asked = 0;
 
   const corners = () => chosen.area.flatMap((x, at, all) => (at % 2 ? [] : [[x / UNIT, all[at + 1] / UNIT]]));
   const inside = (x, y, lasso) => {
@@ -19,7 +19,7 @@ const build = (box) => {
   const draw = () => {
     const { x, y, cluster } = points, lasso = chosen.area.length ? corners() : null;
     const lit = Uint8Array.from(x, (_, row) =>
-      (!chosen.clusters.length || chosen.clusters.includes(cluster[row])) && (!lasso || inside(x[row], y[row], lasso)));
+      passing[row] && (!chosen.clusters.length || chosen.clusters.includes(cluster[row])) && (!lasso || inside(x[row], y[row], lasso)));
     map.draw({
       x, y, parts: clusters, part: (row) => clusters[cluster[row]], alpha: (row) => (lit[row] ? LIT : DIM),
       ringed: null, lasso,
@@ -49,6 +49,7 @@ const build = (box) => {
     const column = (name) => data.points.getChild(name);
     points = { review: column("review") };
     for (const name of ["x", "y", "cluster"]) points[name] = column(name).toArray();
+    passing = data.passing.getChild("passing").toArray();
     clusters = data.clusters.map((one) => ({ ...one, seen: true }));
     const answered = turn === null || data.turn === turn || performance.now() - asked > PATIENCE;
     if (answered) [chosen, turn] = [data.chosen, null];

@@ -7,9 +7,10 @@ from retriever.core.fields import values_by_name
 from retriever.core.results import Hit
 from retriever.core.types import Document, Span
 from retriever.index.profiling import Columns, star_value
-from retriever_app.view_models import text
+from retriever_app.view_models import passages, text
 
 SHORT_CHARACTERS = 420
+_ALIKE = 0.9  # of the different words of two texts that both must have to be shown as one
 _ALL = 99.95  # would be rounded to 100.0 %
 
 
@@ -26,6 +27,9 @@ class Card:
         rank: its place, from 1; 0 where it has none.
         moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
         mark: the part of the body that was found; None where that is all of it.
+        answer: the sentence that answers, as Markdown; empty where the review is one, or none does.
+        marked: the beginning as Markdown, words of the query marked; empty where it has none.
+        alike: hits below that say the same, which this one stands for.
     """
 
     id: str
@@ -38,6 +42,9 @@ class Card:
     rank: int = 0
     moved: str = ""
     mark: Span | None = None
+    answer: str = ""
+    marked: str = ""
+    alike: Sequence["Card"] = ()
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -84,19 +91,49 @@ def with_words(card: Card, words: Sequence[str]) -> Card:
     return replace(card, words=words)
 
 
-def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str]) -> list[Card]:
-    """Return hits as cards, best first; ``moved`` says by id how a hit moved since the answer before."""
-    return [
-        replace(
-            card(hit.document, columns),
-            words=hit.words,
-            why=why(hit),
-            rank=rank,
-            moved=moved.get(hit.document.id, ""),
-            mark=None if hit.unit is None else Span(hit.unit.start, hit.unit.end),
-        )
-        for rank, hit in enumerate(hits, start=1)
-    ]
+def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], query: str = "") -> list[Card]:
+    """Return hits as cards, best first, those that say nearly the same folded under the first of them.
+
+    ``moved`` says by id how a hit moved since the answer before; words of the query are marked.
+    """
+    found: list[Card] = []
+    said: list[tuple[int, frozenset[str]]] = []
+    for rank, hit in enumerate(hits, start=1):
+        one = card(hit.document, columns)
+        one = replace(one, words=hit.words, why=why(hit), rank=rank, moved=moved.get(hit.document.id, ""))
+        one = replace(one, mark=None if hit.unit is None else Span(hit.unit.start, hit.unit.end))
+        one = explained(one, query)
+        mine = frozenset(hit.document.text.casefold().split())
+        twin = next((place for place, other in said if _nearly_equal(mine, other)), None)
+        if twin is None:
+            said.append((len(found), mine))
+            found.append(one)
+        else:
+            found[twin] = replace(found[twin], alike=(*found[twin].alike, one))
+    return found
+
+
+def explained(one: Card, query: str) -> Card:
+    """Return a card with what it shares with a query marked, and the sentence that answers first.
+
+    A card that has its sentence marked already stays as it is.
+    """
+    if one.mark is not None:
+        return one
+    wanted = passages.stems(query)
+    place = passages.answering(one.body, query, one.words) if query else None
+    spans = passages.shared(one.beginning, wanted)
+    answer = ""
+    if place is not None:
+        said = one.body[place[0] : place[1]]
+        answer = passages.marked(said, passages.shared(said, wanted))
+    return replace(one, answer=answer, marked=passages.marked(one.beginning, spans) if spans else "")
+
+
+def _nearly_equal(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether two texts have nearly all their words in common, given the different ones of each."""
+    together = len(one | other)
+    return together > 0 and len(one & other) / together >= _ALIKE
 
 
 def why(hit: Hit) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.clustering import Cluster, Clustering
+from retriever.clusters.numbers import GroupNumbers, Numbers
 from retriever.core.fields import values_by_name
 from retriever.core.results import IndexStatus
 from retriever.core.types import Document
@@ -41,12 +42,22 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Sides:
+    """Of every review of a clustering its stars, its day as 2024-05-31 and its product; None where it has none."""
+
+    stars: Sequence[float | None]
+    days: Sequence[str | None]
+    products: Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterCard:
     """A cluster as a card.
 
     Attributes:
         name: its number for people, and its label.
         size: how many reviews, which share of all, their stars.
+        figures: the share and the impact on the stars, each with its interval.
         quotes: what they typically say.
         words: what sets their texts apart.
     """
@@ -54,6 +65,7 @@ class ClusterCard:
     number: int
     name: str
     size: str
+    figures: str
     tally: Tally
     quotes: Sequence[str]
     words: str
@@ -77,38 +89,55 @@ def headline(found: Clustering) -> str:
     return f"{said}, the number that sets them most apart."
 
 
-def cards(found: Clustering, columns: Columns) -> list[ClusterCard]:
-    """Return all clusters as cards, the largest first."""
-    material = found.material
-    labels = found.partition.labels
-    counted = np.array(material.once(labels.tolist()), dtype=np.int64)  # a review counts once in a cluster
-    stars, days = read_fields(material.documents, columns)
-    total = len(set(material.parents))
-    scale, months = scale_of(stars), months_of(days)
+def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np.bool_]) -> list[ClusterCard]:
+    """Return all clusters as cards, the largest first, each of its rows that pass (n,), counted before."""
+    scale, months = scale_of(sides.stars), months_of(sides.days)
+    material, labels = found.material, found.partition.labels
+    once = np.zeros(len(labels), dtype=bool)
+    once[material.once(labels.tolist())] = True  # a review counts once in a cluster
     result = []
-    for cluster in found.clusters:
-        rows = counted[labels[counted] == cluster.number].tolist()
-        tally = tally_of([stars[row] for row in rows], [days[row] for row in rows], scale, months)
-        share = f"{len(rows) / total:.0%}"
+    for cluster, numbers in zip(found.clusters, counted.groups, strict=True):
+        inside = (labels == cluster.number) & passing
+        rows = np.flatnonzero(inside & once).tolist()
+        tally = tally_of([sides.stars[row] for row in rows], [sides.days[row] for row in rows], scale, months)
+        share = f"{len(numbers.reviews) / max(counted.documents, 1):.0%}"
         mean = "" if tally.mean is None else f"{tally.mean:.1f} {text.STAR}"
-        said = text.count(len(rows), "review")
+        said = text.count(len(numbers.reviews), "review")
         if material.units is not None:
-            said = f"{text.count(cluster.measures.size, 'sentence')} of {said}"
+            said = f"{text.count(int(inside.sum()), 'sentence')} of {said}"
         size = " · ".join(filter(None, [said, share, mean]))
         words = ", ".join(cluster.text_keywords)
-        result.append(ClusterCard(cluster.number, name_of(cluster), size, tally, _quotes(cluster), words))
+        said = figures(numbers)
+        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, _quotes(cluster), words))
     return result
 
 
-def read_fields(documents: Iterable[Document], columns: Columns) -> tuple[list[float | None], list[str | None]]:
-    """Return every document's stars and day; None where it has none."""
+def figures(numbers: GroupNumbers) -> str:
+    """Describe a group's share and what the mean stars of all would be without it, each with its 95 % interval."""
+    low, high = round(100 * numbers.share.low), round(100 * numbers.share.high)
+    share = f"{low} to {high} % of such reviews"
+    if numbers.impact is None:
+        return share
+    effect = numbers.impact
+    sure = "" if effect.certain else ", which may be chance"
+    return (
+        f"{share}; without them the mean would be {effect.value:+.2f} {text.STAR} "
+        f"({effect.low:+.2f} to {effect.high:+.2f}){sure}"
+    )
+
+
+def read_sides(documents: Iterable[Document], columns: Columns) -> Sides:
+    """Read of every document what the charts count."""
     stars: list[float | None] = []
     days: list[str | None] = []
+    products: list[str | None] = []
     for document in documents:
         values = values_by_name(document.metadata)
         stars.append(star_value(values.get(columns.stars)))
         days.append(iso_date(values.get(columns.date)))
-    return stars, days
+        product = values.get(columns.product)
+        products.append(None if product is None else str(product))
+    return Sides(stars, days, products)
 
 
 def scale_of(stars: Iterable[float | None]) -> list[int]:
@@ -201,14 +230,6 @@ def expected_seconds(status: IndexStatus, texts: int) -> float:
         if embedded and seconds:
             return float(texts * seconds / embedded)
     return texts / _SLOW
-
-
-def about(seconds: float) -> str:
-    """Return a duration without false precision: half a minute, 12 minutes, 3 hours."""
-    if seconds < 45:
-        return "half a minute"
-    minutes = max(1, round(seconds / 60))
-    return text.count(minutes, "minute") if minutes < 90 else text.count(round(minutes / 60), "hour")
 
 
 def short(value: str, most: int) -> str:

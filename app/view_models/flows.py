@@ -17,16 +17,21 @@ PICK = "ribbon"  # the chart's selection: one flow by click
 _STEPS = 24  # corners of a ribbon's edge
 _GAP = 0.02  # between two clusters, of the height
 _BAR_WIDTH = 0.035  # of a cluster
-_AGREE = ((0.8, "nearly the same"), (0.5, "much alike"), (0.2, "somewhat alike"), (0.05, "hardly alike"))
+_RELATED, _HARDLY = 0.2, 0.05  # adjusted Rand indices from which there is a relation, and hardly any
+_AGREE = ((0.8, "nearly the same"), (0.5, "much alike"), (_RELATED, "somewhat alike"))
 
 
 def sentence(change: ClusterChange) -> str:
     """Describe how much the two clusterings have to do with each other, in words."""
     total = len(change.clusterings[0].material.documents)
-    alike = next((said for least, said in _AGREE if change.rand >= least), "as unlike as by chance")
+    index = f"adjusted Rand index {change.rand:.2f}"
+    if change.rand < _RELATED:
+        said = "nothing" if change.rand < _HARDLY else "hardly anything"
+        return f"Unrelated ({index}): where a review is under one question says {said} of where it is under the other."
+    alike = next(said for least, said in _AGREE if change.rand >= least)
     return (
-        f"{change.moved:,} of {text.count(total, 'review')} are elsewhere under the second instruction. "
-        f"The two groupings are {alike} (adjusted Rand index {change.rand:.2f})."
+        f"The two groupings are {alike} ({index}): {change.moved:,} of {text.count(total, 'review')} are elsewhere "
+        "under the second instruction."
     )
 
 
@@ -37,14 +42,20 @@ def flow_name(change: ClusterChange, flow: Flow) -> str:
 
 
 def table(change: ClusterChange) -> list[dict[str, object]]:
-    """Return the flows as rows of a table, in their order."""
+    """Return the flows as rows of a table, in their order.
+
+    Beside which share of the first cluster flows stands the share that would if the two had nothing to do with each
+    other: that of the second cluster in all reviews.
+    """
     first, second = change.clusterings
+    total = len(first.material.documents)
     return [
         {
             "reviews": len(flow.ids),
             "first instruction": name_of(first.clusters[flow.first]),
             "second instruction": name_of(second.clusters[flow.second]),
-            "change": "stays" if flow.stays else "moves",
+            "of the first": f"{len(flow.ids) / first.clusters[flow.first].measures.size:.0%}",
+            "if unrelated": f"{second.clusters[flow.second].measures.size / total:.0%}",
         }
         for flow in change.flows
     ]

@@ -57,7 +57,7 @@ def headline(result: SearchResult, *, settled: bool) -> str:
         return f"{found} by their words."
     if not settled:
         by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
-        return f"First {found}, {by}. The best candidates are being read under it …"
+        return f"First {found}, {by}. The best candidates are being read under it, for up to a minute …"
     kinds = {
         "base": f"{'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, read without an instruction",
         "complete": "all reviews in question were read under this instruction, by the model that follows questions",

@@ -1,20 +1,12 @@
 """Text for people. Reviews are anybody's words: what Streamlit would take for Markdown is escaped."""
 
-import re
 from collections.abc import Sequence
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@^=])")
-_ADDRESS = re.compile(r"(?<=http)(?=://)|(?<=https)(?=://)|(?<=www)(?=\.)|(?<=[\w.+-])(?=@[\w-])", re.IGNORECASE)
-_JOINER = "\u2060"  # has no width, and stands in no address
+from retriever.core.markdown import escape_markdown as plain
+
+__all__ = ["NO_STAR", "STAR", "about", "count", "listed", "plain", "seconds", "size", "stars"]
+
 STAR, NO_STAR = "★", "☆"
-
-
-def plain(text: str) -> str:
-    """Return Markdown that shows the text as it is, on one line: no links, images, colours, formulas or HTML.
-
-    Addresses get a character without width where they would be taken for links, escaped or not.
-    """
-    return _MARKDOWN.sub(r"\\\1", _ADDRESS.sub(_JOINER, " ".join(text.split())))
 
 
 def stars(value: object, most: int = 5) -> str:
@@ -36,6 +28,14 @@ def seconds(value: float) -> str:
         return f"{whole} s"
     minutes = whole // 60
     return f"{minutes} min {whole % 60:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def about(seconds: float) -> str:
+    """Return a duration without false precision: half a minute, 12 minutes, 3 hours."""
+    if seconds < 45:
+        return "half a minute"
+    minutes = max(1, round(seconds / 60))
+    return count(minutes, "minute") if minutes < 90 else count(round(minutes / 60), "hour")
 
 
 def size(number: int) -> str:

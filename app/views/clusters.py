@@ -7,11 +7,12 @@ import streamlit as st
 
 from retriever.workspace import Index
 from retriever_app import cluster_panels as panels
-from retriever_app import filters, flow_panel, frame, resources, state, topic_panels
+from retriever_app import facet_panel, filters, flow_panel, frame, report_panel, resources, state, topic_panels
 from retriever_app.cluster_job import ready
 from retriever_app.clusterings import Drawn
 from retriever_app.components import instruction_box
-from retriever_app.view_models import clusters, flows, search, text
+from retriever_app.view_models import clusters, facets, flows, search, text
+from retriever_app.view_models.facets import Facets
 from retriever_app.view_models.grouping import MOST_GROUPS, Ask, Grouping
 
 _LAST = "clusters: last"
@@ -52,6 +53,7 @@ def _let_go_elsewhere(index: Index, where: str | None) -> None:
         state.current(Grouping)
         state.change(Grouping, within=())
         panels.clear_selection()
+        facet_panel.clear()
     st.session_state[_LAST] = reviews
 
 
@@ -86,25 +88,37 @@ def _ask(grouping: Grouping, suggestions: Sequence[str]) -> None:
 
 
 def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
+    """Draw the map and the charts, and beside them the clusters or the reviews that are chosen."""
     grouping, columns = _existing(drawn), resources.columns(index)
-    part = grouping.chosen
-    rows = drawn.rows(part)
+    part, only, sides = grouping.chosen, state.current(Facets), panels.sides_of(drawn, columns)
+    passing = facets.passing(sides, only)
+    chosen = drawn.rows(part)
+    rows = chosen[passing[chosen]]
     some = bool(part.clusters or part.area)
-    panels.draw_map(drawn, part)
-    panels.choose_clusters(drawn.found)
-    title = clusters.part_name(drawn.found, part) if some else ""
-    with panels.headed(title, text.count(len(rows), "review") if some else clusters.headline(drawn.found)):
-        if some and len(rows) > 1:
-            panels.look_closer(grouping, part, len(rows), suggestions)
-        panels.download(drawn.found, rows, "selection" if some else "clusters")
-        if not some and not grouping.within:
-            topic_panels.save_clusters(index, drawn)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        panels.draw_map(drawn, part, passing)
+        panels.choose_clusters(drawn.found)
+        within = np.zeros(len(passing), dtype=bool)
+        within[chosen] = True
+        facet_panel.draw_facets(sides, only, within)
+    with right:
+        title = clusters.part_name(drawn.found, part) if some else ""
+        what = "review" if drawn.found.material.units is None else "sentence"
+        said = text.count(len(rows), what) if some or only.any else clusters.headline(drawn.found)
+        with panels.headed(title, said):
+            if some and len(rows) > 1:
+                panels.look_closer(grouping, part, len(chosen), suggestions)
+            panels.download(drawn.found, rows, "selection" if some else "clusters")
+            report_panel.offer(index, drawn, passing, only)
+            if not some and not grouping.within:
+                topic_panels.save_clusters(index, drawn)
+            if some:
+                st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
+        if not some or not part.area:
+            panels.draw_cards(drawn, columns, passing, part.clusters)
         if some:
-            st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
-    if not some or not part.area:
-        panels.draw_cards(drawn, columns, part.clusters)
-    if some:
-        panels.draw_reviews(drawn.found, rows, columns, part.spell())
+            panels.draw_reviews(drawn.found, rows, columns, part.spell())
 
 
 def _existing(drawn: Drawn) -> Grouping:

@@ -220,6 +220,8 @@ def _prepare(file: Path) -> None:
     with told(), calling(file, file.name):
         _say_known(file, columns, name.strip())
     sentences = name.strip() not in place.names() and _in_sentences(file)
+    if preview.total:
+        st.caption(corpus.time_line(preview.total, len(asked)))
     count = f"{preview.total:,} " if preview.total else ""
     if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
         _begin(Plan(file, name.strip(), columns, tuple(asked), sentences))

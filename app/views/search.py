@@ -84,7 +84,8 @@ def _show(index: Index, answer: LiveAnswer, suggestions: list[str]) -> None:
             )
     ids = [hit.document.id for hit in result.hits]
     moved = search.moved(answer.first, ids) if answer.settled else {}
-    shown = cards.hit_cards(result.hits, resources.columns(index), moved)
+    query = state.current(SearchQuestion).q
+    shown = cards.hit_cards(result.hits, resources.columns(index), moved, query)
     for one in shown:
         review_card(one, menu=lambda card: _menu(index, card, suggestions))
 

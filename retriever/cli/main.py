@@ -29,8 +29,10 @@ from retriever.cli import (
     index,
     mcp,
     models,
+    numbers,
     output,
     reembed,
+    report,
     search,
     serve,
     status,
@@ -76,6 +78,8 @@ app.command("cluster")(cluster.cluster)
 app.command("classify")(classify.classify)
 app.command("topics")(topics.topics)
 app.command("compare")(compare.compare)
+app.command("numbers")(numbers.numbers)
+app.command("report")(report.report)
 app.command("views")(views.views)
 app.command("teach")(teach.teach)
 app.command("embed")(embed.embed)

@@ -12,6 +12,7 @@
 const scatter = (parent, told) => {
   const MOVES = [0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5]; // of a name, in heights of its own
   const EDGE = 1.04; // of the map, in units of the places
+  const MOST_MOVING = 25_000, REST = 150; // points that are drawn while the map moves; milliseconds until all are again
   const NEAR = 14, STILL = 4, CORNERS = 60; // pixels to a point, pixels a click may move, corners of a lasso
   const make = (name, style, text) => {
     const made = document.createElement(name);
@@ -29,7 +30,7 @@ const scatter = (parent, told) => {
   tip.hidden = true;
 
   const sprites = new Map();
-  let scene = null, labels = [], width = 1, height = 1, due = 0;
+  let scene = null, labels = [], width = 1, height = 1, due = 0, rest = 0;
   let view = { x: 0, y: 0, scale: 1 };
   let tool = !told.enclose ? "move" : matchMedia("(pointer: coarse)").matches ? "" : "lasso"; // a finger scrolls at first
   let held = null; // the pointer that is down: where it began, the view then, the way it went
@@ -88,8 +89,9 @@ const scatter = (parent, told) => {
     pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     pen.clearRect(0, 0, width, height);
     const size = radius(), pictures = new Map(scene.parts.map((part) => [part, sprite(part, size)]));
+    const step = rest ? Math.ceil(scene.x.length / MOST_MOVING) || 1 : 1;
     for (const bright of [false, true]) { // what is chosen lies on top
-      for (let row = 0; row < scene.x.length; row++) {
+      for (let row = 0; row < scene.x.length; row += step) {
         const alpha = scene.alpha(row);
         if (alpha === 0 || (alpha > 0.5) !== bright) continue;
         const [x, y] = place(scene.x[row], scene.y[row]);
@@ -119,6 +121,11 @@ const scatter = (parent, told) => {
     name();
   };
   const later = () => { due ||= requestAnimationFrame(paint); };
+  const moving = () => {
+    clearTimeout(rest);
+    rest = setTimeout(() => { rest = 0; later(); }, REST);
+    later();
+  };
 
   // The names of the first, large parts come first. One that would cover another moves up or down; without room it is left out.
   const name = () => {
@@ -159,7 +166,7 @@ const scatter = (parent, told) => {
     const [x, y] = spot([left, top]);
     view.scale = Math.max(0.5, Math.min(40, view.scale * by));
     view = { ...view, x: x - (left - width / 2) / across(), y: y + (top - height / 2) / down() };
-    later();
+    moving();
   };
   const whole = () => {
     view = { x: 0, y: 0, scale: 1 };
@@ -189,7 +196,7 @@ const scatter = (parent, told) => {
     if (!held.moved) return;
     if (held.drag === "move") view = { ...view, x: held.view.x - right / across(), y: held.view.y + low / down() };
     if (held.drag === "lasso") (held.way ??= [held.from]).push(at);
-    later();
+    moving();
   });
   canvas.addEventListener("pointerup", (event) => {
     const was = held;

@@ -40,7 +40,8 @@ def choose(page, label, option):
 def read(page):
     """Return the reviews on cards, in their order."""
     known = {review["text"] for review in REVIEWS}
-    return [text for text in page.get_by_test_id("stText").all_inner_texts() if text in known]
+    shown = page.locator("[data-testid=stText], [data-testid=stMarkdown] p").all_inner_texts()
+    return [text for text in shown if text in known]
 
 
 def downloaded(page, button):

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 
+from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.comparing import compare_clusters, compare_ranks
+from retriever.clusters.groups import groups_of
 from retriever.clusters.map import map_places
+from retriever.clusters.numbers import GroupNumbers, count
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
 from retriever_app.view_models import cluster_charts, clusters, comparison, flows
 from retriever_app.view_models.colours import LIGHT
 from retriever_app.view_models.comparison import CARD, STEP
 from retriever_app.view_models.grouping import Part
+from retriever_app.view_models.text import about
 
 COLUMNS = Columns(product="product", category="category", stars="stars", date="date")
 
@@ -29,8 +33,16 @@ def found(index):
     return index.cluster(PRODUCT, k=3)
 
 
+def cards_of(found, columns, passing=None):
+    sides = clusters.read_sides(found.material.documents, columns)
+    passing = np.ones(len(sides.stars), bool) if passing is None else passing
+    groups = groups_of(found).kept(passing)
+    stars = [one for one, kept in zip(sides.stars, passing, strict=True) if kept]
+    return clusters.cards(found, sides, count(groups, stars), passing)
+
+
 def test_a_card_counts_stars_and_months_of_its_reviews(found):
-    kettle, lamp, toy = clusters.cards(found, COLUMNS)
+    kettle, lamp, toy = cards_of(found, COLUMNS)
     assert (kettle.name, kettle.size) == ("1 kettle", "2 reviews · 33% · 3.0 ★")
     assert kettle.tally.ratings == {5: 1, 4: 0, 3: 0, 2: 0, 1: 1}
     months = [f"2024-{month:02}" for month in range(1, 7)]
@@ -42,8 +54,29 @@ def test_a_card_counts_stars_and_months_of_its_reviews(found):
 
 
 def test_without_stars_and_dates_a_card_has_neither(found):
-    card = clusters.cards(found, Columns())[0]
+    card = cards_of(found, Columns())[0]
     assert (card.size, card.tally.ratings, card.tally.months) == ("2 reviews · 33%", {}, {})
+
+
+def test_a_card_says_share_and_impact_with_their_intervals(found):
+    kettle = cards_of(found, COLUMNS)[0]
+    said = "10 to 70 % of such reviews; without them the mean would be -0.17 ★ (-2.60 to +2.10), which may be chance"
+    assert kettle.figures == said
+    assert cards_of(found, Columns())[0].figures == "10 to 70 % of such reviews"
+    sure = GroupNumbers(0, "x", [], Interval(0.5, 0.4, 0.6), 1.0, 9, Interval(0.5, 0.25, 0.75))
+    assert (
+        clusters.figures(sure) == "40 to 60 % of such reviews; without them the mean would be +0.50 ★ (+0.25 to +0.75)"
+    )
+
+
+def test_a_card_counts_only_what_passes(found):
+    kettle, lamp, toy = cards_of(found, COLUMNS, np.array([True, False, True, False, False, False]))
+    assert [one.size for one in (kettle, lamp, toy)] == [
+        "1 review · 50% · 1.0 ★",
+        "1 review · 50% · 2.0 ★",
+        "0 reviews · 0%",
+    ]
+    assert sum(kettle.tally.ratings.values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -121,7 +154,7 @@ def test_reading_takes_as_long_as_it_took(index):
     ("seconds", "said"), [(3, "half a minute"), (50, "1 minute"), (640, "11 minutes"), (9000, "2 hours")]
 )
 def test_durations_without_false_precision(seconds, said):
-    assert clusters.about(seconds) == said
+    assert about(seconds) == said
 
 
 def test_bars_say_shares():
@@ -155,12 +188,20 @@ def test_a_chosen_flow_stands_out(change):
     chart = flows.flow_chart(change, (flow.first, flow.second), LIGHT)
     assert chart["layer"][0]["params"][0]["value"] == [{"flow": f"{flow.first},{flow.second}"}]
     assert flows.read_flow(flows.spell(flow.first, flow.second)) == (flow.first, flow.second)
-    assert flows.table(change)[0]["reviews"] == len(flow.ids)
+    row = flows.table(change)[0]
+    assert row["reviews"] == len(flow.ids)
+    first, second = change.clusterings
+    assert row["of the first"] == f"{len(flow.ids) / first.clusters[flow.first].measures.size:.0%}"
+    assert row["if unrelated"] == f"{second.clusters[flow.second].measures.size / 6:.0%}"
     assert "→" in flows.flow_name(change, flow)
 
 
 def test_how_alike_two_groupings_are_is_said_in_words(change, found):
-    assert f"{change.moved} of 6 reviews are elsewhere" in flows.sentence(change)
+    assert change.rand < 0.05
+    assert flows.sentence(change).endswith("under one question says nothing of where it is under the other.")
+    somewhat = replace(change, rand=0.3)
+    assert f"somewhat alike (adjusted Rand index 0.30): {change.moved} of 6 reviews are" in flows.sentence(somewhat)
+    assert "says hardly anything of" in flows.sentence(replace(change, rand=0.1))
     assert "0 of 6 reviews" in flows.sentence(compare_clusters(found, found))
     assert "nearly the same" in flows.sentence(compare_clusters(found, found))
 

@@ -4,13 +4,14 @@ import json
 import re
 import threading
 
+import numpy as np
 import pytest
 from app_checks import shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS
 
-from retriever_app import cluster_job, resources
+from retriever_app import cluster_job, report_panel, resources
 from retriever_app.view_models import clusters, exports
-from retriever_app.view_models.grouping import Part
+from retriever_app.view_models.grouping import Grouping, Part
 
 HOSTILE = '<img src=x onerror="window.hurt=1"> [link](javascript:alert(1)) $x$ toy'
 
@@ -104,11 +105,37 @@ def test_two_clusterings_and_what_flows_between(opened):
     session = opened(instruction=PRODUCT, beside=MOOD, groups="2", show="flow")
     table = session.dataframe[0].value
     assert table["reviews"].sum() == len(REVIEWS)
-    assert "reviews are elsewhere under the second instruction" in shown(session)
+    assert "Unrelated (adjusted Rand index" in shown(session)
     assert not read(session)
     session = opened(instruction=PRODUCT, beside=MOOD, groups="2", show="flow", flow=["0", "0"])
     flow = table[(table["first instruction"].str[0] == "1") & (table["second instruction"].str[0] == "1")]
     assert len(read(session)) == flow["reviews"].iloc[0]
+
+
+def test_what_is_clicked_in_a_chart_filters_cards_and_reviews(opened):
+    session = opened(instruction=PRODUCT, groups="3", only_stars=["5", "4"])
+    assert "Only 5 ★ and 4 ★" in shown(session)
+    assert "1 review · 50% · 5\\.0 ★" in shown(session)
+    assert "0 reviews · 0%" in shown(session)
+    session = opened(instruction=PRODUCT, groups="3", only_stars="5", clusters="0")
+    assert read(session) == ["I love this kettle."]
+    session = press(session, "Show all again")
+    assert "only_stars" not in session.query_params
+    assert len(read(session)) == 2
+
+
+def test_the_report_of_what_is_shown_is_made_on_demand(opened, make):
+    session = opened(instruction=PRODUCT, groups="3")
+    labels = [button.label for button in session.get("download_button")]
+    assert labels == ["CSV", "JSONL", "One page (HTML)", "Markdown"]
+    index = resources.open_index("reviews")
+    drawn = resources.clusterings().find(index, Grouping(instruction=PRODUCT, groups=3).ask(None), mapped=True)
+    some = np.array([True, True, False, False, False, False])
+    page = report_panel.made(index, drawn, some, "5 ★", "html").decode()
+    assert f'<h1 dir="auto">{PRODUCT}</h1>' in page
+    assert "2 reviews, mean 3.00 stars" in page
+    assert "only (5 ★)" in page
+    assert report_panel.made(index, drawn, some, "", "md").decode().startswith(f"# {PRODUCT}\n")
 
 
 def test_a_flow_or_cluster_that_is_not_there_is_no_choice(opened):
@@ -120,7 +147,12 @@ def test_a_flow_or_cluster_that_is_not_there_is_no_choice(opened):
 
 def test_the_files_hold_the_choice_and_no_formula(make, opened):
     session = opened(instruction=PRODUCT, groups="3", clusters="2")
-    assert [button.label for button in session.get("download_button")] == ["CSV", "JSONL"]
+    assert [button.label for button in session.get("download_button")] == [
+        "CSV",
+        "JSONL",
+        "One page (HTML)",
+        "Markdown",
+    ]
     make("evil", [{"id": "=1+1", "text": "=HYPERLINK(1) toy", "product": "@x"}])
     index = resources.open_index("evil")
     rows = clusters.rows(index.cluster(k=1), [0])

@@ -159,6 +159,35 @@ def test_what_was_chosen_on_the_map_is_still_chosen_when_the_user_comes_back(vis
     wait_for_dim(page, 2)
 
 
+def test_a_bar_filters_map_cards_and_the_other_charts_beside_the_map(visit):
+    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    stars = page.locator("[data-testid=stVegaLiteChart]").first
+    stars.locator(".mark-rect").last.locator("path").first.click()
+    page.wait_for_url(re.compile("only_stars=5"))
+    page.get_by_text("Only 5 ★").wait_for()
+    page.get_by_text("1 review", exact=True).wait_for()
+    bright = [one for one in dots(page) if one["alpha"] > 80]
+    assert len(bright) == 1
+    card = page.get_by_text("of such reviews", exact=False).first.bounding_box()
+    drawn = canvas(page).bounding_box()
+    assert card["x"] > drawn["x"] + drawn["width"]
+    assert card["y"] < drawn["y"] + drawn["height"]
+    page.get_by_role("button", name="Show all again").click()
+    wait_for_dim(page, 0)
+    assert "only_stars" not in page.url
+
+
+def test_the_report_is_had_from_the_page(visit):
+    page = visit(f"clusters?groups=3&instruction={PRODUCT}")
+    page.get_by_role("button", name="Report").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="One page (HTML)").click()
+    text = download.value.path().read_text()
+    assert text.startswith("<!doctype html>")
+    assert PRODUCT in text
+    assert "<img" not in text
+
+
 def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
     page = visit(f"clusters?groups=3&instruction={PRODUCT}")
     apart = spread(page)

@@ -32,7 +32,7 @@ PAGES = {
     "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "read under this instruction"),
     "compare": ("compare", {"q": "kettle", "first": PRODUCT, "second": MOOD}, "on both sides"),
     "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "In the texts"),
-    "flow": ("clusters", {"instruction": PRODUCT, "beside": MOOD, "groups": 2, "show": "flow"}, "are elsewhere"),
+    "flow": ("clusters", {"instruction": PRODUCT, "beside": MOOD, "groups": 2, "show": "flow"}, "Unrelated"),
     "a new training": ("train", {"begin": "example"}, "170 rows"),
     "a trained model": ("train", {"training": "moods"}, "Searches it never saw"),
     "model": ("model", {}, "Is it whole?"),

@@ -222,3 +222,10 @@ def test_problems_say_what_to_do(error, what, following):
 )  # fmt: skip
 def test_sizes(number, shown):
     assert text.size(number) == shown
+
+
+def test_how_long_an_indexing_takes_is_said_before_it():
+    assert corpus.time_line(3000, 0).startswith("Reading them takes about half a minute on a machine like a laptop;")
+    assert "about 6 minutes on a machine like a laptop, and 2 instructions about 2 hours more" in corpus.time_line(
+        39_000, 2
+    )

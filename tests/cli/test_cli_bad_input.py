@@ -230,6 +230,8 @@ SURROGATES = {
     "instruction of clusters": ["cluster", "--instruction", "\udcff", "-k", "2"],
     "name of clusters": ["cluster", "-k", "2", "--save", "\udcff"],
     "name of saved clusters": ["cluster", "--saved", "\udcff"],
+    "name of counted clusters": ["numbers", "\udcff"],
+    "name of reported clusters": ["report", "\udcff"],
     "instruction compared": ["compare", "--instruction", "a", "--instruction", "\udcff", "-k", "2"],
     "instruction compared by ranks": ["compare", "--instruction", "a", "--instruction", "\udcff", "--query", "kettle"],
     "instruction to complete": ["views", "--complete", "\udcff"],

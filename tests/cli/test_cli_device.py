@@ -18,6 +18,8 @@ LOADING = {
     "cluster": ["cluster", "-k", "2"],
     "classify": ["classify", *ASKED, "--into", "kettle, toy"],
     "compare": ["compare", *ASKED, "--instruction", "What mood?"],
+    "numbers": ["numbers", "mine"],
+    "report": ["report", "mine", "-o", "report.md"],
     "views": ["views", "--complete", "What mood?"],
     "embed": ["embed", "corpus.jsonl", "-o", "vectors.npy"],
     "reembed": ["reembed", "--encoder", "another"],
@@ -50,6 +52,7 @@ def commands_with_a_device(group=None, path=()):
 def loaded(indexed, write, monkeypatch, tmp_path):
     """Give the devices that encoders were loaded on; none is loaded."""
     write(finetune_fakes.rows(24), "qa.jsonl")
+    indexed("cluster", "-k", "2", "--save", "mine")
     monkeypatch.setenv("RETRIEVER_CACHE", str(tmp_path / "cache"))
     evaluation_fakes.register(monkeypatch, tmp_path / "data")
     devices = []

@@ -15,6 +15,7 @@ FILES = {
     ("classify", "csv_file"): ["classify", *BOTH[:2], "--into", "kettle, toy", "--csv", "out.csv"],
     ("search", "as_rows"): ["search", "kettle", "--more", "r1", "--as-rows", "out.jsonl"],
     ("compare", "html"): ["compare", *BOTH, "-k", "2", "--html", "out.html"],
+    ("report", "file"): ["report", "mine", "--output", "out.html"],
     ("embed", "output_file"): ["embed", "corpus.jsonl", "--output", "out.npy"],
     ("curate", "target"): ["curate", "qa.jsonl", "out.jsonl"],
     ("eval", "report"): ["eval", "toys", "--report", "out.md"],
@@ -36,6 +37,7 @@ def prepared(indexed, write, monkeypatch, tmp_path):
     evaluation_fakes.register(monkeypatch, tmp_path / "data")
     write([{"text": one["text"], "question": "What?", "answer": "It is a thing."} for one in CORPUS], "qa.jsonl")
     (tmp_path / "file").write_text("precious")
+    indexed("cluster", "-k", "2", "--save", "mine")
     return indexed
 
 

@@ -1,0 +1,98 @@
+"""Numbers of groups of an index's reviews: which of its fields hold stars and dates, and what is compared by them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from retriever.clusters.fields import field_values
+from retriever.clusters.groups import Groups
+from retriever.clusters.numbers import Numbers, count
+from retriever.clusters.periods import Period, fitting
+from retriever.core.errors import UsageError
+from retriever.core.fields import values_by_name
+from retriever.index.open_index import OpenIndex
+from retriever.index.profiling import Columns, iso_date, read_columns, star_value
+from retriever.index.selection import nothing_matches, selected_documents
+from retriever.store.filters import optional_filter, resolve_field
+
+
+@dataclass(frozen=True, slots=True)
+class NumbersRequest:
+    """Settings of what is counted.
+
+    Attributes:
+        by: metadata fields whose values are compared, each with all other reviews; product, category, stars and date
+            mean the fields that hold them.
+        period: of the trend; None for the shortest that shows all of it.
+        stars: the field with the ratings; None for the one that the index is known to have.
+        date: the field with the days; None as for the stars.
+        where: a filter over metadata: only reviews that it accepts are counted.
+    """
+
+    by: Sequence[str] = ()
+    period: Period | None = None
+    stars: str | None = None
+    date: str | None = None
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Numbers, the groups they are of, and the fields they were read from."""
+
+    groups: Groups
+    numbers: Numbers
+    columns: Columns
+
+
+def numbers_of(index: OpenIndex, groups: Groups, request: NumbersRequest) -> Counted:
+    """Count groups of an index's reviews.
+
+    Raises:
+        InputError: no review matches the filter.
+        UsageError: a field that was named is not there, or holds no ratings or days.
+        FilterError: the filter cannot be parsed or names an unknown field.
+    """
+    condition = optional_filter(request.where)
+    if condition is not None:
+        groups = groups.only({one.id for one in selected_documents(index.store, condition, None)})
+    if not groups.documents:
+        raise nothing_matches(index.store)
+    known, columns = index.store.documents.fields(), read_columns(index)
+    rating = _named(request.stars, known) or columns.stars
+    written = _named(request.date, known) or columns.date
+    metadata = [values_by_name(one.metadata) for one in groups.documents]
+    stars = [star_value(one.get(rating)) for one in metadata] if rating else []
+    days = [iso_date(one.get(written)) for one in metadata] if written else []
+    if request.stars and all(one is None for one in stars):
+        raise UsageError(f"The field {request.stars!r} holds no ratings.", hint="Ratings are numbers from 0 to 10.")
+    if (request.date or request.period) and not any(days):
+        raise UsageError(
+            f"The field {written!r} holds no dates." if written else "No field of these reviews holds dates.",
+            hint="Name the one that does with --date; dates are written as 2024-05-31.",
+        )
+    segments = {}
+    for name in request.by:
+        field = _role(name, columns, known)
+        segments[name] = field_values(groups.documents, field, known)
+    unit = request.period or fitting(day for day in days if day)
+    numbers = count(groups, stars, segments=segments, days=days, unit=unit)
+    return Counted(
+        groups, numbers, Columns(columns.text, columns.id, columns.product, columns.category, rating, written)
+    )
+
+
+def usual_segments(index: OpenIndex) -> tuple[str, ...]:
+    """Return the fields that reviews are compared by unless told: those with products and categories, where known."""
+    columns = read_columns(index)
+    return tuple(one for one in (columns.product, columns.category) if one)
+
+
+def _named(name: str | None, known: dict[str, str]) -> str:
+    """Return the field that a name means; nothing for None."""
+    return "" if name is None else resolve_field(name, known)
+
+
+def _role(name: str, columns: Columns, known: dict[str, str]) -> str:
+    """Return the field that a name means: itself, or the one that holds what the name says."""
+    roles = {field.name for field in fields(Columns)}
+    return str(getattr(columns, name, "") or name) if name in roles and name not in known else name

@@ -1,0 +1,315 @@
+"""What groups of reviews come to: shares, impact on the stars, segment against segment, period against period.
+
+Every number has its 95 % interval and the reviews behind it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.clusters.arithmetic import intervals
+from retriever.clusters.arithmetic.intervals import Interval
+from retriever.clusters.groups import Groups
+from retriever.clusters.periods import Period, all_periods, period_of
+from retriever.core.schema import SCHEMA_VERSION
+
+MOST_SEGMENTS = 20
+MISSING, ALL_OTHERS = "(none)", "all others"
+UNCERTAIN = 0.05
+"""Differences with a corrected chance from here on may be nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the reviews, to be compared with others.
+
+    Attributes:
+        against: what the others are called.
+        inside: (n,) which reviews are of the part.
+        outside: (n,) which are the others.
+    """
+
+    name: str
+    against: str
+    inside: NDArray[np.bool_]
+    outside: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNumbers:
+    """The numbers of one group.
+
+    Attributes:
+        group: its number.
+        reviews: ids of its reviews.
+        share: of all reviews.
+        stars: their mean; None where none is rated.
+        rated: how many of them are.
+        impact: what the mean stars of all would gain were the group's reviews not there; None where too few are rated.
+    """
+
+    group: int
+    name: str
+    reviews: Sequence[str]
+    share: Interval
+    stars: float | None
+    rated: int
+    impact: Interval | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "cluster": self.group,
+            "label": self.name,
+            "size": len(self.reviews),
+            "share": self.share.to_json(),
+            "stars": _rounded(self.stars),
+            "rated": self.rated,
+            "impact": None if self.impact is None else self.impact.to_json(),
+            "reviews": list(self.reviews),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A group's share in one part of the reviews against its share in another.
+
+    Attributes:
+        part: what the reviews have in common: a field's value, or a period.
+        against: what it is compared with: all others, or another period.
+        total: reviews of the part.
+        reviews: ids of those in the group.
+        share: of the part.
+        other: its share of the reviews it is compared with.
+        difference: by how much the first is larger.
+        chance: how likely a difference as large is where there is none, corrected for all that is compared at once.
+    """
+
+    part: str
+    against: str
+    group: int
+    total: int
+    reviews: Sequence[str]
+    share: Interval
+    other: Interval
+    difference: Interval
+    chance: float
+
+    @property
+    def certain(self) -> bool:
+        """Whether the difference is more than chance, however many were looked at."""
+        return self.chance < UNCERTAIN
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "part": self.part,
+            "against": self.against,
+            "cluster": self.group,
+            "total": self.total,
+            "size": len(self.reviews),
+            "share": self.share.to_json(),
+            "other": self.other.to_json(),
+            "difference": self.difference.to_json(),
+            "chance": round(self.chance, 6),
+            "certain": self.certain,
+            "reviews": list(self.reviews),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Groups over time.
+
+    Attributes:
+        unit: month, quarter or year.
+        periods: all from the first to the last.
+        totals: reviews of each.
+        shares: by group, in the groups' order, its share of every period; None in one without reviews.
+        latest: the last period against the one before it that has reviews; empty where there is none.
+        new: groups whose reviews are all of the last period, with others before it.
+    """
+
+    unit: Period
+    periods: Sequence[str]
+    totals: Sequence[int]
+    shares: Sequence[Sequence[Interval | None]]
+    latest: Sequence[Comparison]
+    before: str
+    new: Sequence[int]
+
+    def to_json(self, numbers: Sequence[int]) -> dict[str, Any]:
+        """Return the documented JSON object; ``numbers`` are those of the groups."""
+        shares = {
+            str(number): [None if one is None else one.to_json() for one in each]
+            for number, each in zip(numbers, self.shares, strict=True)
+        }
+        return {
+            "unit": self.unit,
+            "periods": list(self.periods),
+            "totals": list(self.totals),
+            "shares": shares,
+            "last": self.periods[-1] if self.periods else None,
+            "before": self.before or None,
+            "latest": [one.to_json() for one in self.latest],
+            "new": list(self.new),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """All that is counted.
+
+    Attributes:
+        stars: mean of all rated reviews; None without any.
+        silent: the share of reviews that answer with nothing, and their ids.
+        segments: by field, every value against all other reviews; of two values the more frequent one alone.
+        trend: None without dates.
+    """
+
+    documents: int
+    stars: float | None
+    rated: int
+    groups: Sequence[GroupNumbers]
+    silent: Interval
+    silent_reviews: Sequence[str]
+    segments: Mapping[str, Sequence[Comparison]]
+    trend: Trend | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "level": intervals.LEVEL,
+            "correction": "Holm",
+            "documents": self.documents,
+            "rated": self.rated,
+            "stars": _rounded(self.stars),
+            "clusters": [one.to_json() for one in self.groups],
+            "silent": {"share": self.silent.to_json(), "reviews": list(self.silent_reviews)},
+            "segments": {name: [one.to_json() for one in each] for name, each in self.segments.items()},
+            "trend": None if self.trend is None else self.trend.to_json([one.group for one in self.groups]),
+        }
+
+
+def count(
+    groups: Groups,
+    stars: Sequence[float | None] = (),
+    *,
+    segments: Mapping[str, Sequence[object]] | None = None,
+    days: Sequence[str | None] = (),
+    unit: Period = "month",
+) -> Numbers:
+    """Count groups of reviews.
+
+    Args:
+        groups: the reviews and their groups.
+        stars: (n,) of every review, None where it has none; empty where none has.
+        segments: by field, (n,) its value in every review.
+        days: (n,) of every review as 2024-05-31, None where it has none; empty where none has.
+        unit: of the trend.
+    """
+    ratings = np.array([np.nan if one is None else float(one) for one in stars or [None] * len(groups.documents)])
+    rated = ratings[~np.isnan(ratings)]
+    total = len(groups.documents)
+    return Numbers(
+        documents=total,
+        stars=float(rated.mean()) if len(rated) else None,
+        rated=len(rated),
+        groups=[_group(groups, row, ratings) for row in range(len(groups.numbers))],
+        silent=intervals.share(int(groups.silent.sum()), total),
+        silent_reviews=groups.ids(groups.silent),
+        segments={name: by_segment(groups, values) for name, values in (segments or {}).items()},
+        trend=trend(groups, days, unit) if any(days) else None,
+    )
+
+
+def by_segment(groups: Groups, values: Sequence[object]) -> list[Comparison]:
+    """Compare every group's share among the reviews of each value (n,) of a field with that among all others.
+
+    The `MOST_SEGMENTS` most frequent values are compared; to have none is one of them. Where there are two values
+    alone, the second would say the same as the first.
+    """
+    named = [MISSING if one is None else str(one) for one in values]
+    counts = Counter(named)
+    common = [value for value, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
+    wanted = common[: 1 if len(common) == 2 else MOST_SEGMENTS]
+    if len(common) < 2:
+        return []
+    column = np.array(named, dtype=object)
+    return compared(groups, [Part(value, ALL_OTHERS, column == value, column != value) for value in wanted])
+
+
+def trend(groups: Groups, days: Sequence[str | None], unit: Period) -> Trend:
+    """Follow groups over time; ``days`` (n,) as for `count`."""
+    column = np.array([period_of(day, unit) if day else "" for day in days], dtype=object)
+    periods = all_periods([day for day in days if day], unit)
+    inside = [column == one for one in periods]
+    totals = [int(one.sum()) for one in inside]
+    shares = [
+        [
+            intervals.share(int((one & members).sum()), total) if total else None
+            for one, total in zip(inside, totals, strict=True)
+        ]
+        for members in groups.members
+    ]
+    full = [place for place, total in enumerate(totals) if total]
+    before, latest, new = "", [], []
+    if len(full) > 1:
+        last, previous = full[-1], full[-2]
+        before = periods[previous]
+        latest = compared(groups, [Part(periods[last], before, inside[last], inside[previous])])
+        dated = column != ""
+        new = [
+            number
+            for number, members in zip(groups.numbers, groups.members, strict=True)
+            if (members & dated).any() and not (members & dated & ~inside[last]).any()
+        ]
+    return Trend(unit, periods, totals, shares, latest, before, new)
+
+
+def compared(groups: Groups, parts: Sequence[Part]) -> list[Comparison]:
+    """Compare every group's share in some parts of the reviews with that in others, corrected for all of them."""
+    rows = [(part, number, members) for part in parts for number, members in _numbered(groups)]
+    counts = [_counted(members, part.inside, part.outside) for part, _, members in rows]
+    chances = intervals.holm([intervals.chance(*one) for one in counts])
+    found = []
+    for (part, number, members), (size, total, others, rest), chance in zip(rows, counts, chances, strict=True):
+        share, other = intervals.share(size, total), intervals.share(others, rest)
+        gap, ids = intervals.difference(share, other), groups.ids(members & part.inside)
+        found.append(Comparison(part.name, part.against, number, total, ids, share, other, gap, chance))
+    return found
+
+
+def _numbered(groups: Groups) -> list[tuple[int, NDArray[np.bool_]]]:
+    return list(zip(groups.numbers, groups.members, strict=True))
+
+
+def _counted(
+    members: NDArray[np.bool_], inside: NDArray[np.bool_], outside: NDArray[np.bool_]
+) -> tuple[int, int, int, int]:
+    parts = [(int((members & one).sum()), int(one.sum())) for one in (inside, outside)]
+    return (*parts[0], *parts[1])
+
+
+def _group(groups: Groups, row: int, ratings: NDArray[np.float64]) -> GroupNumbers:
+    members = groups.members[row]
+    rated = ~np.isnan(ratings)
+    ours = ratings[members & rated]
+    return GroupNumbers(
+        group=groups.numbers[row],
+        name=groups.names[row],
+        reviews=groups.ids(members),
+        share=intervals.share(int(members.sum()), len(members)),
+        stars=float(ours.mean()) if len(ours) else None,
+        rated=len(ours),
+        impact=intervals.impact(ours, ratings[~members & rated]),
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

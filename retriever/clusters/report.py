@@ -1,0 +1,318 @@
+"""A report to hand over: what reviews answer to a question, in numbers and quotes, as one HTML file or as Markdown.
+
+What reviews say is hostile input. The HTML is filled by a template that escapes every value and runs no script; in the
+Markdown every value is escaped so that it shows as it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from retriever.clusters.arithmetic.intervals import Interval
+from retriever.clusters.arithmetic.naming import typical_sentence
+from retriever.clusters.clustering import Clustering
+from retriever.clusters.index_numbers import Counted
+from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers, Trend
+from retriever.clusters.saved import SavedClustering
+from retriever.core.errors import UsageError
+from retriever.core.markdown import readable_markdown
+from retriever.core.paths import write_output
+from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.text import printable, shortened
+from retriever.core.types import JSON
+
+QUOTES = 3
+FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
+_LONGEST = 280  # characters of a quote
+_WIDTH, _HEIGHT, _EDGE = 320.0, 72.0, 4.0  # of a chart
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What a review says, in one sentence, and the review's id."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A group's share over time, as points of a drawing.
+
+    Attributes:
+        lines: the share, ``x,y x,y`` for each run of periods with reviews.
+        bands: the interval around each, as a closed shape.
+        top: the share at the upper edge.
+        said: what it shows, for those who do not see it.
+    """
+
+    lines: Sequence[str]
+    bands: Sequence[str]
+    top: float
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One group of the report.
+
+    Attributes:
+        words: what sets it apart.
+        chart: None without dates, or with those of one period.
+        differences: those of the group that are more than chance, the surest first, by segment or period.
+    """
+
+    numbers: GroupNumbers
+    words: Sequence[str]
+    quotes: Sequence[Quote]
+    chart: Chart | None
+    differences: Sequence[Comparison]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a report says.
+
+    Attributes:
+        name: of the saved clustering; empty where it is not saved.
+        question: the instruction; empty for none.
+        where: the filter of the reviews; empty for all.
+        diagnosis: what is known of whether the model follows the question.
+        models: by role, name and fingerprint.
+        made: when, in UTC.
+    """
+
+    name: str
+    question: str
+    where: str
+    numbers: Numbers
+    sections: Sequence[Section]
+    diagnosis: str
+    models: Mapping[str, str]
+    made: datetime
+
+    @property
+    def findings(self) -> list[str]:
+        """The report in a few sentences."""
+        return _findings(self.numbers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "name": self.name,
+            "instruction": self.question,
+            "where": self.where,
+            "made": self.made.isoformat(timespec="seconds"),
+            "models": dict(self.models),
+            "diagnosis": self.diagnosis,
+            "findings": self.findings,
+            "numbers": self.numbers.to_json(),
+            "quotes": {
+                str(one.numbers.group): [{"id": quote.id, "text": quote.text} for quote in one.quotes]
+                for one in self.sections
+            },
+        }
+
+
+def make_report(
+    found: Clustering | SavedClustering,
+    counted: Counted,
+    models: Mapping[str, str],
+    *,
+    diagnosis: str = "",
+    where: str | None = None,
+) -> Report:
+    """Make the report of a clustering.
+
+    Args:
+        found: the clustering.
+        counted: its numbers.
+        models: by role, name and fingerprint.
+        diagnosis: what is known of whether the model follows the question.
+        where: the filter of what was counted, beside that of the clustering.
+    """
+    shown = found.to_json()
+    words = {
+        int(one["cluster"]): list(dict.fromkeys([*one["keywords"], *one["text_keywords"]])) for one in shown["clusters"]
+    }
+    central = {int(one["cluster"]): list(one["examples"]) for one in shown["clusters"]}
+    texts = {one.id: one.text for one in counted.groups.documents}
+    numbers = counted.numbers
+    compared = [one for each in numbers.segments.values() for one in each]
+    compared += numbers.trend.latest if numbers.trend else []
+    sections = [
+        Section(
+            numbers=one,
+            words=words[one.group],
+            quotes=_quotes([*central[one.group], *one.reviews], texts, words[one.group]),
+            chart=_chart(numbers.trend, place),
+            differences=sorted(
+                (each for each in compared if each.group == one.group and each.certain), key=lambda each: each.chance
+            ),
+        )
+        for place, one in enumerate(numbers.groups)
+    ]
+    return Report(
+        name=str(shown.get("saved", {}).get("name", "")),
+        question=str(shown["instruction"]),
+        where=" and ".join(f"({one})" for one in (shown["where"], where) if one),
+        numbers=numbers,
+        sections=sections,
+        diagnosis=diagnosis,
+        models=models,
+        made=datetime.now(UTC),
+    )
+
+
+def model_names(encoder: Mapping[str, JSON], plain: Mapping[str, JSON] | None) -> dict[str, str]:
+    """Return the models of an index by role, as its status describes them."""
+    roles = {"Model that answers the question": encoder, "Model that reads the texts as they are": plain}
+    return {
+        role: f"{one.get('name') or 'without a name'}, {str(one.get('fingerprint', ''))[:12]}"
+        for role, one in roles.items()
+        if one is not None
+    }
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Write a report, in the format of the file's name.
+
+    Raises:
+        UsageError: the name ends like no format of reports.
+        OutputError: the file cannot be written.
+    """
+    write_output(path, render(report, report_format(path)), "--output")
+
+
+def report_format(path: Path) -> str:
+    """Return the format, html or md, that a file's name ends with.
+
+    Raises:
+        UsageError: it ends like none.
+    """
+    try:
+        return FORMATS[path.suffix.lower()]
+    except KeyError:
+        endings = ", ".join(FORMATS)
+        raise UsageError(
+            f"A report cannot be written as {path.name}.", hint=f"End it with one of: {endings}."
+        ) from None
+
+
+def render(report: Report, kind: str) -> str:
+    """Return a report as a text: ``html``, a page that needs no network and runs nothing, or ``md``, Markdown."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=kind == "html", undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "plain": lambda text: readable_markdown(printable(str(text))),
+        "shown": lambda text: printable(str(text)),
+        "percent": percent,
+        "points": points,
+        "gain": gain,
+    }
+    source = files("retriever.clusters").joinpath(f"report.{kind}").read_text(encoding="utf-8")
+    return environment.from_string(source).render(report=report, width=_WIDTH, height=_HEIGHT) + "\n"
+
+
+def percent(value: Interval) -> str:
+    """Format a share with its interval."""
+    return f"{value.value:.1%} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+
+
+def points(value: Interval) -> str:
+    """Format a difference of shares in percentage points, with its interval."""
+    return f"{100 * value.value:+.1f} [{100 * value.low:+.1f}, {100 * value.high:+.1f}]"
+
+
+def gain(value: Interval) -> str:
+    """Format an impact in stars, with its interval."""
+    return f"{value.value:+.2f} [{value.low:+.2f}, {value.high:+.2f}]"
+
+
+def _findings(numbers: Numbers) -> list[str]:
+    """Return what to know first: the largest group, what costs and what brings most stars, and what has changed."""
+    said = []
+    if numbers.groups:
+        largest = max(numbers.groups, key=lambda one: one.share.value)
+        said.append(f"The largest group is {largest.name}: {percent(largest.share)} of {numbers.documents:,} reviews.")
+    sure = [(one, one.impact) for one in numbers.groups if one.impact is not None and one.impact.certain]
+    for costs, verb in ((True, "costs"), (False, "brings")):
+        some = [(one, effect) for one, effect in sure if (effect.value > 0) == costs]
+        if some and numbers.stars is not None:
+            one, effect = max(some, key=lambda each: abs(each[1].value))
+            said.append(
+                f"What {verb} most stars is: {one.name}. Without its reviews the mean would be "
+                f"{numbers.stars + effect.value:.2f} instead of {numbers.stars:.2f} stars, {gain(effect)}."
+            )
+    if numbers.trend is not None and numbers.trend.latest:
+        said += _changes(numbers, numbers.trend)
+    if numbers.silent_reviews:
+        said.append(f"{percent(numbers.silent)} of the reviews answer the question with nothing.")
+    return said
+
+
+def _changes(numbers: Numbers, trend: Trend) -> list[str]:
+    """Return what has changed from the last period but one to the last."""
+    names = {one.group: one.name for one in numbers.groups}
+    between = f"from {trend.before} to {trend.periods[-1]}"
+    said = [
+        f"The share of {names[one.group]} has {'grown' if one.difference.value > 0 else 'shrunk'} {between}: "
+        f"{one.other.value:.1%} to {one.share.value:.1%}, {points(one.difference)} points."
+        for one in sorted(trend.latest, key=lambda one: one.chance)
+        if one.certain
+    ]
+    said += [f"New in {trend.periods[-1]}: {names[one]}." for one in trend.new]
+    return said or [f"No share has changed more than chance would {between}."]
+
+
+def _quotes(ids: Sequence[str], texts: Mapping[str, str], words: Sequence[str]) -> list[Quote]:
+    """Return a sentence of each of the first reviews that are there and say something else than those before."""
+    found: dict[str, Quote] = {}
+    for id in dict.fromkeys(ids):
+        if id in texts:
+            whole = shortened(texts[id], _LONGEST)
+            said = shortened(typical_sentence([texts[id]], words), _LONGEST) or whole
+            said = whole if said in found else said
+            found.setdefault(said, Quote(id, said))
+        if len(found) == QUOTES:
+            break
+    return list(found.values())
+
+
+def _chart(trend: Trend | None, place: int) -> Chart | None:
+    """Draw the shares of the group at a place of the trend's."""
+    if trend is None or len(trend.periods) < 2:
+        return None
+    shares = trend.shares[place]
+    known = [one for one in shares if one is not None]
+    top = max(one.high for one in known) or 1.0
+    step = (_WIDTH - 2 * _EDGE) / (len(shares) - 1)
+
+    def at(row: int, value: float) -> str:
+        return f"{_EDGE + row * step:.1f},{_HEIGHT - _EDGE - value / top * (_HEIGHT - 2 * _EDGE):.1f}"
+
+    lines, bands = [], []
+    for run in _runs(shares):
+        lines.append(" ".join(at(row, one.value) for row, one in run))
+        upper, lower = [at(row, one.high) for row, one in run], [at(row, one.low) for row, one in run]
+        bands.append(" ".join([*upper, *reversed(lower)]))
+    named = [f"{period} {one.value:.0%}" for period, one in zip(trend.periods, shares, strict=True) if one is not None]
+    return Chart(lines, bands, top, f"Share by {trend.unit}: {', '.join(named)}")
+
+
+def _runs(shares: Sequence[Interval | None]) -> list[list[tuple[int, Interval]]]:
+    """Return the runs of periods that have a share, each share with its place."""
+    runs: list[list[tuple[int, Interval]]] = [[]]
+    for row, one in enumerate(shares):
+        if one is None:
+            runs.append([])
+        else:
+            runs[-1].append((row, one))
+    return [run for run in runs if run]
