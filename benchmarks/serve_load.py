@@ -1,10 +1,13 @@
-"""How much a server gives to 64 clients at once: throughput, waiting times and memory, against a peer.
+"""How much a server gives to 64 clients at once: throughput, waiting times, memory, and whether anything is lost.
 
-The same requests, one short review each under one instruction, are sent by one client after another and by many at once
-to `retriever serve`, and to sentence-transformers behind uvicorn, which embeds request by request as most examples do.
-The peer reads the same weights: all-MiniLM-L6-v2, our plain reader. Ratios are of one run on one machine.
+The same requests, one short review each, are sent by one client after another and by many at once to `retriever serve`,
+and to sentence-transformers behind uvicorn, which embeds request by request as most examples do. Both read the same
+weights, all-MiniLM-L6-v2, our plain reader. Every vector that comes back is compared with the one that its text has
+alone. The model that follows instructions is loaded too, by our server alone. Ratios are of one run on one machine.
 
-    python benchmarks/serve_load.py --seconds 10 --clients 64 --output benchmarks/results/serve_load.json
+    python benchmarks/serve_load.py --output benchmarks/results/serve_load.json
+    python benchmarks/serve_load.py --seconds 10 --clients 8        # a short form
+    python benchmarks/serve_load.py --table benchmarks/results/serve_load.json    # as docs/server.md has it
 """
 
 import argparse
@@ -15,18 +18,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+from common import read_texts, write
 
 ROOT = Path(__file__).parents[1]
-PEER = """
-import asyncio, sys
+INSTRUCTION = "What kind of product is this review about?"
+OURS, PEER = "retriever", "sentence-transformers"
+ALONE_SECONDS = 30.0  # one client after another needs no longer
+SAME = 0.999  # cosine with the vector of the text alone: batches differ by rounding
+PEER_SERVER = """
+import sys
 import uvicorn
 from fastapi import FastAPI
 from sentence_transformers import SentenceTransformer
@@ -49,99 +57,176 @@ class Load:
 
     Attributes:
         server: which.
+        model: what it was asked for.
         clients: how many asked at once.
-        requests: answered ones.
-        refused: answered with 429.
-        per_second: answered requests a second.
+        seconds: for how long.
+        answered: requests with the vector of their text.
+        refused: requests answered with 429; they were sent again.
+        lost: requests with another answer, none, or another text's vector.
+        per_second: requests answered in a second.
         p50_ms: half of the answers took no longer.
         p99_ms: 99 of 100 took no longer.
-        memory_mb: of the server's process at the end.
+        memory_mb: of the server's process before the load, and after it.
+        memory_mb_per_minute: slope over the second half of the load.
     """
 
     server: str
+    model: str
     clients: int
-    requests: int
+    seconds: float
+    answered: int
     refused: int
+    lost: int
     per_second: float
     p50_ms: float
     p99_ms: float
-    memory_mb: float
+    memory_mb: tuple[float, float]
+    memory_mb_per_minute: float
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a load counts: seconds of each answer, what went otherwise, and the server's memory by time."""
+
+    times: list[float] = field(default_factory=list)
+    refused: int = 0
+    lost: int = 0
+    memory: list[tuple[float, float]] = field(default_factory=list)
 
 
 def main() -> None:
-    """Run both servers under both loads and print ratios."""
+    """Load the servers one after another and report; or print a report as a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=30, help="of each load")
+    parser.add_argument("--seconds", type=float, default=120, help="of each load of many clients")
     parser.add_argument("--corpus", type=Path, default=ROOT / "examples/reviews.jsonl")
-    parser.add_argument("--model", default="minilm", help="model that our server is asked for")
-    parser.add_argument("--instruction", default="")
-    parser.add_argument("--peer", default="", help="folder of the sentence-transformers model; none leaves it out")
+    parser.add_argument("--texts", type=int, default=1000, help="most texts that are asked for, in turn")
+    parser.add_argument("--only", default="", help="load this model of ours alone: minilm or default")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--table", type=Path, help="print this report as a table, and measure nothing")
     options = parser.parse_args()
-    lines = options.corpus.read_text(encoding="utf-8").splitlines()
-    texts = [json.loads(line)["text"] for line in lines if line.strip()]
-    body = {"model": options.model, **({"instruction": options.instruction} if options.instruction else {})}
+    if options.table:
+        print(table(json.loads(options.table.read_text(encoding="utf-8"))))
+        return
+    texts = read_texts(options.corpus, options.texts)
     loads = []
-    with ours() as (url, process):
-        loads += measured("retriever", url, process, texts, body, options)
-    if options.peer:
-        with peer(options.peer) as (url, process):
-            loads += measured("sentence-transformers", url, process, texts, {}, options)
-    for one in loads:
-        print(
-            f"{one.server:22} {one.clients:3} clients  {one.per_second:8.1f} requests/s  p50 {one.p50_ms:7.1f} ms  "
-            f"p99 {one.p99_ms:7.1f} ms  {one.memory_mb:6.0f} MB  {one.refused} refused"
-        )
-    found = {f"{one.server} {one.clients}": one.per_second for one in loads}
-    rates = list(found.values())
-    print(f"{options.clients} at once against one after another: {rates[1] / rates[0]:.2f} times the requests")
-    if len(rates) == 4:
-        print(f"against sentence-transformers, {options.clients} at once: {rates[1] / rates[3]:.2f} times")
-    if options.output:
-        options.output.write_text(json.dumps([asdict(one) for one in loads], indent=1) + "\n", encoding="utf-8")
+    for model, instruction in (("minilm", ""), ("default", INSTRUCTION)):
+        if options.only in ("", model):
+            with ours() as (url, process):
+                body = {"model": model, **({"instruction": instruction} if instruction else {})}
+                loads += measured(Target(OURS, model, url, process), texts, body, options)
+    if not options.only:
+        with peer() as (url, process):
+            loads += measured(Target(PEER, "minilm", url, process), texts, {}, options)
+    report = {"loads": [asdict(one) for one in loads]}
+    write("serve_load", options, report)
+    print(table(report))
 
 
-def measured(
-    server: str, url: str, process: int, texts: Sequence[str], body: dict[str, Any], options: argparse.Namespace
-) -> list[Load]:
+def table(report: Mapping[str, Any]) -> str:
+    """Return the loads as a Markdown table, each with how many times the requests of one client alone it answers."""
+    loads = report["loads"]
+    alone = {(one["server"], one["model"]): one["per_second"] for one in loads if one["clients"] == 1}
+    head = "| server | model | clients | requests/s | times one client | p50, p99 ms | refused, lost | MB then, now |"
+    rows = [
+        f"| {one['server']} | {one['model']} | {one['clients']} | {one['per_second']:.1f} | "
+        f"{one['per_second'] / alone[one['server'], one['model']]:.2f} | {one['p50_ms']:.0f}, {one['p99_ms']:.0f} | "
+        f"{one['refused']}, {one['lost']} | {one['memory_mb'][0]:.0f}, {one['memory_mb'][1]:.0f} "
+        f"({one['memory_mb_per_minute']:+.1f} a minute) |"
+        for one in loads
+    ]
+    return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server that is loaded: its name, the model it is asked for, its address and process."""
+
+    server: str
+    model: str
+    url: str
+    process: int
+
+
+def measured(target: Target, texts: Sequence[str], body: dict[str, Any], options: argparse.Namespace) -> list[Load]:
     """Load a server with one client, then with many."""
-    asyncio.run(load(url, texts, body, 1, 2.0))  # the model is loaded, its threads are there
+    expected = asyncio.run(alone(target.url, texts, body))  # the model is loaded, its threads are there
     found = []
-    for clients in (1, options.clients):
-        started = time.perf_counter()
-        times, refused = asyncio.run(load(url, texts, body, clients, options.seconds))
-        seconds = time.perf_counter() - started
-        p50, p99 = (float(np.percentile(times, share)) * 1000 for share in (50, 99))
-        found.append(Load(server, clients, len(times), refused, len(times) / seconds, p50, p99, memory_mb(process)))
+    for clients, seconds in ((1, min(ALONE_SECONDS, options.seconds)), (options.clients, options.seconds)):
+        before, started = memory_mb(target.process), time.perf_counter()
+        tally = asyncio.run(load(target, expected, body, clients, seconds))
+        taken = time.perf_counter() - started
+        p50, p99 = (float(np.percentile(tally.times, share)) * 1000 for share in (50, 99))
+        after = memory_mb(target.process)
+        found.append(
+            Load(
+                *(target.server, target.model, clients, round(taken, 1)),
+                *(len(tally.times), tally.refused, tally.lost, round(len(tally.times) / taken, 2)),
+                *(round(p50, 1), round(p99, 1), (before, after), slope(tally.memory)),
+            )
+        )
     return found
 
 
+async def alone(url: str, texts: Sequence[str], body: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the vector that every text has when nothing else is asked for."""
+    async with httpx.AsyncClient(base_url=url, timeout=600) as http:
+        found = {}
+        for text in texts:
+            response = await http.post("/v1/embeddings", json={**body, "input": text})
+            found[text] = np.array(response.raise_for_status().json()["data"][0]["embedding"], dtype=np.float32)
+        return found
+
+
 async def load(
-    url: str, texts: Sequence[str], body: dict[str, Any], clients: int, seconds: float
-) -> tuple[list[float], int]:
-    """Send requests for so long; return the seconds each answer took, and how many were refused."""
-    times: list[float] = []
-    refused, until = 0, time.perf_counter() + seconds
+    target: Target, expected: Mapping[str, np.ndarray], body: dict[str, Any], clients: int, seconds: float
+) -> Tally:
+    """Send requests for so long, every client its next as soon as it has an answer."""
+    tally, texts, until = Tally(), list(expected), time.perf_counter() + seconds
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
-    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as http:
+    async with httpx.AsyncClient(base_url=target.url, timeout=120, limits=limits) as http:
 
         async def ask(number: int) -> None:
-            nonlocal refused
             turn = number
             while time.perf_counter() < until:
-                started = time.perf_counter()
-                response = await http.post("/v1/embeddings", json={**body, "input": texts[turn % len(texts)]})
+                text, started = texts[turn % len(texts)], time.perf_counter()
+                try:
+                    response = await http.post("/v1/embeddings", json={**body, "input": text})
+                except httpx.HTTPError:
+                    tally.lost += 1
+                    continue
                 if response.status_code == 429:
-                    refused += 1
+                    tally.refused += 1
                     await asyncio.sleep(0.1)
                     continue
-                response.raise_for_status()
-                times.append(time.perf_counter() - started)
+                if is_of(response, expected[text]):
+                    tally.times.append(time.perf_counter() - started)
+                else:
+                    tally.lost += 1
                 turn += clients
 
-        await asyncio.gather(*(ask(number) for number in range(clients)))
-    return times, refused
+        async def watch() -> None:
+            while time.perf_counter() < until:
+                tally.memory.append((time.perf_counter(), memory_mb(target.process)))
+                await asyncio.sleep(1)
+
+        await asyncio.gather(watch(), *(ask(number) for number in range(clients)))
+    return tally
+
+
+def is_of(response: httpx.Response, expected: np.ndarray) -> bool:
+    """Whether an answer holds the vector of its text."""
+    if response.status_code != 200:
+        return False
+    (row,) = response.json()["data"]
+    vector = np.array(row["embedding"], dtype=np.float32)
+    return vector.shape == expected.shape and float(vector @ expected) > SAME
+
+
+def slope(memory: Sequence[tuple[float, float]]) -> float:
+    """Return by how many MB a minute memory grew over the second half of a load; 0 of too few readings."""
+    half = np.array(memory[len(memory) // 2 :])
+    return round(float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) * 60, 2) if len(half) > 2 else 0.0
 
 
 @contextmanager
@@ -154,10 +239,12 @@ def ours() -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def peer(model: str) -> Iterator[tuple[str, int]]:
-    """Run sentence-transformers behind uvicorn."""
-    port = free_port()
-    with running([sys.executable, "-c", PEER, model, str(port)], port) as found:
+def peer() -> Iterator[tuple[str, int]]:
+    """Run sentence-transformers behind uvicorn, over the files that our plain reader reads."""
+    from retriever.encoders.sources import find_source
+
+    port, folder = free_port(), find_source("all-minilm-l6-v2").folder
+    with running([sys.executable, "-c", PEER_SERVER, str(folder), str(port)], port) as found:
         yield found
 
 
@@ -167,15 +254,14 @@ def running(command: Sequence[str], port: int) -> Iterator[tuple[str, int]]:
     url = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(command, cwd=ROOT)
     try:
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300
         while True:
-            try:
+            with suppress(httpx.TransportError):
                 httpx.get(f"{url}/health", timeout=2)
                 break
-            except httpx.TransportError:
-                if process.poll() is not None or time.monotonic() > until:
-                    raise
-                time.sleep(0.2)
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"The server did not begin: {' '.join(command[:4])}")
+            time.sleep(0.2)
         yield url, process.pid
     finally:
         process.terminate()
@@ -185,7 +271,7 @@ def running(command: Sequence[str], port: int) -> Iterator[tuple[str, int]]:
 def memory_mb(process: int) -> float:
     """Return how much memory a process holds (Linux)."""
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1000
+    return round(int(status.partition("VmRSS:")[2].split()[0]) / 1000, 1)
 
 
 def free_port() -> int:
