@@ -57,9 +57,9 @@ def backbone(tiny):
     return get
 
 
-@pytest.fixture
-def browser():
-    """Give a headless Chromium."""
+@pytest.fixture(scope="module")
+def chromium():
+    """Give the headless Chromium of a module's tests; none of them may run an event loop of its own on their thread."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.is_file():
         pytest.skip("Chromium is not installed: apt-get install chromium")
@@ -67,3 +67,11 @@ def browser():
         opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """Give a headless Chromium without a page; what a test opens in it is closed behind it."""
+    yield chromium
+    for context in chromium.contexts:
+        context.close()

@@ -62,36 +62,52 @@ def app(indexes):
     return open_page
 
 
+@contextlib.contextmanager
+def running(folder, place):
+    """Run the real app over the keyword encoder; its log and settings lie in another folder."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = Path(__file__).with_name("app_fakes.py")
+    command = [sys.executable, str(script), "app", "--index", str(folder), "--no-browser", "--port", str(port)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), *sys.path]),
+        "RETRIEVER_CONFIG": str(place / "user"),
+    }
+    with (place / "app.log").open("wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            yield Served(_address(server, port, place / "app.log"), server.pid)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _address(server, port, log):
+    """Wait until a server answers and return where it is."""
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(240):
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
+            return address
+        assert server.poll() is None, log.read_text()
+        time.sleep(0.25)
+    raise AssertionError(log.read_text())
+
+
 @pytest.fixture
 def serve(tmp_path):
     """Start the real app over the keyword encoder and return where it is."""
     with contextlib.ExitStack() as stack:
+        yield lambda folder: stack.enter_context(running(folder, tmp_path))
 
-        def start(folder):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            script = Path(__file__).with_name("app_fakes.py")
-            command = [sys.executable, str(script), "app", "--index", str(folder), "--no-browser", "--port", str(port)]
-            log = stack.enter_context((tmp_path / "app.log").open("wb"))
-            environment = {
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), *sys.path]),
-                "RETRIEVER_CONFIG": str(tmp_path / "user"),
-            }
-            server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-            stack.callback(server.wait)
-            stack.callback(server.terminate)
-            address = f"http://127.0.0.1:{port}"
-            for _ in range(240):
-                with contextlib.suppress(OSError):
-                    urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).close()
-                    return Served(address, server.pid)
-                assert server.poll() is None, (tmp_path / "app.log").read_text()
-                time.sleep(0.25)
-            raise AssertionError((tmp_path / "app.log").read_text())
 
-        yield start
+@pytest.fixture(scope="module")
+def serve_module(tmp_path_factory):
+    """As `serve`, for all tests of a module."""
+    with contextlib.ExitStack() as stack:
+        yield lambda folder: stack.enter_context(running(folder, tmp_path_factory.mktemp("served")))
 
 
 @pytest.fixture

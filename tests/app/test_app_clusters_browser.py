@@ -2,19 +2,29 @@ import json
 import re
 
 import pytest
-from app_fakes import MOOD, PRODUCT, REVIEWS
+from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 from browsing import SLOW, go
+
+from retriever.workspace import Index
 
 HOSTILE = '<img src=x onerror="window.hurt=1"> [a](javascript:window.hurt=1) $x$'
 
 pytestmark = pytest.mark.browser
 
 
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, serve_module):
+    """Serve hostile reviews that were read under both instructions."""
+    folder = tmp_path_factory.mktemp("indexes")
+    with Index(folder / "reviews", encoder=load_encoder()) as index:
+        rows = [{**one, "text": f"{one['text']} {HOSTILE}"} for one in REVIEWS]
+        index.add(documents(rows), instructions=[PRODUCT, MOOD])
+    return serve_module(folder).address
+
+
 @pytest.fixture
-def visit(make, serve, browser):
-    """Open pages of the app over hostile reviews that were read under both instructions."""
-    folder = make(rows=[{**one, "text": f"{one['text']} {HOSTILE}"} for one in REVIEWS], instructions=[PRODUCT, MOOD])
-    address = serve(folder.parent).address
+def visit(address, browser):
+    """Open pages of the app."""
 
     def open_page(path, width=1280, **options):
         page = browser.new_page(viewport={"width": width, "height": 1000}, **options)

@@ -82,6 +82,9 @@ def test_llama_index_retriever(run, indexes):
 
 
 def test_bertopic_topics(run, tmp_path, indexes, monkeypatch):
+    for unused in ("umap", "hdbscan", "numba"):  # the script has others in their places, and they take long to load
+        if unused not in sys.modules:
+            monkeypatch.setitem(sys.modules, unused, None)
     pytest.importorskip("bertopic")
     import json
 
