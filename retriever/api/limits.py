@@ -12,7 +12,8 @@ class ServerLimits:
 
     Attributes:
         body_bytes: of a request's body.
-        body_seconds: until a request's body is there whole.
+        body_seconds: until a request's head is there whole, and then its body; and until a client that stopped reading
+            its answer goes on.
         texts: of one request for embeddings.
         text_characters: of a text or a query.
         instruction_characters: of an instruction.
@@ -53,6 +54,11 @@ class ServerLimits:
                 raise UsageError(f"The limit {one.name} is {getattr(self, one.name)}.", hint="It is at least 1.")
         if min(self.body_seconds, self.seconds) <= 0:
             raise UsageError("A limit in seconds is not above 0.")
+
+    @property
+    def bodies_bytes(self) -> int:
+        """Of the bodies of all requests under way together."""
+        return 16 * self.body_bytes
 
     def check_texts(self, texts: Sequence[str], field: str) -> None:
         """Refuse too many texts, and texts that are blank or too long.

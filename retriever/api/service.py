@@ -7,8 +7,7 @@ from functools import partial
 from retriever.api.problems import NotFoundError
 from retriever.api.settings import ServerSettings
 from retriever.api.work import Workers, in_time
-from retriever.core.encoder import Encoder
-from retriever.core.errors import UsageError
+from retriever.core.errors import BusyError, UsageError
 from retriever.core.types import Embeddings
 from retriever.index import encoding
 from retriever.index.readers import DEFAULT_PLAIN
@@ -70,8 +69,7 @@ class Service:
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
         encoder = self.settings.encoder
-        saved = [f"{encoder}{SEPARATOR}{name}" for name in sorted(self.settings.instructions)]
-        return [encoder, *saved, *([DEFAULT_PLAIN] if encoder != DEFAULT_PLAIN else [])]
+        return [*self._saved(), *([DEFAULT_PLAIN] if encoder != DEFAULT_PLAIN else [])]
 
     def instruction_of(self, model: str, instruction: str) -> str:
         """Return the instruction that a request means by its model and its own instruction.
@@ -80,42 +78,52 @@ class Service:
             NotFoundError: there is no such model or saved instruction.
             UsageError: it names two instructions, or the model takes none.
         """
-        if model not in self.model_names():
-            raise NotFoundError(
-                f"There is no model {model!r} here.", hint=f"Known: {', '.join(self.model_names()[:12])}."
-            )
-        _, separator, name = model.partition(SEPARATOR)
-        if instruction and separator:
+        known = self.model_names()
+        if model not in known:
+            raise NotFoundError(f"There is no model {model!r} here.", hint=f"Known: {', '.join(known[:12])}.")
+        saved = self._saved().get(model)
+        if instruction and saved:
             raise UsageError(
-                f"The request brings an instruction and names the saved one {name!r}.", hint="Leave one of them out."
+                f"The request brings an instruction and names the saved one {model!r}.", hint="Leave one of them out."
             )
         if instruction and model == DEFAULT_PLAIN:
             raise UsageError(
                 f"{model} reads texts as they are and takes no instruction.",
-                hint=f"Ask {self.settings.encoder}, or leave the instruction out.",
+                hint=f"Ask {self.settings.encoder}, or leave the instruction out."
+                if self.settings.encoder != DEFAULT_PLAIN
+                else "Leave the instruction out, or serve another with --encoder.",
             )
-        return self.settings.instructions[name] if separator else instruction
+        return saved or instruction
 
-    def encoder(self, name: str) -> Encoder:
-        """Return a model by its name, without a saved instruction behind it, loaded.
+    async def loaded(self, model: str) -> QueuedEncoder:
+        """Return a model by its name without holding up other requests while it is loaded.
 
         Raises:
             EncoderError: it cannot be loaded.
         """
-        if name == DEFAULT_PLAIN != self.settings.encoder:
-            return self._encoders.plain()
-        return self._encoders.named(self.settings.encoder)
-
-    async def loaded(self, model: str) -> QueuedEncoder:
-        """Return a model by its name without holding up other requests while it is loaded; errors as `encoder`."""
-        name = model.partition(SEPARATOR)[0]
+        name = DEFAULT_PLAIN if model == DEFAULT_PLAIN else self.settings.encoder
         known = self._loaded.get(name)
         if known is not None:
             return known
-        encoder = await self.workers.run(partial(self.encoder, name))
+        plain = name != self.settings.encoder
+        encoder = await self.workers.run(self._encoders.plain if plain else partial(self._encoders.named, name))
         if not isinstance(encoder, QueuedEncoder):
             raise TypeError("An encoder of the pool is not queued.")
         return self._loaded.setdefault(name, encoder)  # and it stays the same for as long as the server runs
+
+    def make_room(self) -> None:
+        """Forget the jobs that were over first, beyond those that are kept, so that another may begin.
+
+        Raises:
+            BusyError: as many jobs as may run are running.
+        """
+        jobs = self.jobs.named("")
+        over = [name for name, job in jobs.items() if job.snapshot().over]
+        for name in over[: max(0, len(over) - self.limits.kept_jobs + 1)]:
+            self.jobs.forget(name)
+        running = len(jobs) - len(over)
+        if running >= self.limits.jobs:
+            raise BusyError(f"{running} jobs are running already.", hint="Wait for one, or cancel it.")
 
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Embedded:
         """Embed texts together with what else waits for the model.
@@ -138,3 +146,8 @@ class Service:
             job.wait(self.limits.grace_seconds)
         self.workers.close()
         self.queue.close()
+
+    def _saved(self) -> dict[str, str]:
+        """The model's names: its own, and with each saved instruction, which stands beside it."""
+        encoder, saved = self.settings.encoder, self.settings.instructions
+        return {encoder: "", **{f"{encoder}{SEPARATOR}{name}": saved[name] for name in sorted(saved)}}

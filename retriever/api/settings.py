@@ -11,6 +11,7 @@ from pathlib import Path
 
 from retriever.api.limits import ServerLimits
 from retriever.core.errors import InputError, UsageError
+from retriever.index.readers import DEFAULT_PLAIN
 
 HOST = "127.0.0.1"
 PORT = 8600
@@ -69,7 +70,8 @@ class ServerSettings:
         limits: what may be asked for.
 
     Raises:
-        UsageError: the index is a file, or others than this machine could reach the server without a token.
+        UsageError: the index is a file, others than this machine could reach the server without a token, or there are
+            instructions for a model that takes none.
     """
 
     index: Path
@@ -91,6 +93,11 @@ class ServerSettings:
             raise UsageError(
                 f"Others than this machine reach {self.host}, and there is no token.",
                 hint=f"Give one with --token-file or {READER_VARIABLE}, or listen at {HOST}.",
+            )
+        if self.instructions and self.encoder == DEFAULT_PLAIN:
+            raise UsageError(
+                f"{self.encoder} reads texts as they are and takes no instruction.",
+                hint="Serve another with --encoder, or leave --instructions out.",
             )
         for name in self.instructions:
             self.limits.check_instruction(self.instructions[name])

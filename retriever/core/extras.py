@@ -14,7 +14,7 @@ PACKAGES: Mapping[Extra, Sequence[str]] = {
     "app": ("streamlit", "altair", *_MEASURING),
     "eval": _MEASURING,
     "mcp": _TOOLS,
-    "serve": ("fastapi", "uvicorn", "prometheus_client", "starlette", *_TOOLS),
+    "serve": ("fastapi", "fastapi_swagger", "uvicorn", "prometheus_client", "starlette", *_TOOLS),
     "train": _MEASURING,
 }
 """The modules each extra of pyproject.toml brings."""

@@ -12,8 +12,17 @@ def require_text(*given: str) -> None:
         UsageError: one of those given holds a lone surrogate.
     """
     for one in given:
-        if any("\ud800" <= character <= "\udfff" for character in one):
+        if not is_text(one):
             raise UsageError(f"{one!r} is not valid UTF-8.", hint="Check the terminal's encoding.")
+
+
+def is_text(given: str) -> bool:
+    """Whether a string is text, with no lone surrogate in it."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shortened(text: str, most: int) -> str:

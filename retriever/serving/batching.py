@@ -165,7 +165,7 @@ class BatchQueue:
         self.close()
 
     def _waiting(self) -> int:
-        return sum(request.left for request in self._requests)
+        return sum(request.left for request in self._requests if not request.answer.cancelled())
 
     def _enter(self, request: _Request, *, bounded: bool) -> _Request:
         with self._changed:

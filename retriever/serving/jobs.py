@@ -30,6 +30,7 @@ class Snapshot:
     Attributes:
         status: how it stands; ``stopping`` until the work has come to a place where it can end.
         seconds: how long it has run, or ran.
+        idle: seconds since it is over; 0 before that.
         progress: what the work last told; None before that.
         result: what the work returned; None before that.
     """
@@ -39,6 +40,7 @@ class Snapshot:
     progress: Any = None
     result: Any = None
     error: BaseException | None = None
+    idle: float = 0.0
 
     @property
     def over(self) -> bool:
@@ -66,8 +68,9 @@ class Job:
     def snapshot(self) -> Snapshot:
         """Describe the current state of the job."""
         with self._lock:
-            seconds = self._state.seconds if self._state.over else time.monotonic() - self._started
-            return replace(self._state, seconds=seconds)
+            since = time.monotonic() - self._started
+            seconds = self._state.seconds if self._state.over else since
+            return replace(self._state, seconds=seconds, idle=since - seconds)
 
     def tell(self, progress: object) -> None:
         """Say how far the work is; the value must not change afterwards."""

@@ -76,13 +76,13 @@ def running(settings, load):
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)
-        with httpx.Client(base_url=url, timeout=WAIT) as client:
-            try:
+        try:
+            with httpx.Client(base_url=url, timeout=WAIT) as client:
                 yield Running(url, app.state.service, client, app)
-            finally:
-                server.should_exit = True
-                thread.join(WAIT)
-                assert not thread.is_alive()
+        finally:
+            server.should_exit = True
+            thread.join(WAIT)
+            assert not thread.is_alive()
 
 
 def refused(response, status, code, *parts):

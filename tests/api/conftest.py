@@ -47,23 +47,25 @@ def make(indexes, encoder):
 @pytest.fixture
 def serve(indexes, encoder, plain, monkeypatch):
     """Run servers of the folder until the test ends: limits and tokens are given by name."""
-    monkeypatch.setattr(encoder_pool, "load_encoder", lambda *_: encoder)
+    reader = encoder
+    monkeypatch.setattr(encoder_pool, "load_encoder", lambda *_: reader)
     monkeypatch.setattr(encoder_pool, "load_plain", lambda: plain)
     monkeypatch.setattr(encoder_pool, "default_identity", lambda: "any")
     open_servers = []
 
-    def begin(*, tokens=None, instructions=None, index=None, **limits):
+    def begin(*, tokens=None, instructions=None, index=None, encoder="default", **limits):
         settings = ServerSettings(
             index or indexes,
             port=0,
+            encoder=encoder,
             tokens=tokens or Tokens(),
             instructions=instructions or {},
             limits=ServerLimits(**{"grace_seconds": 1, **limits}),
         )
-        open_servers.append(running(settings, lambda description: encoder))
+        open_servers.append(running(settings, lambda description: reader))
         return open_servers[-1].__enter__()
 
     yield begin
-    encoder.go.set()
+    reader.go.set()
     for one in open_servers:
         one.__exit__(None, None, None)

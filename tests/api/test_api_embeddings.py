@@ -2,11 +2,14 @@ import base64
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 from api_fakes import refused
 from index_fakes import FAULT, MOOD, PRODUCT
+
+from retriever.core.errors import UsageError
 
 TEXTS = ["a kettle, so calm love", "a lamp I hate"]
 
@@ -42,9 +45,31 @@ def test_base64_holds_the_same_numbers(serve, encoder):
 def test_a_model_name_carries_a_saved_instruction(serve, encoder):
     server = serve(instructions={"mood": MOOD, "fault": FAULT})
     np.testing.assert_array_equal(vectors(embed(server, TEXTS, model="default@mood")), encoder.vectors(TEXTS, MOOD))
-    assert refused(embed(server, TEXTS, model="default@mood", instruction=PRODUCT), 400, "invalid_request", "'mood'")
+    assert refused(
+        embed(server, TEXTS, model="default@mood", instruction=PRODUCT), 400, "invalid_request", "'default@mood'"
+    )
     assert refused(embed(server, TEXTS, model="default@other"), 404, "not_found", "default@other", "default@fault")
     assert refused(embed(server, TEXTS, model="text-embedding-3-small"), 404, "not_found", "Known: default")
+
+
+@pytest.mark.parametrize("name", ["gircse", "build/my@model-2", "st:some/model"])
+def test_another_encoder_is_served_by_its_own_name_and_meant_where_none_is_named(serve, encoder, name):
+    server = serve(encoder=name, instructions={"mood": MOOD})
+    answer = embed(server, TEXTS)
+    np.testing.assert_array_equal(vectors(answer), encoder.vectors(TEXTS))
+    assert answer.json()["model"] == name
+    np.testing.assert_array_equal(vectors(embed(server, TEXTS, model=f"{name}@mood")), encoder.vectors(TEXTS, MOOD))
+    found = server.get(f"/v1/models/{quote(name, safe='')}").json()
+    assert (found["id"], found["instruction"]) == (name, None)
+    assert refused(embed(server, TEXTS, model="default"), 404, "not_found", f"Known: {name}, {name}@mood, minilm")
+
+
+def test_the_plain_reader_alone_takes_no_saved_instructions(serve, plain):
+    server = serve(encoder="minilm")
+    assert [one["id"] for one in server.get("/v1/models").json()["data"]] == ["minilm"]
+    assert refused(embed(server, TEXTS, instruction=MOOD), 400, "invalid_request", "--encoder")
+    with pytest.raises(UsageError, match="takes no instruction"):
+        serve(encoder="minilm", instructions={"mood": MOOD})
 
 
 def test_the_plain_reader_is_a_model_without_instructions(serve, plain):

@@ -1,3 +1,4 @@
+import hmac
 import socket
 import time
 
@@ -102,6 +103,7 @@ def test_browsers_cannot_send_json_without_asking(serve):
     server = serve()
     plain = server.http.post(EMBED, content=b'{"input": "a"}', headers={"Content-Type": "text/plain"})
     assert refused(plain, 400, "invalid_request")
+    assert refused(server.http.post(EMBED, content=b'{"input": "a"}'), 400, "invalid_request")  # of no kind at all
     asked = server.http.options(
         EMBED, headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     )
@@ -161,10 +163,15 @@ def test_saved_instructions_are_lines_of_toml(tmp_path):
             read_instructions(file)
 
 
-def test_tokens_are_compared_whole():
+def test_tokens_are_compared_whole_and_in_constant_time(monkeypatch):
+    compared, real = [], hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda one, other: compared.append(one) or real(one, other))
     assert TOKENS.may_read(READER) and TOKENS.may_read(WRITER) and TOKENS.may_write(WRITER)
     assert not (
         TOKENS.may_write(READER) or TOKENS.may_read(READER[:-1]) or TOKENS.may_read("ü") or TOKENS.may_read(None)
     )
+    assert compared == [
+        one.encode() for one in (READER, WRITER, WRITER, WRITER, READER, READER[:-1], READER[:-1], "ü", "ü")
+    ]
     assert not Tokens(READER).may_write(READER)
     assert not Tokens().may_write(None)

@@ -53,6 +53,7 @@ def test_a_search_in_two_phases_comes_as_two_events(server):
     body = {"query": "calm love", "instruction": MOOD, "stream": True, "mode": "dense", "k": 3}
     response = server.post("/indexes/reviews/search", body)
     assert response.headers["Content-Type"].startswith("text/event-stream")
+    assert (response.headers["Cache-Control"], response.headers["X-Accel-Buffering"]) == ("no-store", "no")
     (first, early), (settled, final) = events(response)
     assert (first, settled) == ("first", "settled")
     assert (early["path"], final["path"]) == ("base", "complete")
@@ -81,7 +82,7 @@ def test_the_first_event_comes_before_the_second_is_worked_out(server, encoder):
         assert next(lines) == "event: settled"
 
 
-def test_what_fails_before_the_first_event_is_an_error_and_later_an_event(server, encoder):
+def test_what_fails_before_the_first_event_is_an_error_and_later_an_event(server, encoder, caplog):
     stream = {"query": "calm", "stream": True}
     assert refused(server.post("/indexes/gone/search", stream), 404, "index_not_found")
     assert refused(server.post("/indexes/reviews/search", {**stream, "where": "stars <"}), 400, "invalid_request")
@@ -89,6 +90,8 @@ def test_what_fails_before_the_first_event_is_an_error_and_later_an_event(server
     found = events(server.post("/indexes/reviews/search", {**stream, "instruction": MOOD, "mode": "dense"}))
     assert [name for name, _ in found] == ["first", "error"]
     assert found[1][1]["error"]["code"] == "unexpected"
+    assert "fell over" not in str(found)
+    assert "the encoder fell over" in caplog.text  # and the log says where
     assert server.lives()
 
 

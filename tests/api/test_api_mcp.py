@@ -158,18 +158,59 @@ def test_clusters_have_names_sizes_and_examples(server):
     assert failed(server, "cluster", "colour", where="colour = 1")
 
 
-def test_what_takes_longer_than_a_client_waits_is_asked_for_again(make, serve, encoder):
+@pytest.fixture
+def slow(make, serve, encoder):
+    """A server whose agents wait no longer than 0.3 seconds, and whose model reads nothing yet."""
     make()
-    server = serve(seconds=0.3)
+    server = serve(seconds=0.3, kept_jobs=2)
     encoder.go.clear()
-    first = answer(server, "cluster", instruction=MOOD, k=1)
+    return server
+
+
+def test_what_takes_longer_than_a_client_waits_is_asked_for_again_and_done_once(slow, encoder, monkeypatch):
+    began = []
+    cluster = Index.cluster
+    monkeypatch.setattr(Index, "cluster", lambda *args, **options: began.append(1) or cluster(*args, **options))
+    first = answer(slow, "cluster", instruction=MOOD, k=1)
     assert first["status"] == "running"
     assert "call cluster again" in first["next"]
+    (job,) = slow.service.jobs.named("mcp").values()
     encoder.go.set()
-    while (again := answer(server, "cluster", instruction=MOOD, k=1))["status"] == "running":
-        pass
-    assert again["groups"][0]["size"] == 5
-    assert server.service.jobs.named("mcp") == {}
+    assert job.wait(20).status == "done"  # while nobody asks
+    assert answer(slow, "cluster", instruction=MOOD, k=1)["groups"][0]["size"] == 5
+    assert len(began) == 1
+    assert slow.service.jobs.named("mcp") == {}
+    assert answer(slow, "cluster", instruction=MOOD, k=1)["status"] == "done"  # of the documents as they are now
+    assert len(began) == 2
+
+
+def test_results_that_nobody_comes_for_are_forgotten(slow, encoder):
+    for question in ("Who?", "Where?", "When?", "Why?"):
+        encoder.go.clear()
+        assert answer(slow, "cluster", instruction=question, k=1)["status"] == "running"
+        encoder.go.set()
+        for job in slow.service.jobs.named("").values():
+            job.wait(20)
+    assert len(slow.service.jobs.named("")) == 2
+
+
+def test_of_a_bug_agents_are_told_no_more_than_that_there_is_one(server, encoder, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("secret/path")
+
+    monkeypatch.setattr(encoder, "vectors", broken)
+    for tool, arguments in (("search", {"query": "kettle", "mode": "dense"}), ("cluster", {"instruction": MOOD})):
+        result = asked(server, tool, **arguments)
+        assert result.is_error
+        assert "secret" not in str(result.content)
+    assert server.lives()
+
+
+def test_a_page_of_another_site_cannot_call_a_tool(serve):
+    call = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}'
+    for kind in ({"Content-Type": "text/plain"}, {}):
+        headers = {"Accept": "application/json, text/event-stream", "Origin": "http://evil.example", **kind}
+        assert serve().http.post("/mcp", content=call, headers=headers).status_code == 400
 
 
 def test_instructions_are_compared_and_diagnosed(server):

@@ -86,11 +86,17 @@ def answer(content: Mapping[str, Any] | Sequence[Any], status: int = 200) -> Res
     return Response(as_json(content), status, media_type="application/json")
 
 
-def refusal(error: BaseException) -> Response:
-    """Return the answer that an error is."""
+def problem_told(error: BaseException) -> Problem:
+    """Describe an error that a client is told of; the log has what it is not told."""
     found = problem_of(error)
     if found.code == "unexpected":
         _LOG.error("A request failed", exc_info=error)
+    return found
+
+
+def refusal(error: BaseException) -> Response:
+    """Return the answer that an error is."""
+    found = problem_told(error)
     response = answer(found.to_json(), found.status)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(RETRY_SECONDS)

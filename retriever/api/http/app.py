@@ -8,7 +8,7 @@ import anyio
 from fastapi import Depends, FastAPI
 from mcp.server.transport_security import TransportSecuritySettings
 
-from retriever.api.http import embeddings, health, indexes, jobs
+from retriever.api.http import embeddings, health, indexes, jobs, pages
 from retriever.api.http.answers import ERRORS, handle_errors
 from retriever.api.http.gate import Gate, require_reader
 from retriever.api.http.metrics import Metrics
@@ -66,6 +66,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
         openapi_tags=_GROUPS,
         lifespan=lifespan,
         responses=ERRORS,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -75,6 +76,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
         app.include_router(one, dependencies=reading)
     app.include_router(jobs.writing)
     app.include_router(health.router)
+    app.include_router(pages.router)
     app.router.routes.extend(endpoint.routes)
     handle_errors(app, settings.limits.body_bytes)
     app.add_middleware(

@@ -38,8 +38,9 @@ class EmbeddingsRequest(RequestBody):
     """A request for embeddings."""
 
     input: str | list[str] = Field(description="One text or several; no token ids.")
-    model: str = Field(
-        default="default", description="A name of /v1/models: a model, or MODEL@NAME for a saved instruction."
+    model: str | None = Field(
+        default=None,
+        description="A name of /v1/models: a model, or MODEL@NAME for a saved instruction. Left out, it is the first.",
     )
     instruction: str | None = Field(default=None, description="What to look at in every text, in plain words.")
     prompt: str | None = Field(default=None, description="Another name for `instruction`.")
@@ -121,15 +122,16 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
     service.limits.check_texts(texts, "input")
     require_text(*texts, asked)
     service.limits.check_instruction(asked)
-    instruction = service.instruction_of(body.model, asked)
+    model = service.settings.encoder if body.model is None else body.model
+    instruction = service.instruction_of(model, asked)
     if body.dimensions is not None:
-        dim = (await service.loaded(body.model)).dim
+        dim = (await service.loaded(model)).dim
         if body.dimensions != dim:
             raise UsageError(
-                f"dimensions is {body.dimensions}; the vectors of {body.model} have {dim}.",
+                f"dimensions is {body.dimensions}; the vectors of {model} have {dim}.",
                 hint="Leave it out: the model is not trained for shortened vectors, so they would mean less.",
             )
-    found = await service.embed(body.model, texts, instruction)
+    found = await service.embed(model, texts, instruction)
     return answer(
         {
             "object": "list",
@@ -137,7 +139,7 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
                 {"object": "embedding", "index": place, "embedding": vector}
                 for place, vector in enumerate(_written(found.vectors, body.encoding_format))
             ],
-            "model": body.model,
+            "model": model,
             "usage": {"prompt_tokens": found.tokens, "total_tokens": found.tokens},
         }
     )
@@ -149,7 +151,7 @@ async def models(service: Served) -> Response:
     return answer({"object": "list", "data": [_described(service, name) for name in service.model_names()]})
 
 
-@router.get("/models/{model}", response_model=Model, summary="Describe a model")
+@router.get("/models/{model:path}", response_model=Model, summary="Describe a model")
 async def model(service: Served, model: Annotated[str, InPath(examples=["default"])]) -> Response:
     """Describe one model."""
     if model not in service.model_names():

@@ -1,4 +1,4 @@
-"""What stands before every endpoint: who is asking, how large and how slow a body may be, and counting."""
+"""What stands before every endpoint: who is asking, how large and slow a body may be, who has gone, and counting."""
 
 import asyncio
 import time
@@ -12,14 +12,17 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from retriever.api.http import pages
 from retriever.api.http.answers import refusal, too_large
 from retriever.api.limits import ServerLimits
 from retriever.api.problems import ForbiddenError, SlowBodyError, UnauthorizedError
 from retriever.api.service import Service
 from retriever.api.settings import WRITER_VARIABLE, Tokens, is_loopback
+from retriever.core.errors import BusyError, RetrieverError
 
-OPEN = frozenset({"/health", "/docs", "/openapi.json"})
+OPEN = frozenset({"/health", "/openapi.json", *pages.PATHS})
 """Paths that take no token: they tell nothing of what is served."""
+_NO_GUESSING = (b"x-content-type-options", b"nosniff")  # what documents say is never taken for a page
 _bearer = HTTPBearer(auto_error=False, description="The reader's or the writer's token, where the server has one.")
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
@@ -81,7 +84,7 @@ class Gate:
 
     The token is looked at before a body is read, so that nobody fills memory without one. Hosts are looked at where the
     server listens to this machine alone and asks for no token: a page in a browser can make its own name stand for
-    127.0.0.1, and cannot send another name in the header ``Host``.
+    127.0.0.1, and cannot send another name in the header ``Host``. A request whose client has gone is given up.
 
     Args:
         app: what is behind it.
@@ -105,6 +108,7 @@ class Gate:
         self._tokens = tokens
         self._local = local and tokens.reader is None
         self._count = count
+        self._held = 0  # bytes of the bodies of all requests under way
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -117,6 +121,7 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), _NO_GUESSING]}
             await send(message)
 
         try:
@@ -138,15 +143,20 @@ class Gate:
         if scope["path"] not in OPEN:
             check_reader(self._tokens, _bearer_token(headers))
         body = await self._body(receive)
-        if body is not None:
-            await self._app(scope, _replayed(body, receive), send)
+        if body is None:
+            return
+        try:
+            await _while_there(self._app, scope, body, receive, send)
+        finally:
+            self._held -= len(body)
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """Read a body whole; None where the client has gone.
+        """Read a body whole, and count it as held; None where the client has gone.
 
         One beyond the limit is read to its end and thrown away, so that its sender comes to listen to the answer.
         """
-        parts, size, limit = [], 0, self._limits.body_bytes
+        parts: list[bytes] = []
+        size, refused = 0, None
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 more = True
@@ -155,34 +165,73 @@ class Gate:
                     if message["type"] != "http.request":
                         return None
                     part = message.get("body", b"")
-                    size += len(part)
-                    parts.append(part)
-                    if size > limit:
+                    refused = refused or self._no_room(size + len(part), len(part))
+                    if refused is None:
+                        parts.append(part)
+                        size += len(part)
+                        self._held += len(part)
+                    elif parts:
+                        self._held -= size
                         parts.clear()
+                        size = 0
                     more = message.get("more_body", False)
+            if refused is None:
+                body = b"".join(parts)
+                size = 0  # it is the caller's now
+                return body
         except TimeoutError:
-            if size <= limit:
-                raise SlowBodyError(
-                    f"The body was not there within {self._limits.body_seconds:g} seconds.",
-                    hint="Send it faster, or less of it.",
-                ) from None
-        if size > limit:
-            raise too_large(limit)
-        return b"".join(parts)
+            refused = refused or SlowBodyError(
+                f"The body was not there within {self._limits.body_seconds:g} seconds.",
+                hint="Send it faster, or less of it.",
+            )
+        finally:
+            self._held -= size
+        raise refused
+
+    def _no_room(self, size: int, more: int) -> RetrieverError | None:
+        """Return why a body of so many bytes cannot be taken, where all bodies grow by so many; None where it can."""
+        if size > self._limits.body_bytes:
+            return too_large(self._limits.body_bytes)
+        if self._held + more > self._limits.bodies_bytes:
+            return BusyError("The server holds too many large requests.", hint="Ask again in a moment.")
+        return None
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body that was read, then whatever comes after it."""
-    given = False
+async def _while_there(app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    """Have an app answer a request whose body was read, until it has, or its client has gone."""
+    answered = given = False
+    gone = asyncio.ensure_future(_left(receive))
 
     async def replay() -> Message:
         nonlocal given
         if given:
-            return await receive()
+            await asyncio.shield(gone)
+            return {"type": "http.disconnect"}
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return replay
+    async def sent(message: Message) -> None:
+        nonlocal answered
+        answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await send(message)
+
+    work = asyncio.ensure_future(app(scope, replay, sent))
+    try:
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done() and not answered:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            return
+        await work
+    finally:
+        gone.cancel()
+        work.cancel()
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until a client has gone, or has its answer."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _bearer_token(headers: Headers) -> str | None:

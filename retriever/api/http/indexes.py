@@ -12,9 +12,9 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
-from retriever.api.http.answers import answer, as_json
+from retriever.api.http.answers import answer, as_json, problem_told
 from retriever.api.http.gate import Served
-from retriever.api.problems import NotFoundError, problem_of
+from retriever.api.problems import NotFoundError
 from retriever.api.service import Service
 from retriever.core.errors import IndexNotFoundError
 from retriever.core.requests import SearchRequest
@@ -268,7 +268,8 @@ async def _streamed(service: Service, name: str, request: SearchRequest) -> Resp
     """Answer with events; what fails before the first is an error like any other."""
     answers = await service.workers.run(lambda: opened(service, name).search_progressively(request))
     first = await service.workers.run(partial(_next, answers))
-    return EventSourceResponse(_events(service, request, answers, first))
+    unkept = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nor held back by a proxy until it is whole
+    return EventSourceResponse(_events(service, request, answers, first), headers=unkept)
 
 
 async def _events(
@@ -284,7 +285,7 @@ async def _events(
         if last is not None:
             yield _event("settled", last.to_json())
     except Exception as error:
-        yield _event("error", problem_of(error).to_json())
+        yield _event("error", problem_told(error).to_json())
 
 
 def _next(answers: Iterator[list[SearchResult]]) -> SearchResult | None:

@@ -16,8 +16,8 @@ from retriever.api.http.gate import Served, require_writer
 from retriever.api.http.indexes import IndexName, Where, opened
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
-from retriever.core.errors import BusyError, UsageError
-from retriever.core.text import require_text
+from retriever.core.errors import UsageError
+from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
 from retriever.index.files import Limits
 from retriever.serving.jobs import Job
@@ -164,7 +164,6 @@ async def add(
     service.limits.check_instruction(*body.instructions)
     require_text(*body.instructions)
     documents = [_checked(service, one) for one in body.documents]
-    opened(service, name)
 
     def work(job: Job) -> dict[str, Any]:
         index = opened(service, name)
@@ -211,7 +210,7 @@ def _checked(service: Service, given: GivenDocument) -> Document:
 def _plain(value: JSON, depth: int) -> bool:
     """Whether a value of JSON is nested no deeper, and holds text alone that a database takes."""
     if isinstance(value, str):
-        return not any("\ud800" <= sign <= "\udfff" for sign in value)
+        return is_text(value)
     if isinstance(value, dict):
         return depth > 0 and all(_plain(key, depth) and _plain(one, depth - 1) for key, one in value.items())
     if isinstance(value, list):
@@ -228,12 +227,7 @@ async def _begun(
         BusyError: as many jobs as may run are running.
     """
     await service.workers.run(lambda: opened(service, name))
-    over = [one for one, job in service.jobs.named("").items() if job.snapshot().over]
-    for one in over[: max(0, len(over) - service.limits.kept_jobs + 1)]:
-        service.jobs.forget(one)
-    running = sum(not job.snapshot().over for job in service.jobs.named("").values())
-    if running >= service.limits.jobs:
-        raise BusyError(f"{running} jobs are running already.", hint="Wait for one, or cancel it.")
+    service.make_room()
     id = secrets.token_hex(8)
     job = service.jobs.start(id, title, work, about=name)
     await _waited(service, job, wait)

@@ -10,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from retriever.api.http.app import make_app
+from retriever.api.http.protocol import patient_for
 from retriever.api.settings import HOST, ServerSettings
 from retriever.core.errors import UsageError
 
@@ -42,6 +43,7 @@ def server_of(app: FastAPI, settings: ServerSettings) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=patient_for(settings.limits.body_seconds),
             ws="none",
             lifespan="on",
             log_config=None,

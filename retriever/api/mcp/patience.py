@@ -11,6 +11,7 @@ from retriever.serving.jobs import Job
 
 _WAIT = 45.0  # seconds; clients give up after about a minute
 _PAUSE = 0.05
+_KEPT = 600.0  # seconds; what ended before that may be of documents that have changed since
 
 
 class Patience:
@@ -31,13 +32,13 @@ class Patience:
         """
         jobs = self._desk.service.jobs
         name = f"mcp {tool} {hashlib.sha256(repr(asked).encode()).hexdigest()[:24]}"
-        known = jobs.find(name)
-        if known is None or known.snapshot().over:
-            running = sum(not job.snapshot().over for job in jobs.named("").values())
-            if running >= self._desk.limits.jobs:
-                busy = f"{running} jobs are running already."
-                raise told(BusyError(busy, hint="Call again in a minute."))
-        job = jobs.join(name, f"{tool} for an agent", work)
+        job = jobs.find(name)
+        if job is None or job.snapshot().idle > _KEPT:
+            try:
+                self._desk.service.make_room()
+            except BusyError as error:
+                raise told(error) from error
+            job = jobs.join(name, f"{tool} for an agent", work)
         until = asyncio.get_running_loop().time() + min(_WAIT, self._desk.limits.seconds)
         while not job.snapshot().over and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(_PAUSE)

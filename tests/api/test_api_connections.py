@@ -1,0 +1,160 @@
+"""Clients that go away, or take their time: nobody is worked for who does not listen, and nothing is held for good."""
+
+import json
+import socket
+import time
+
+import httpx
+import pytest
+from api_fakes import refused
+from index_fakes import MOOD
+
+EMBED = "/v1/embeddings"
+WAIT = 20
+
+
+def connected(server):
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=WAIT)
+
+
+def request(body, length=None, path=EMBED):
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return (head + f"Content-Length: {len(body) if length is None else length}\r\n\r\n").encode() + body
+
+
+def until(holds):
+    """Wait until something holds."""
+    end = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def held(encoder):
+    """An encoder that reads nothing until it is let go; give what lets others see that it has begun."""
+
+    def hold(server):
+        server.post(EMBED, {"input": "loaded"})
+        encoder.forget()
+        encoder.go.clear()
+        encoder.began.clear()
+
+    return hold
+
+
+def test_what_a_client_that_left_asked_for_is_not_read(serve, encoder, held):
+    server = serve()
+    held(server)
+    with connected(server) as first, connected(server) as gone, connected(server) as stays:
+        first.sendall(request(b'{"input": "first"}'))
+        assert encoder.began.wait(WAIT)
+        gone.sendall(request(json.dumps({"input": ["gone"] * 50}).encode()))
+        stays.sendall(request(b'{"input": "stays"}'))
+        until(lambda: server.service.queue.waiting == 52)
+        gone.close()
+        until(lambda: server.service.queue.waiting == 2)
+        encoder.go.set()
+        assert stays.recv(1000).startswith(b"HTTP/1.1 200 ")
+    assert encoder.queries == ["first", "stays"]
+
+
+def test_a_search_that_waits_is_given_up_with_its_client(make, serve, encoder):
+    make()
+    server = serve(threads=1)
+    path, body = "/indexes/reviews/search", {"query": "kettle", "instruction": MOOD, "mode": "dense"}
+    server.post(path, {**body, "query": "toy"})
+    encoder.go.clear()
+    encoder.began.clear()
+    with connected(server) as first, connected(server) as gone:
+        first.sendall(request(json.dumps(body).encode(), path=path))
+        assert encoder.began.wait(WAIT)
+        gone.sendall(request(json.dumps({**body, "query": "gone"}).encode(), path=path))
+        until(lambda: server.service.workers.pending == 2)
+        gone.close()
+        until(lambda: server.service.workers.pending == 1)
+        encoder.go.set()
+        assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
+    assert "gone" not in encoder.queries
+
+
+def test_a_stream_whose_client_left_is_ended(make, serve, encoder):
+    make()
+    server = serve()
+    read = encoder._read
+
+    def slow(texts, instructions):
+        encoder.began.set()
+        assert encoder.go.wait(WAIT)
+        read(texts, instructions)
+
+    encoder._read = slow
+    body = {"query": "calm", "instruction": MOOD, "stream": True, "mode": "dense"}
+    with httpx.stream("POST", f"{server.url}/indexes/reviews/search", json=body, timeout=WAIT) as response:
+        assert next(response.iter_lines()) == "event: first"
+        encoder.go.clear()
+    encoder.go.set()
+    until(lambda: server.service.workers.pending == 0)
+    assert server.post("/indexes/reviews/search", {"query": "kettle"}).status_code == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/embeddings HTTP/1.1\r\nHost: loc"], ids=["nothing", "half a head"])
+def test_who_does_not_finish_asking_is_cut_off(serve, sent):
+    server = serve(body_seconds=0.3)
+    with connected(server) as hanging:
+        hanging.sendall(sent)
+        assert hanging.recv(1000) == b""
+    assert server.lives()
+
+
+def test_a_second_request_that_is_not_finished_is_cut_off_and_a_slow_answer_is_not(serve, encoder, held):
+    server = serve(body_seconds=0.3)
+    held(server)
+    with connected(server) as one:
+        one.sendall(request(b'{"input": "a"}'))
+        assert encoder.began.wait(WAIT)
+        time.sleep(0.6)  # longer than a request may take to come
+        encoder.go.set()
+        answer = one.recv(100_000)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        one.sendall(b"GET /health HTTP/1.1\r\n")
+        rest = one.recv(100_000)
+        assert b"HTTP/1.1" not in rest
+        while rest:
+            rest = one.recv(100_000)
+
+
+def test_who_does_not_listen_is_cut_off(serve):
+    server = serve(body_seconds=0.5)
+    body = json.dumps({"input": ["kettle"] * 2000}).encode()
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.settimeout(WAIT)
+        host, port = server.url.removeprefix("http://").split(":")
+        deaf.connect((host, int(port)))
+        for _ in range(30):  # more than the system holds for a connection
+            deaf.sendall(request(body))
+        time.sleep(2)
+        with pytest.raises(ConnectionError):
+            while deaf.recv(65_536):
+                pass
+            raise ConnectionResetError  # closed in good order, and cut short
+    assert server.lives()
+
+
+def test_all_bodies_together_are_bounded(serve, encoder, held):
+    server = serve(body_bytes=2000)  # so 32,000 for all
+    held(server)
+    body = json.dumps({"input": "x" * 1900}).encode()
+    senders = [connected(server) for _ in range(16)]
+    for one in senders:
+        one.sendall(request(body))
+    until(lambda: server.service.queue.waiting == 16)
+    assert refused(server.post(EMBED, {"input": "x" * 1950}), 429, "busy", "too many large requests")
+    assert server.lives()
+    encoder.go.set()
+    for one in senders:
+        assert one.recv(100_000).startswith(b"HTTP/1.1 200 ")
+        one.close()
+    assert server.post(EMBED, {"input": "x" * 1950}).status_code == 200
