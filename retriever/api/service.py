@@ -1,5 +1,6 @@
 """Service: what all ways in share, namely one model, open indexes, jobs, and threads."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -138,14 +139,15 @@ class Service:
         return Embedded(found.views[0].embeddings, found.tokens)
 
     def close(self) -> None:
-        """Ask all jobs to end, give them a little time, and refuse what waits for the model."""
+        """Ask all jobs to end, and refuse what waits for the model; what goes on is given a little time and left."""
+        until = time.monotonic() + self.limits.grace_seconds
         running = [job for job in self.jobs.named("").values() if not job.snapshot().over]
         for job in running:
             job.stop()
-        for job in running:
-            job.wait(self.limits.grace_seconds)
         self.workers.close()
-        self.queue.close()
+        for job in running:
+            job.wait(max(0.0, until - time.monotonic()))
+        self.queue.close(max(0.0, until - time.monotonic()))
 
     def _saved(self) -> dict[str, str]:
         """The model's names: its own, and with each saved instruction, which stands beside it."""

@@ -18,6 +18,8 @@ from retriever.core.errors import BusyError, RetrieverError
 from retriever.core.types import Encoded
 
 PASS_TEXTS = 64
+PASS_CHARACTERS = 24_000
+"""Of a pass of long texts: some 6,000 tokens, which is as long as a short request waits for one to end."""
 WAITING_TEXTS = 4096
 
 
@@ -146,8 +148,8 @@ class BatchQueue:
             request.answer.cancel()
             raise
 
-    def close(self) -> None:
-        """Refuse what waits and what comes, and wait for the pass under way."""
+    def close(self, seconds: float | None = None) -> None:
+        """Refuse what waits and what comes, and wait for the pass under way, or no longer than so many seconds."""
         with self._changed:
             self._closed = True
             refused, thread = list(self._requests), self._thread
@@ -156,7 +158,7 @@ class BatchQueue:
         for request in refused:
             _fail(request, _stopping())
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(seconds)
 
     def __enter__(self) -> "BatchQueue":
         return self
@@ -205,14 +207,19 @@ class BatchQueue:
             return None
 
     def _shares(self, together: list[_Request]) -> "list[tuple[_Request, Sequence[str]]]":
-        """Return slices of requests that fill a pass, each with as many texts as any other as far as it has them."""
+        """Return slices of requests that fill a pass, each with as many texts as any other as far as it has them.
+
+        Where texts are long there are fewer of each request, at least one.
+        """
         left = self._pass_texts
         taken = {}
         by_size = sorted(together[: self._pass_texts], key=lambda one: one.left)
         for place, request in enumerate(by_size):
-            taken[request] = min(request.left, left // (len(by_size) - place))
-            left -= taken[request]
-        return [(one, one.texts[one.done : one.done + taken[one]]) for one in together if one in taken]
+            most = min(request.left, left // (len(by_size) - place))
+            texts = request.texts[request.done : request.done + most]
+            taken[request] = texts[: _fitting(texts, PASS_CHARACTERS // len(by_size))]
+            left -= len(taken[request])
+        return [(one, taken[one]) for one in together if one in taken]
 
     def _settle(self, read: Sequence[_Request]) -> None:
         """Answer the requests that are read whole, and put the others behind those that wait."""
@@ -226,6 +233,15 @@ class BatchQueue:
         for request in read:
             if not request.left:
                 _finish(request)
+
+
+def _fitting(texts: Sequence[str], characters: int) -> int:
+    """Return how many of the first texts are so long together, at least one."""
+    for count, text in enumerate(texts):
+        characters -= len(text)
+        if characters < 0:
+            return max(1, count)
+    return len(texts)
 
 
 def _read(slices: "Sequence[tuple[_Request, Sequence[str]]]") -> None:

@@ -122,7 +122,10 @@ def test_what_makes_no_sense_is_said(serve, fields, parts):
     assert server.lives()
 
 
-@pytest.mark.parametrize("body", [b'{"input": "\xff"}', b"{", b"", b"[]", b"null", b'{"input": ' + b"[" * 9000])
+@pytest.mark.parametrize(
+    "body",
+    [b'{"input": "\xff"}', b"{", b"", b"[]", b"null", b'{"input": ' + b"[" * 9000, b'{"k": ' + b"1" * 9000 + b"}"],
+)
 def test_a_body_that_is_no_object_of_json_is_said(serve, body):
     server = serve()
     response = server.http.post("/v1/embeddings", content=body, headers={"Content-Type": "application/json"})

@@ -174,3 +174,17 @@ def test_waiting_is_no_longer_than_a_request_may_take(make, serve, encoder):
     started = time.monotonic()
     assert server.post(CLUSTER, {"instruction": MOOD}, params={"wait": 3000}).status_code == 202
     assert time.monotonic() - started < 10
+
+
+def test_the_end_of_a_server_waits_no_longer_than_it_says(make, serve, encoder):
+    make()
+    server = serve(grace_seconds=1)
+    encoder.go.clear()
+    encoder.began.clear()
+    jobs = [server.post(CLUSTER, {"instruction": one}).json()["id"] for one in (MOOD, FAULT)]
+    assert encoder.began.wait(20)
+    began = time.monotonic()
+    server.service.close()
+    assert time.monotonic() - began < 5
+    assert {server.service.jobs.find(one).snapshot().status for one in jobs} <= {"stopping", "failed"}
+    assert refused(server.post("/v1/embeddings", {"input": "a"}), 429, "busy", "is stopping")

@@ -1,4 +1,5 @@
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -68,6 +69,27 @@ def test_a_small_request_does_not_wait_for_the_end_of_a_large_one(held):
     assert order == ["small", "other", "large"]
     assert [len(call.texts) for call in held.calls] == [1, 4, 1, 4, 3]
     np.testing.assert_array_equal(small.result().views[0].embeddings, held.vectors(["toy"], PRODUCT))
+
+
+def test_of_long_texts_fewer_are_a_pass(held):
+    long = "kettle " * 1700  # two are nearly a pass
+    texts = [long, long, "toy", long, "lamp"]
+    with BatchQueue() as queue:
+        busy(queue, held)
+        large, other = queue.submit(held, texts, PRODUCT), queue.submit(held, ["sad"], MOOD)
+        held.go.set()
+        np.testing.assert_array_equal(large.result(20).views[0].embeddings, held.vectors(texts, PRODUCT))
+        assert other.done()
+        queue.submit(held, [long * 3], PRODUCT).result(20)  # one alone may be longer than a pass
+    assert [len(call.texts) for call in held.calls] == [1, 3, 1, 2, 1]
+
+
+def test_closing_waits_no_longer_than_it_is_told(held):
+    queue = BatchQueue()
+    busy(queue, held)
+    began = time.monotonic()
+    queue.close(0.1)
+    assert time.monotonic() - began < 5
 
 
 def test_beyond_the_limit_a_request_is_refused_and_others_are_answered(held):

@@ -156,7 +156,8 @@ class Gate:
         One beyond the limit is read to its end and thrown away, so that its sender comes to listen to the answer.
         """
         parts: list[bytes] = []
-        size, refused = 0, None
+        size = 0
+        refused: RetrieverError | None = None
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 more = True

@@ -14,40 +14,54 @@ def patient_for(seconds: float) -> type[H11Protocol]:
 
         def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's
             super().__init__(*args, **options)
-            self._asking: asyncio.TimerHandle | None = None
-            self._listening: asyncio.TimerHandle | None = None
+            self._asking, self._listening = _Timer(seconds), _Timer(seconds)
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            """Begin to wait for a request."""
             super().connection_made(transport)
-            self._asking = self._cut_later()
+            self._asking.start(transport)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._asking, self._listening = _cancelled(self._asking), _cancelled(self._listening)
+            """Wait for nothing more."""
+            self._asking.stop()
+            self._listening.stop()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
+            """Wait for the rest of a request's head, where this is less."""
             super().data_received(data)
-            asking = self.cycle is None or self.cycle.response_complete
-            if not asking:
-                self._asking = _cancelled(self._asking)
-            elif self._asking is None:
-                self._asking = self._cut_later()
+            if self.cycle is None or self.cycle.response_complete:
+                self._asking.start(self.transport)
+            else:
+                self._asking.stop()
 
         def pause_writing(self) -> None:
+            """Begin to wait for the client to read on."""
             super().pause_writing()
-            self._listening = self._listening or self._cut_later()
+            self._listening.start(self.transport)
 
         def resume_writing(self) -> None:
-            self._listening = _cancelled(self._listening)
+            """Wait no more."""
+            self._listening.stop()
             super().resume_writing()
-
-        def _cut_later(self) -> asyncio.TimerHandle:
-            return self.loop.call_later(seconds, self.transport.abort)
 
     return Patient
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    """Cancel a timer, where there is one."""
-    if timer is not None:
-        timer.cancel()
+class _Timer:
+    """Cuts a connection once so many seconds are over, unless it is stopped before."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, transport: asyncio.Transport) -> None:
+        """Begin, where it has not begun."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(self._seconds, transport.abort)
+
+    def stop(self) -> None:
+        """End without cutting anything."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
