@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -136,10 +137,11 @@ def test_who_does_not_listen_is_cut_off(serve):
         for _ in range(30):  # more than the system holds for a connection
             deaf.sendall(request(body))
         time.sleep(2)
-        with pytest.raises(ConnectionError):
-            while deaf.recv(65_536):
-                pass
-            raise ConnectionResetError  # closed in good order, and cut short
+        heard = b""
+        with suppress(ConnectionError):
+            while part := deaf.recv(65_536):
+                heard += part
+    assert heard.count(b"HTTP/1.1 200 ") < 30
     assert server.lives()
 
 
