@@ -33,7 +33,7 @@ demo: setup
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not model and not gpu and not durability"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "durability"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "model"
+	$(BIN)/python -m pytest -m "model"
 
 lint: setup
 	$(BIN)/ruff check .
