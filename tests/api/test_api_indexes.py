@@ -142,7 +142,8 @@ def test_a_search_that_makes_no_sense_is_said(make, serve, body, parts):
 
 
 def test_names_lead_nowhere_else(server, tmp_path):
-    shutil.copytree(tmp_path / "indexes" / "reviews", tmp_path / "secret")
+    for place in ("secret", "indexes/.hidden"):
+        shutil.copytree(tmp_path / "indexes" / "reviews", tmp_path / place)
     for name in ("..%2Fsecret", "%2E%2E%2Fsecret", ".hidden", "%00"):
         assert server.get(f"/indexes/{name}").status_code == 404
 
