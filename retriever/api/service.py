@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from retriever.api.problems import NotFoundError
 from retriever.api.settings import ServerSettings
@@ -106,8 +105,8 @@ class Service:
         known = self._loaded.get(name)
         if known is not None:
             return known
-        plain = name != self.settings.encoder
-        encoder = await self.workers.run(self._encoders.plain if plain else partial(self._encoders.named, name))
+        ours = name == self.settings.encoder
+        encoder = await self.workers.run(lambda: self._encoders.named(name) if ours else self._encoders.plain())
         if not isinstance(encoder, QueuedEncoder):
             raise TypeError("An encoder of the pool is not queued.")
         return self._loaded.setdefault(name, encoder)  # and it stays the same for as long as the server runs

@@ -99,6 +99,8 @@ def test_what_resembles_a_document_is_found_without_it(server):
     found = server.post("/indexes/reviews/like", {"id": "r1", "instruction": PRODUCT, "k": 2})
     assert ids(found)[0] == "r3"
     assert "r1" not in ids(found)
+    by_mood = ids(server.post("/indexes/reviews/like", {"id": "r1", "instruction": MOOD, "k": 4}))
+    assert by_mood[-1] == "r2"  # love is farthest from hate
     assert refused(server.post("/indexes/reviews/like", {"id": "r9"}), 404, "not_found", "'r9'")
 
 
@@ -140,7 +142,8 @@ def test_a_search_that_makes_no_sense_is_said(make, serve, body, parts):
 
 
 def test_names_lead_nowhere_else(server, tmp_path):
-    shutil.copytree(tmp_path / "indexes" / "reviews", tmp_path / "secret")
+    for place in ("secret", "indexes/.hidden"):
+        shutil.copytree(tmp_path / "indexes" / "reviews", tmp_path / place)
     for name in ("..%2Fsecret", "%2E%2E%2Fsecret", ".hidden", "%00"):
         assert server.get(f"/indexes/{name}").status_code == 404
 

@@ -16,7 +16,7 @@ def patient_for(seconds: float) -> type[H11Protocol]:
             super().__init__(*args, **options)
             self._asking, self._listening = _Timer(seconds), _Timer(seconds)
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio and uvicorn differ
             """Begin to wait for a request."""
             super().connection_made(transport)
             self._asking.start(transport)
