@@ -136,8 +136,13 @@ class Ledger:
             return None
         with suppress(ValueError, KeyError, TypeError):
             found = _parsed(data, len(views))
-            shapes = [(one.embeddings.shape, one.embeddings.dtype, len(one.words)) for one in found.encoded]
-            if shapes == [((texts, view.key.dim), np.float32, texts) for view in views]:
+            fits = [
+                one.embeddings.shape == (texts, view.key.dim)
+                and one.embeddings.dtype == np.float32
+                and len(one.words) == texts
+                for one, view in zip(found.encoded, views, strict=True)
+            ]
+            if all(fits):
                 return found
         return None
 
