@@ -17,6 +17,7 @@ from typing import Any
 
 from common import machine
 from shared_passes import SharedPasses
+from teach_table import section
 
 from retriever import load_encoder
 from retriever.core.encoder import Encoder, EncoderSpec, WrappedEncoder
@@ -235,6 +236,7 @@ def page(results: Results) -> str:
     for suite in SUITES:
         lines += [f"## {suite}", "", *(f"- {task.name}: {task.summary}." for task in SUITES[suite]), ""]
         lines += [*_MORE.get(suite, list)(), *_suite_table(results, suite), ""]
+    lines += section()
     names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
     lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
     lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]
