@@ -54,6 +54,7 @@ def _kinds(kinds: list[Mapping[str, Any]]) -> list[str]:
     for one in sorted(kinds, key=lambda kind: kind["asked"] - kind["unasked"]):
         taught = [one["examples"][number].get("taught", {}).get("triplets") for number in numbers]
         told = ["-" if value is None else f"{value:.1f}" for value in taught]
-        rows.append([one["kind"], one["question"], one["answers"], one["unasked"], one["asked"], *told])
+        plain = [one["kind"], one["question"], str(one["answers"]), f"{one['unasked']:.1f}", f"{one['asked']:.1f}"]
+        rows.append([*plain, *told])
     header = ["kind", "question", "answers", "triplets, not asked", "asked"]
     return table([*header, *(f"taught by {number}" for number in numbers)], rows)
