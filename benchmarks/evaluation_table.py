@@ -19,6 +19,7 @@ import units
 from classify_table import categories_section
 from common import machine
 from shared_passes import SharedPasses
+from teach_table import section
 
 from retriever import load_encoder
 from retriever.core.encoder import Encoder, EncoderSpec, WrappedEncoder
@@ -241,6 +242,7 @@ def page(results: Results) -> str:
     if UNITS.exists():
         lines += ["## units", "", *units.section(json.loads(UNITS.read_text(encoding="utf-8")))]
     lines += categories_section()
+    lines += section()
     names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
     lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
     lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]

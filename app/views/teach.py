@@ -117,7 +117,7 @@ def _ask(index: Index, session: _Session, options: Sequence[str]) -> None:
         st.text(lacking)
     with st.container(horizontal=True):
         st.button("Learn from these answers", type="primary", disabled=bool(lacking), on_click=_go)
-        st.button("Other reviews", on_click=lambda: session.ask(index), icon=":material/refresh:")
+        st.button("Other reviews", on_click=lambda: attempt(lambda: session.ask(index)), icon=":material/refresh:")
 
 
 def _answer(session: _Session, asked: Asked, options: Sequence[str]) -> None:

@@ -190,15 +190,6 @@ class Lessons:
     held_out: int
     created: str
 
-    def sentence(self) -> str:
-        """Say in a sentence what was learned, and how well."""
-        total = sum(self.answers.values())
-        before, after = (f"{one.value:.0%} ({one.low:.0%} to {one.high:.0%})" for one in (self.before, self.after))
-        return (
-            f"{total} examples of {len(self.answers)} answers; of those left out {after} are answered rightly, "
-            f"untaught {before}."
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:

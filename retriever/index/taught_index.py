@@ -70,22 +70,20 @@ class TaughtIndex(FilledIndex):
         return lessons
 
     def forget(self, instruction: str) -> None:
-        """Forget what a question was taught; its untaught view serves again, and no text is read.
+        """Forget what a question was taught; its untaught view serves again, and no model is loaded.
 
         Raises:
             InputError: it was taught nothing.
             IndexLockedError: another process writes to this index.
         """
-        asked = self._question(instruction)
+        source = self._taught_source(instruction)
+        if source is None:
+            raise InputError(
+                f"{instruction.strip()!r} was taught nothing.", hint="`retriever views` shows what was taught."
+            )
         with self._writing("forget"):
-            source = self.store.views.find(self.readers.view_key(asked))
-            taught = {} if source is None else self.store.heads.sources()
-            ids = [one for one, made_of in taught.items() if source is not None and made_of == source.view_id]
-            if not ids:
-                raise InputError(f"{asked!r} was taught nothing.", hint="`retriever views` shows what was taught.")
             with self.store.transaction():
-                for view_id in ids:
-                    self.store.views.drop(view_id)
+                self._drop_taught(source)
             clear_dropped(self.store, self.path)
 
     def shown(self, view: View) -> View:
@@ -93,19 +91,31 @@ class TaughtIndex(FilledIndex):
         return self._open_views.taught.shown(view)
 
     def lessons(self, instruction: str) -> Lessons | None:
-        """Return what a question was taught; None for nothing."""
-        source = self.store.views.find(self.readers.view_key(instruction.strip()))
+        """Return what a question was taught; None for nothing. No model is loaded."""
+        source = self._taught_source(instruction)
         return None if source is None else lessons_of(self.store, source)
 
     def examples(self, instruction: str) -> dict[str, str]:
         """Return the examples that a question was taught by: answers by the ids of documents that are still there."""
-        for view in own_views(self.store):
-            stored = self.store.heads.of(view.view_id) if view.key.instruction == instruction.strip() else None
-            if stored is not None:
-                answers = {int(one["content"]): str(one["answer"]) for one in stored.document["examples"]}
-                groups = self.store.documents.expand(sorted(answers))
-                return {min(one.id for one in group): answers[content] for content, group in groups.items() if group}
-        return {}
+        source = self._taught_source(instruction)
+        stored = None if source is None else self.store.heads.of(source.view_id)
+        if stored is None:
+            return {}
+        answers = {int(one["content"]): str(one["answer"]) for one in stored.document["examples"]}
+        groups = self.store.documents.expand(sorted(answers))
+        return {min(one.id for one in group): answers[content] for content, group in groups.items()}
+
+    def _taught_source(self, instruction: str) -> View | None:
+        """Return the untaught view of a question that was taught; None of any other."""
+        made_of = set(self.store.heads.sources().values())
+        asked = [view for view in own_views(self.store) if view.key.instruction == instruction.strip()]
+        return next((view for view in asked if view.view_id in made_of), None)
+
+    def _drop_taught(self, source: View) -> None:
+        """Remove the taught view of a view, if any, in the caller's transaction."""
+        for view_id, made_of in self.store.heads.sources().items():
+            if made_of == source.view_id:
+                self.store.views.drop(view_id)
 
     def _shown_fingerprint(self, instruction: str) -> str:
         """Return the fingerprint of the view that is shown for an instruction."""
@@ -162,9 +172,7 @@ class TaughtIndex(FilledIndex):
         """Put a taught view in the place of the one before, whole, in one transaction."""
         key = taught_key(source.key, plain.key, head)
         with self.store.transaction():
-            for old, made_of in self.store.heads.sources().items():
-                if made_of == source.view_id:
-                    self.store.views.drop(old)
+            self._drop_taught(source)
             view = self.store.views.ensure(key)
             self.store.heads.put(view.view_id, source.view_id, plain.view_id, head.to_bytes(), document)
             self._open_views.taught.derive_all(source)

@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pytest
 from teach import drawn, logistic, means, measured, taught, untaught
 from teach_kinds import Kind, Read
+from teach_table import section
 
 from retriever.core.similarity import normalise
 
@@ -51,3 +54,22 @@ def test_means_are_of_the_kinds_that_were_measured(kind, vectors):
     assert report["not followed"]["kinds"] == 2
     assert report["not followed"]["examples"]["3"]["taught"]["accuracy"] == one["examples"]["3"]["taught"]["accuracy"]
     assert report["not followed"]["examples"]["11"] == {}
+
+
+def test_the_page_shows_every_mean_and_kind(kind, vectors, tmp_path):
+    assert "Not measured yet" in "".join(section(tmp_path / "none.json"))
+    one = measured(kind, vectors, {"before": untaught, "taught": taught}, [3, 11], 1)
+    report = {
+        "options": {"draws": 1},
+        "machine": {"date": "2026-11-23T00:00:00", "cpu": "a processor"},
+        "fingerprint": "f" * 64,
+        "means": means([one]),
+        "kinds": [one],
+    }
+    (tmp_path / "teach.json").write_text(json.dumps(report))
+    lines = section(tmp_path / "teach.json")
+    scores = one["examples"]["3"]["taught"]
+    (row,) = [line for line in lines if "| 3 | taught |" in line]
+    assert f"| {scores['accuracy']:.1f} | {scores['triplets']:.1f} |" in row
+    (row,) = [line for line in lines if line.startswith("| colour |")]
+    assert row.endswith(f"| {scores['triplets']:.1f} | - |")

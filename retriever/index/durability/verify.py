@@ -211,7 +211,8 @@ class _Checking:
     def _some(self, store: Store, view: View) -> Ids:
         """Return the ids of some texts that a view holds."""
         held = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
-        return self._random.choice(held, min(SAMPLE, len(held)), replace=False)
+        chosen: Ids = self._random.choice(held, min(SAMPLE, len(held)), replace=False)
+        return chosen
 
     def _generation(self, store: Store, view: View) -> Iterator[Finding]:
         """Check the view's vector index; one that was replaced meanwhile is none of it any more."""

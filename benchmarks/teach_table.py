@@ -1,0 +1,60 @@
+"""The part of docs/evaluation.md about teaching, of what `teach.py` found."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from retriever.evaluation.run.report import table
+
+RESULTS = Path(__file__).parent / "results" / "teach.json"
+_NAMES = {"before": "untaught", "taught": "taught"}
+
+
+def section(results: Path = RESULTS) -> list[str]:
+    """Return the lines of the part."""
+    if not results.is_file():
+        return ["## Taught by examples", "", "Not measured yet: `python benchmarks/teach.py DATA DATA2`.", ""]
+    found = json.loads(results.read_text(encoding="utf-8"))
+    machine, draws = found["machine"], found["options"]["draws"]
+    by = f"encoder {found['fingerprint'][:12]}, {machine['date'][:10]}, {machine['cpu']}"
+    lines = [
+        "## Taught by examples",
+        "",
+        "What a few examples an answer teach of a question (`retriever teach`), in percent, on texts that were no",
+        "examples: balanced accuracy of the answer given, triplets, V-measure of as many clusters as there are",
+        f"answers; means over {draws} draws of the examples. A kind counts as followed where asking it gains 5 points",
+        "of triplets or more over not asking. Untaught, a text gets the answer whose examples' mean is nearest.",
+        f"`benchmarks/teach.py DATA DATA2`, {by}",
+        "beside other work: seconds say how methods compare, no more.",
+        "",
+    ]
+    return [*lines, *_means(found["means"]), "", *_kinds(found["kinds"]), ""]
+
+
+def _means(means: Mapping[str, Any]) -> list[str]:
+    rows = [
+        [
+            f"{group} ({found['kinds']})",
+            number,
+            _NAMES.get(method, method),
+            *(f"{scores[name]:.1f}" for name in ("accuracy", "triplets", "v_measure")),
+            f"{scores['seconds']:.2f}",
+        ]
+        for group, found in means.items()
+        for number, methods in found["examples"].items()
+        for method, scores in methods.items()
+    ]
+    return table(["kinds", "examples an answer", "method", "accuracy", "triplets", "V-measure", "seconds"], rows)
+
+
+def _kinds(kinds: list[Mapping[str, Any]]) -> list[str]:
+    numbers = list(dict.fromkeys(number for one in kinds for number in one["examples"]))
+    rows = []
+    for one in sorted(kinds, key=lambda kind: kind["asked"] - kind["unasked"]):
+        taught = [one["examples"][number].get("taught", {}).get("triplets") for number in numbers]
+        told = ["-" if value is None else f"{value:.1f}" for value in taught]
+        plain = [one["kind"], one["question"], str(one["answers"]), f"{one['unasked']:.1f}", f"{one['asked']:.1f}"]
+        rows.append([*plain, *told])
+    header = ["kind", "question", "answers", "triplets, not asked", "asked"]
+    return table([*header, *(f"taught by {number}" for number in numbers)], rows)

@@ -1,0 +1,29 @@
+"""A corpus whose moods can be taught, and what is read back of a view."""
+
+from index_fakes import DIM, FAULT, KEYWORDS, MOOD, PRODUCT
+
+from retriever.core.requests import SearchOptions
+from retriever.core.types import Document
+
+GOOD = frozenset(KEYWORDS[MOOD][:8])
+BUDGET = SearchOptions(token_budget=60, prompt_tokens=0)
+
+
+def text(number):
+    """Texts of which every mood word is in some, and half answer with one of the good ones."""
+    words = (KEYWORDS[kind][number * step % DIM] for kind, step in ((PRODUCT, 3), (MOOD, 5), (FAULT, 7)))
+    return f"{' '.join(words)} n{number}"
+
+
+def mood(said):
+    return "good" if GOOD.intersection(said.split()) else "bad"
+
+
+CORPUS = [Document(f"d{number:02}", text(number)) for number in range(96)]
+EXAMPLES = [(one.id, mood(one.text)) for one in CORPUS[:32]]
+
+
+def vectors(index, view_id):
+    store = index.store
+    ids = store.vectors.content_ids(view_id, through=store.vectors.last_id(view_id))
+    return dict(zip(ids.tolist(), store.vectors.get(view_id, ids).embeddings, strict=True))
