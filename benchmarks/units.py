@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from common import write
@@ -27,7 +27,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
 from retriever.evaluation.run.report import table as report_table
 from retriever.index.indexing import IndexingOptions
-from retriever.store.units import UnitKind
+from retriever.store.units import KINDS, UnitKind
 from retriever.workspace import Index
 
 INSTRUCTION = "What does the guest praise or criticise?"
@@ -36,7 +36,6 @@ QUERIES = {
     "negative": "the {} is bad",
     "neutral": "the {} is mentioned without praise or blame",
 }
-KINDS = get_args(UnitKind)
 CORPORA = ("rows as they are", "reviews of three")
 COLUMNS = ("plain, praise and blame", "plain, all pairs", "instruction, praise and blame", "instruction, all pairs")
 FEWEST = 5

@@ -24,6 +24,8 @@ UNITS = "units"
 """The setting that says what is embedded; an index without it is of whole documents."""
 
 UnitKind = Literal["documents", "sentences", "clauses"]
+KINDS: tuple[UnitKind, ...] = get_args(UnitKind)
+"""What can be embedded of a document."""
 
 _HASH_BATCH = 500
 _ROW = "whole_id, number, start, stop, units.content_id, units.checksum"
@@ -65,7 +67,7 @@ class Units:
     def kind(self) -> UnitKind:
         """What is embedded of a document."""
         stored = self._settings.get(UNITS)
-        return next((one for one in get_args(UnitKind) if one == stored), "documents")
+        return next((one for one in KINDS if one == stored), "documents")
 
     @property
     def divided(self) -> bool:
@@ -85,8 +87,8 @@ class Units:
         """
         if kind is None or kind == self.kind:
             return self.kind
-        if kind not in get_args(UnitKind):
-            raise UsageError(f"Unknown units {kind!r}.", hint=f"Known: {', '.join(get_args(UnitKind))}.")
+        if kind not in KINDS:
+            raise UsageError(f"Unknown units {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
         if self._db.row("SELECT 1 FROM documents") is not None:
             raise UsageError(
                 f"The units of this index are {self.kind}, and it holds documents.",
