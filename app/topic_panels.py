@@ -23,15 +23,15 @@ _NONE = "none of them"
 
 def show_saved(index: Index, columns: Columns) -> None:
     """Draw the saved clusterings of an index: which, what is in it, and what can be changed."""
+    show_attempt()
+    if topic_job.sorting(index):
+        return
     names = index.store.clusterings.names()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if names:
             st.selectbox("Saved", names, key=state.key(Grouping, "saved"), on_change=_let_go)
         with st.popover("New categories", icon=":material/new_label:"):
             _ask_categories(index)
-    show_attempt()
-    if topic_job.sorting(index):
-        return
     name = state.current(Grouping).saved
     if name not in names:
         st.text("Nothing is saved yet. Name categories of your own, or save clusters from their map.")
