@@ -201,8 +201,12 @@ class CuratedIndex(TaughtIndex):
         return lambda asked: self.readers.view_key(asked).fingerprint
 
     def _read_plainly(self, ids: Sequence[str]) -> "Embeddings | None":
-        """Return what the plain reader says of documents that ascend by id (n, d); None where there is none."""
+        """Return what the plain reader says of documents (n, d), in their order; None where there is none."""
         from retriever.clusters.clustering import read_material
 
         base = self.store.views.find(self.readers.view_key("")) if self.readers.two else None
-        return None if base is None else read_material(self.store, base, None, frozenset(ids)).vectors
+        if base is None:
+            return None
+        read = read_material(self.store, base)
+        rows = {one.id: row for row, one in enumerate(read.documents)}
+        return read.vectors[[rows[id] for id in ids]]
