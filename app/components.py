@@ -114,7 +114,7 @@ def instruction_box(
         on_change=take,
         format_func=plain,
         label_visibility="collapsed",
-        wrap=False,
+        wrap=True,
     )
     return asked.strip()
 

@@ -51,8 +51,8 @@ What `retriever numbers` prints has 95 % intervals: Wilson's for a share, Newcom
 the impact (mean stars without a group's reviews minus mean stars of all) the quantiles of the product of a Beta and a t
 distribution (`clusters/arithmetic/intervals.py`). Here the truth is known: corpora are drawn from {settings} settings,
 {corpora:,} from each, 5 % of the reviews without stars. The table says in how many of a hundred the interval holds the
-true value; of a thousand corpora that is known to about 1.4 either way. The difference is that of the group's share in
-one product, where it is half as large again, and in the other.
+true value, which is known to about {known:.1f} either way, of the means to {mean_known:.1f}. The difference is that of
+the group's share in one product, where it is half as large again, and in the other.
 
 | reviews | share in the lesser product | stars of the others, of the group | share | difference | impact |
 |---|---|---|---|---|---|
@@ -156,6 +156,8 @@ def page(found: dict[str, Any]) -> str:
     return _PAGE.format(
         settings=len(rows),
         corpora=found["corpora"],
+        known=_sampling(found["corpora"]),
+        mean_known=_sampling(found["corpora"] * len(rows)),
         rows="\n".join([*rows, f"| **mean** | | | {means} |"]),
         inside="{}, {} and {}".format(*inside.values()),
         groups=GROUPS,
@@ -168,6 +170,11 @@ def page(found: dict[str, Any]) -> str:
 def _groups(members: Any) -> Groups:  # noqa: ANN401 - (groups, n) of bools
     count, size = members.shape
     return Groups(_documents(size), range(count), [str(one) for one in range(count)], members, ~members.any(axis=0))
+
+
+def _sampling(corpora: int) -> float:
+    """Return how far, in percent, a rate of 95 % may lie from what so many corpora show, two standard errors."""
+    return 200 * float(np.sqrt(0.95 * 0.05 / corpora))
 
 
 @cache
