@@ -132,7 +132,8 @@ def _ray(address: str, workers: int | None) -> Iterator[Any]:
     import ray
 
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
-    own: dict[str, Any] = {"include_dashboard": False, "num_cpus": max(cores(), workers or 1), "object_store_memory": _OBJECTS}
+    cpus = max(cores(), workers or 1)
+    own: dict[str, Any] = {"include_dashboard": False, "num_cpus": cpus, "object_store_memory": _OBJECTS}
     try:
         ray.init(address=address, **quiet, **(own if address == LOCAL else {}))
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
