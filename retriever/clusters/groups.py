@@ -74,9 +74,10 @@ def groups_of(found: Clustering) -> Groups:
 
 
 def saved_groups(found: SavedClustering) -> Groups:
-    """Return a saved clustering's groups, over the reviews there are now."""
+    """Return a saved clustering's groups, over the reviews there are now, without those somebody hid."""
     shown = found.to_json()
-    names = {int(one["cluster"]): str(one["label"]) for one in shown["clusters"]}
+    seen = [one for one in shown["clusters"] if one["cluster"] not in found.state.hidden]
+    names = {int(one["cluster"]): str(one["label"]) for one in seen}
     placed = [found.state.places[one.id] for one in found.material.documents]
     return _groups(found.material, str(shown["instruction"]), names, placed).by_document()
 

@@ -22,7 +22,7 @@ from retriever.core.markdown import readable_markdown
 from retriever.core.paths import write_output
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.text import printable, shortened
-from retriever.core.types import JSON
+from retriever.core.types import JSON, parent_id
 
 QUOTES = 3
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
@@ -141,6 +141,7 @@ def make_report(
     }
     central = {int(one["cluster"]): list(one["examples"]) for one in shown["clusters"]}
     texts = {one.id: one.text for one in counted.groups.documents}
+    texts |= {one.id: one.text for one in found.material.documents if parent_id(one) in texts}  # units say it shorter
     numbers = counted.numbers
     compared = [one for each in numbers.segments.values() for one in each]
     compared += numbers.trend.latest if numbers.trend else []

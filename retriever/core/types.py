@@ -31,8 +31,8 @@ class Document:
     id: str
     text: str
     metadata: Mapping[str, JSON] = field(default_factory=dict)
-    file: str = field(default="", compare=False, repr=False)
-    line: int = field(default=0, compare=False, repr=False)
+    file: str = field(default="", compare=False, repr=False, kw_only=True)
+    line: int = field(default=0, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

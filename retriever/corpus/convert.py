@@ -74,9 +74,9 @@ class Converter:
             if name not in (id_field, text_field) and not (row.sparse and value is None)
         }
         if id_field is not None:
-            return Document(self._id(values[id_field], id_field), text, metadata, self._file, row.line)
+            return Document(self._id(values[id_field], id_field), text, metadata, file=self._file, line=row.line)
         if self._derives_ids:
-            return Document(self._derive_id(text, metadata), text, metadata, self._file, row.line)
+            return Document(self._derive_id(text, metadata), text, metadata, file=self._file, line=row.line)
         if self._fields.id:
             raise _RowError(f"no id: the field {self._fields.id!r} is missing; {_seen(values)}")
         raise _RowError(f"no id, though the rows before have one; {_seen(values)}; name the field with --id-field")

@@ -5,8 +5,12 @@ import pytest
 from index_fakes import FakeEncoder
 
 from retriever.clusters.comparing import compare_clusters
+from retriever.clusters.edit_requests import ClusterEdits
+from retriever.clusters.groups import groups_of, saved_groups
 from retriever.clusters.having import documents_having, parse_having, topics_of
+from retriever.clusters.index_numbers import NumbersRequest, numbers_of
 from retriever.clusters.map import map_page, map_places
+from retriever.clusters.report import make_report
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
 from retriever.index.indexing import IndexingOptions
@@ -132,3 +136,32 @@ def test_two_clusterings_of_sentences_are_compared_and_drawn(index, topics):
 def test_a_table_of_assignments_names_sentences(topics):
     rows = list(csv.reader(io.StringIO("\n".join(f"{id},{number}" for id, number in topics.assignments.items()))))
     assert rows[0][0].endswith("#1")
+
+
+def test_numbers_count_reviews_and_not_their_sentences(index, topics):
+    rows = groups_of(topics)
+    whole = rows.by_document()
+    assert (len(rows.documents), len(whole.documents)) == (52, 26)
+    assert {one.id for one in whole.documents} == {one.id for one in REVIEWS}
+    assert dict(zip(whole.names, whole.members.sum(axis=1).tolist(), strict=True)) == dict.fromkeys(TOPICS, 9 + 2)
+    both = whole.members[[whole.names.index("kettle"), whole.names.index("toy")]].all(axis=0)
+    assert sorted(whole.ids(both)) == [f"kettle-toy-{n}" for n in (1, 2, 3)]
+    assert whole.by_document() is whole
+
+
+def test_a_report_of_sentences_quotes_them_and_counts_reviews(index, topics):
+    index.save_clustering("told", topics)
+    found = index.saved_clustering("told")
+    report = make_report(found, numbers_of(index, saved_groups(found), NumbersRequest(stars="stars")), {})
+    assert report.numbers.documents == 26
+    for section in report.sections:
+        assert len(section.numbers.reviews) == 9 + 2
+        assert all(section.numbers.name in quote.text for quote in section.quotes)
+
+
+def test_what_somebody_hid_is_not_counted(index, topics):
+    index.save_clustering("hidden", topics)
+    index.edit_clustering("hidden", ClusterEdits(hide=["toy"]))
+    assert saved_groups(index.saved_clustering("hidden")).names == [
+        one.label for one in topics.clusters if one.label != "toy"
+    ]
