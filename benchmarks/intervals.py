@@ -60,8 +60,8 @@ the group's share in one product, where it is half as large again, and in the ot
 
 Between 93 and 97 are {inside} of the {settings} settings.
 
-**Many comparisons.** Corpora of {groups} groups and {segments} segments in which nothing differs, {comparisons} comparisons
-each, corrected by Holm's method: a difference is called more than chance in
+**Many comparisons.** Corpora of {groups} groups and {segments} segments in which nothing differs, {comparisons}
+comparisons each, corrected by Holm's method: a difference is called more than chance in
 
 {alarms}
 
