@@ -47,14 +47,14 @@ def test_ray_stores_what_this_process_does_listens_on_loopback_alone_and_ends(pa
     ours = processes(process.pid)
     actor = next(pid for pid, name in ours if name.startswith("ray::Actor"))
     os.kill(actor, signal.SIGKILL)
-    assert process.wait(60) == 0
+    assert process.wait(120) == 0
     assert held(path) == held(tmp_path / "alone")
     assert sum(read(together).values()) - 2 * ROWS <= 2 * PIECE * 2
     assert not (path / FOLDER).exists()
     until(lambda: not [pid for pid, _ in ours if Path(f"/proc/{pid}").exists()])
 
 
-@pytest.mark.parametrize("victim", ["raylet", "gcs_server", "driver"])
+@pytest.mark.parametrize("victim", ["raylet", "driver"])
 def test_whatever_is_killed_the_run_goes_on_without_ray(path, tmp_path, make, victim):
     encoder = make(seconds=0.03)
     process = start(path, encoder, ray="local")
@@ -62,7 +62,7 @@ def test_whatever_is_killed_the_run_goes_on_without_ray(path, tmp_path, make, vi
     ours = processes(process.pid)
     pid = process.pid if victim == "driver" else next(pid for pid, name in ours if name == victim)
     os.kill(pid, signal.SIGKILL)
-    assert process.wait(60) != 0
+    assert process.wait(120) != 0
     until(lambda: not [one for one, _ in ours if Path(f"/proc/{one}").exists()])
     before = read(encoder)
     run(path, make(), ROWS)

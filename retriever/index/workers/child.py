@@ -7,6 +7,7 @@ was killed. Whatever else a child prints goes to standard error.
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -72,7 +73,7 @@ class Child:
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def close(self, *, kill: bool) -> None:
-        """End the process: at once, or by ending its input and waiting for it."""
+        """End the process, at once or by ending its input and waiting for it; what it started ends with it."""
         if kill:
             self._process.kill()
         with suppress(OSError):
@@ -82,6 +83,8 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        with suppress(OSError):  # its group: Ray's agents outlive Ray's node process for a while
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     @property
     def _input(self) -> IO[str]:
@@ -102,13 +105,14 @@ class Parent:
 
     Args:
         ends: whether this process ends at once when the parent has gone.
+        quiet: whether what libraries print is dropped; otherwise it goes to standard error.
     """
 
-    def __init__(self, *, ends: bool) -> None:
+    def __init__(self, *, ends: bool, quiet: bool = False) -> None:
         self.asked: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._ends = ends
         self._output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        os.dup2(2, 1)  # what libraries print
+        os.dup2(os.open(os.devnull, os.O_WRONLY) if quiet else 2, 1)
         self.settings: Mapping[str, Any] = json.loads(sys.stdin.readline())
         threading.Thread(target=self._listen, daemon=True).start()
 

@@ -162,7 +162,7 @@ def _shares(ray: Any, asked: int | None, settings: WorkerSettings) -> tuple[int,
 
 def main() -> None:
     """Embed what is asked for by actors until the parent is gone or says stop."""
-    parent = Parent(ends=False)
+    parent = Parent(ends=False, quiet=True)  # Ray tells at length of every actor that died
     asked = dict(parent.settings)
     address, workers = asked.pop("address"), asked.pop("workers")
     settings = WorkerSettings(**asked)
