@@ -71,10 +71,8 @@ def test_whatever_is_killed_the_run_goes_on_without_ray(path, tmp_path, make, vi
     assert sum((read(encoder) - Counter(dict.fromkeys(before, 1))).values()) - (2 * ROWS - len(before)) <= 8 * PIECE
 
 
-def test_a_cluster_that_is_not_there_is_told(path, make, monkeypatch):
-    monkeypatch.setenv("RAY_gcs_rpc_server_connect_timeout_s", "1")
-    monkeypatch.setenv("RAY_gcs_server_request_timeout_seconds", "1")
-    with pytest.raises(RetrieverError, match=r"Ray cannot be reached at 127\.0\.0\.1:1|Ray has ended"):
+def test_a_cluster_that_is_not_there_is_told(path, make):
+    with pytest.raises(RetrieverError, match=r"Ray cannot be reached at 127\.0\.0\.1:1: .*refused"):
         run(path, make(), 3, workers=1, ray="127.0.0.1:1")
 
 

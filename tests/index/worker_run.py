@@ -18,7 +18,13 @@ def corpus(rows):
     """Documents with distinct texts of three words each."""
     words = len(ALL_WORDS)
     return [
-        Document(f"d{row:04}", f"{ALL_WORDS[row % words]} {ALL_WORDS[row * 7 % words]} n{row}", {}, "corpus.jsonl", row)
+        Document(
+            f"d{row:04}",
+            f"{ALL_WORDS[row % words]} {ALL_WORDS[row * 7 % words]} n{row}",
+            {},
+            file="corpus.jsonl",
+            line=row,
+        )
         for row in range(rows)
     ]
 

@@ -6,6 +6,7 @@ done to this process than to the writer. What goes to actors is a name, what com
 
 import os
 import secrets
+import socket
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ _CPUS = 4  # of a worker, where nobody said how many workers there are to be
 _STARTS = 3
 _SAID = 300  # characters of what Ray says of a death
 _TICK = 0.1  # seconds between looks at what else was asked for
+_REACHED = 10.0  # seconds in which a cluster's port has to answer; Ray itself tries for minutes
 _OBJECTS = 80 << 20  # bytes of Ray's object store here, the least it takes: nothing but names goes through it
 
 
@@ -135,8 +137,9 @@ def _ray(address: str, workers: int | None) -> Iterator[Any]:
     cpus = max(cores(), workers or 1)
     own: dict[str, Any] = {"include_dashboard": False, "num_cpus": cpus, "object_store_memory": _OBJECTS}
     try:
+        _require_port(address)
         ray.init(address=address, **quiet, **(own if address == LOCAL else {}))
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise RetrieverError(
             f"Ray cannot be reached at {address}: {str(error).strip().partition(chr(10))[0]}",
             hint="Start it there with `ray start`, the same version on every machine, or say --ray local.",
@@ -145,6 +148,13 @@ def _ray(address: str, workers: int | None) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _require_port(address: str) -> None:
+    """Raise OSError where nothing listens at ``HOST:PORT``, with or without ``ray://``; other addresses name none."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _REACHED).close()
 
 
 def _shares(ray: Any, asked: int | None, settings: WorkerSettings) -> tuple[int, int, int]:  # noqa: ANN401
