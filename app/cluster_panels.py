@@ -239,19 +239,19 @@ def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[C
     if passing.all():
         return _all_cards(drawn, columns)
     sides = sides_of(drawn, columns)
-    return clusters.cards(drawn.found, sides, _numbers_of(drawn, sides, passing), passing)
+    return clusters.cards(drawn.found, sides, _numbers_of(drawn, columns, passing), passing)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
 def _all_cards(drawn: Drawn, columns: Columns) -> list[ClusterCard]:
     sides = sides_of(drawn, columns)
     everything = np.ones(len(sides.stars), dtype=bool)
-    return clusters.cards(drawn.found, sides, _numbers_of(drawn, sides, everything), everything)
+    return clusters.cards(drawn.found, sides, _numbers_of(drawn, columns, everything), everything)
 
 
-def _numbers_of(drawn: Drawn, sides: Sides, passing: NDArray[np.bool_]) -> Numbers:
-    stars = [sides.stars[row] for row in np.flatnonzero(passing).tolist()]
-    return count(groups(drawn).kept(passing).by_document(), stars)
+def _numbers_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> Numbers:
+    whole = groups(drawn).kept(passing).by_document()
+    return count(whole, clusters.read_sides(whole.documents, columns).stars)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)

@@ -127,7 +127,7 @@ def read(kind: Kind, question: Encoder, plain: Encoder) -> Read:
         draft = path.with_suffix(".draft.npz")
         np.savez(draft, plain_names=plain.encode(names), **arrays)
         draft.rename(path)
-    with np.load(path) as stored:
+    with np.load(path, allow_pickle=False) as stored:
         return Read(numbers, **{name: stored[name] for name in stored.files})
 
 

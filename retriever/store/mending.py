@@ -12,6 +12,8 @@ from retriever.store.views import TAUGHT
 
 _DAMAGED = "The stored row was damaged, and `retriever repair` took it out. Index the document again."
 
+_TAUGHT_VIEWS = "SELECT view_id FROM views WHERE substr(fingerprint, 1, ?) = ?"
+
 
 class Mending:
     """The changes that `retriever repair` makes to the tables. Every method joins the caller's transaction."""
@@ -88,10 +90,9 @@ class Mending:
 
     def remove_untaught(self) -> None:
         """Take out heads of views that are not there or not taught, and taught views that have no head."""
-        known = "SELECT view_id FROM views WHERE substr(fingerprint, 1, ?) = ?"
         prefix = (len(TAUGHT), TAUGHT)
-        self._db.write(f"DELETE FROM heads WHERE view_id NOT IN ({known})", prefix)
-        lost = f"{known} AND view_id NOT IN (SELECT view_id FROM heads)"
+        self._db.write(f"DELETE FROM heads WHERE view_id NOT IN ({_TAUGHT_VIEWS})", prefix)
+        lost = f"{_TAUGHT_VIEWS} AND view_id NOT IN (SELECT view_id FROM heads)"
         for (view_id,) in self._db.rows(lost, prefix):
             self.remove_view(view_id)
 

@@ -18,6 +18,8 @@ from retriever.store.units import Units
 
 _STORED = np.dtype("<f2")
 
+_HELD = "SELECT content_id FROM vectors WHERE view_id = ?"
+
 
 @dataclass(frozen=True, slots=True)
 class StoredVectors:
@@ -219,9 +221,8 @@ class Vectors:
 
     def differing(self, view_id: int, other_id: int) -> int:
         """Count the contents of which one of two views has a vector and the other has none."""
-        held = "SELECT content_id FROM vectors WHERE view_id = ?"
         return sum(
-            self._db.number(f"SELECT COUNT(*) FROM ({held} EXCEPT {held})", pair)
+            self._db.number(f"SELECT COUNT(*) FROM ({_HELD} EXCEPT {_HELD})", pair)
             for pair in ((view_id, other_id), (other_id, view_id))
         )
 

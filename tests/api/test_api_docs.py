@@ -45,7 +45,7 @@ def test_the_page_has_every_field_endpoint_and_tool(serve):
         assert f"| `{tool}` |" in rows
     paths = serve().get("/openapi.json").json()["paths"]
     for path, operations in paths.items():
-        named = path.replace("{name}", "NAME").replace("{job}", "ID")
+        named = path.replace("{name}", "NAME").replace("{job}", "ID").replace("{clustering}", "CLUSTERING")
         for method in operations:
             either = (f"{method.upper()} {named}", f"`{named}`")
             assert any(one in PAGE for one in either) or path == "/v1/models/{model}", either

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from api_fakes import READER, TOKENS, WRITER, refused
-from index_fakes import MOOD
+from index_fakes import MOOD, PRODUCT
+
+from retriever.workspace import Index
 
 swagger = pytest.importorskip("fastapi_swagger")
 
@@ -55,25 +57,32 @@ def bodies(page):
 def test_every_endpoint_has_words_and_refuses_fields_it_does_not_know(serve):
     page = serve().get("/openapi.json").json()
     operations = [one for path in page["paths"].values() for one in path.values()]
-    assert len(operations) == 17
+    assert len(operations) == 21
     assert all(one["summary"] and one["description"] for one in operations)
     schemas = [one for one in page["components"]["schemas"].values() if one["title"].endswith(("Body", "Request"))]
     assert len(schemas) == 7
     assert all(one["additionalProperties"] is False for one in schemas)
 
 
-def test_every_example_of_the_page_is_taken(serve, make):
+def test_every_example_of_the_page_is_taken(serve, make, indexes, encoder):
     make()
+    with Index(indexes / "reviews", encoder=encoder) as index:
+        index.save_classification("wishes", index.classify(PRODUCT, ["kettle", "toy"]))
     server = serve(tokens=TOKENS)
     tried = 0
     for path, examples in bodies(server.get("/openapi.json").json()):
         assert examples
         for value in examples:
             given = {**value, "id": "r1"} if path.endswith("/like") else value
-            response = server.post(path.replace("{name}", "reviews"), given, token=WRITER, params={"wait": 20})
+            response = server.post(
+                path.replace("{name}", "reviews").replace("{clustering}", "wishes"),
+                given,
+                token=WRITER,
+                params={"wait": 20},
+            )
             assert response.status_code == 200, (path, given, response.text)
             tried += 1
-    assert tried == 10
+    assert tried == 12
 
 
 @pytest.mark.browser
@@ -86,7 +95,7 @@ def test_a_browser_shows_every_endpoint_and_reaches_nothing_else(serve, browser)
     page.on("pageerror", lambda one: said.append(str(one)))
     page.goto(f"{server.url}/docs")
     page.wait_for_selector(".opblock", timeout=30_000)
-    assert page.locator(".opblock").count() == 17
+    assert page.locator(".opblock").count() == 21
     page.locator("#operations-Server-health_health_get").click()
     page.locator(".btn.execute").click()
     page.wait_for_selector(".live-responses-table .response-col_status", timeout=30_000)

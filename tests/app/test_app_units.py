@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 from app_checks import shown, whole
 from app_fakes import KeywordEncoder
 
+from retriever.clusters.groups import groups_of
+from retriever.clusters.numbers import count
 from retriever.core.types import Document, Span
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
@@ -87,7 +90,11 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
     with Index(tmp_path / "index", encoder=KeywordEncoder()) as index:
         index.add(rows, options=IndexingOptions(units="sentences"))
         found = index.cluster("What product?", k=3)
-    shown_cards = clusters.cards(found, Columns(stars="stars"))
+    columns, everything = Columns(stars="stars"), np.ones(len(found.material.documents), dtype=bool)
+    whole = groups_of(found).by_document()
+    counted = count(whole, clusters.read_sides(whole.documents, columns).stars)
+    sides = clusters.read_sides(found.material.documents, columns)
+    shown_cards = clusters.cards(found, sides, counted, everything)
     assert {card.name.split()[1]: card.size for card in shown_cards} == {
         "kettle": "2 sentences of 2 reviews · 67% · 1.5 ★",
         "lamp": "2 sentences of 2 reviews · 67% · 2.0 ★",

@@ -177,7 +177,7 @@ BAD_ARGUMENTS = {
     "no query": (["search"], ["Give either a query or --like ID."]),
     "query and document": (["search", "kettle", "--like", "r1"], ["Give either a query or --like ID."]),
     "unknown mode": (["search", "kettle", "--mode", "fast"], ["--mode", "'fast'", "'dense', 'lexical', 'hybrid'"]),
-    "unknown command": (["serach", "kettle"], ["No such command 'serach'.", "Did you mean 'search'?"]),
+    "unknown command": (["searhc", "kettle"], ["No such command 'searhc'.", "Did you mean 'search'?"]),
     "unknown option": (["search", "kettle", "--instuction", "x"], ["--instuction", "--instruction"]),
     "missing argument": (["index"], ["Missing argument 'corpus"]),
     "missing option": (["embed", "a.txt"], ["Missing option '--output'"]),
@@ -187,7 +187,7 @@ BAD_ARGUMENTS = {
     ),
     "recall": (["compact", "--min-recall", "7"], ["min_recall is 7.0.", "Give a share between 0 and 1."]),
     "backend": (["compact", "--backend", "fais"], ["There is no vector backend 'fais'.", "Did you mean 'faiss'?"]),
-    "server": (["index", "corpus.jsonl", "--backend", "qdrant=h"], ["'h' is no address", "qdrant=http://HOST:6333"]),
+    "server": (["index", "corpus.jsonl", "--backend", "qdrant=h"], ["'h' is no address", "http://HOST:6333"]),
     "factory": (["compact", "--factory", "NOPE"], ["'NOPE'", 'Use "auto" or a string of the FAISS index factory']),
 }
 

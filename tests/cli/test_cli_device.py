@@ -17,6 +17,7 @@ LOADING = {
     "search": ["search", "kettle", "--mode", "dense"],
     "cluster": ["cluster", "-k", "2"],
     "classify": ["classify", *ASKED, "--into", "kettle, toy"],
+    "teach": ["teach", *ASKED, "examples.jsonl"],
     "compare": ["compare", *ASKED, "--instruction", "What mood?"],
     "numbers": ["numbers", "mine"],
     "report": ["report", "mine", "-o", "report.md"],

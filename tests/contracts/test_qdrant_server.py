@@ -48,7 +48,7 @@ def build(folder, url, rows=ROWS, view=1):
     ["localhost:6333", "ftp://host", "http://", "http://a b", "file:///etc/passwd", "http://me:word@host:6333", "http://h?x=1"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(tmp_path, url):
-    with pytest.raises(UsageError, match=r"no address of a Qdrant server.*qdrant=http://HOST:6333"):
+    with pytest.raises(UsageError, match=r"no address of a Qdrant server.*One is http://HOST:6333"):
         open_backend("qdrant", tmp_path).require(4, BuildOptions("qdrant", url))
 
 

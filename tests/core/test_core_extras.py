@@ -16,7 +16,11 @@ from retriever.core.extras import PACKAGES
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = sorted({name for names in PACKAGES.values() for name in names})
-LAZY = {("retriever.clusters.map", "matplotlib"), ("retriever.encoders.sentence_encoder", "sentence_transformers")}
+LAZY = {
+    ("retriever.clusters.map", "matplotlib"),
+    ("retriever.encoders.sentence_encoder", "sentence_transformers"),
+    ("retriever.index.workers.ray_driver", "ray"),
+}
 WINGS = {
     "retriever_app": "app",
     "retriever.api": "serve",

@@ -290,6 +290,7 @@ def test_the_json_of_a_search(index):
                 "metadata": {"stars": 4},
                 "words": words,
                 "percentile": None,
+                "unit": None,
             }
             for rank, id, text, words in ((1, "a", "happy toy", ["toy"]), (2, "b", "lamp", ["lamp"]))
         ],

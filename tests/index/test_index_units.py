@@ -245,7 +245,7 @@ def test_an_index_of_an_earlier_version_is_one_of_documents(path, encoder):
         before = [hit.document.id for hit in index.search("lamp").hits]
     with closing(sqlite3.connect(path / DATABASE)) as database, database:
         database.execute("DROP TABLE units")
-        database.execute("DELETE FROM _sqlite_migrations WHERE name = 'm010_units'")
+        database.execute("DELETE FROM _sqlite_migrations WHERE name = 'm011_units'")
     with Index(path, encoder=encoder) as index:
         assert [hit.document.id for hit in index.search("lamp").hits] == before
         assert index.store.units.kind == "documents"
