@@ -53,6 +53,9 @@ def commands_with_a_device(group=None, path=()):
 def loaded(indexed, write, monkeypatch, tmp_path):
     """Give the devices that encoders were loaded on; none is loaded."""
     write(finetune_fakes.rows(24), "qa.jsonl")
+    write([{"id": f"m{row}", "text": f"{row} kettles"} for row in range(6)], "more.jsonl")
+    write([{"id": f"m{row}", "answer": ("few", "many")[row > 2]} for row in range(6)], "examples.jsonl")
+    indexed("index", "more.jsonl")
     indexed("cluster", "-k", "2", "--save", "mine")
     monkeypatch.setenv("RETRIEVER_CACHE", str(tmp_path / "cache"))
     evaluation_fakes.register(monkeypatch, tmp_path / "data")

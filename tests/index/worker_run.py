@@ -1,5 +1,6 @@
 """An indexing run as a process that can be killed: ``python worker_run.py INDEX ENCODER ROWS WORKERS RAY``."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -37,5 +38,6 @@ def run(index, encoder, rows, workers=None, ray=None):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is begun in the background ignores it
     folder, settings, count, processes, address = sys.argv[1:]
     run(Path(folder), Path(settings), int(count), int(processes) or None, address or None)
