@@ -83,7 +83,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        with suppress(OSError):  # its group: Ray's agents outlive Ray's node process for a while
+        with suppress(OSError, AttributeError):  # its group: Ray's agents outlive Ray's node process for a while
             os.killpg(self._process.pid, signal.SIGKILL)
 
     @property
