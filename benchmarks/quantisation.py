@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import faiss
 import numpy as np
-from common import peak_rss_mib, read_texts, time_alternating, write
+from common import read_texts, time_alternating, write
 
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
@@ -37,8 +37,6 @@ FORMS = {
     "SQ8, 4 k again by fp16": ("SQ8", 4),
 }
 """FAISS factory strings, and how many times k are compared again with the fp16 vectors, which stay on the disk."""
-
-LISTS = {"IVF, fp16": "IVF{lists},SQfp16", "IVF, RaBitQ": "RR{dim},IVF{lists},RaBitQ"}
 
 
 def drawn_out(base: Embeddings, count: int, seed: int, *, chunk: int = 50_000) -> Iterator[Embeddings]:
@@ -100,23 +98,22 @@ def recall(found: Ids, wanted: Ids) -> float:
 
 def measure(base: Embeddings, queries: Embeddings, options: argparse.Namespace, kept: Path | None) -> dict[str, Any]:
     """Return recall, bytes a vector and milliseconds a query of every form; what is kept is not measured again."""
-    count, dim, seed, lists = options.vectors, base.shape[1], options.seed, options.lists
+    count, dim, seed = options.vectors, base.shape[1], options.seed
     report: dict[str, Any] = json.loads(kept.read_text()) if kept and kept.exists() else {}
+    if all(name in report for name in FORMS):
+        return {name: report[name] for name in FORMS}
     wanted = np.array(report["truth"]) if "truth" in report else truth(base, queries, count, seed)
     report["truth"] = wanted.tolist()
     exact = built("SQfp16", base, count, seed)
-    forms = {name: (factory.format(dim=dim), again) for name, (factory, again) in FORMS.items()}
-    forms |= {name: (factory.format(dim=dim, lists=lists), 0) for name, factory in LISTS.items()}
     singles = [query[None] for query in queries[: options.timed]]
     index, known = exact, "SQfp16"
-    for name, (factory, again) in forms.items():
+    for name, (pattern, again) in FORMS.items():
         if name in report:
             continue
+        factory = pattern.format(dim=dim)
         if factory != known:
             index = exact if factory == "SQfp16" else built(factory, base, count, seed)
             known = factory
-        if name in LISTS:
-            faiss.extract_index_ivf(index).nprobe = options.probes
         calls = {name: lambda: [found_by(index, exact, one, again) for one in singles]}  # noqa: B023 - called at once
         seconds = min(time_alternating(calls, options.rounds)[name]) / len(singles)
         report[name] = {
@@ -129,7 +126,7 @@ def measure(base: Embeddings, queries: Embeddings, options: argparse.Namespace, 
         print(name, report[name], flush=True)
         if kept:
             kept.write_text(json.dumps(report))
-    return {name: report[name] for name in forms}
+    return {name: report[name] for name in FORMS}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -141,8 +138,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--timed", type=int, default=20, help="Queries that are timed.")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--lists", type=int, default=1024)
-    parser.add_argument("--probes", type=int, default=32)
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--kept", type=Path, help="Folder to keep vectors and figures in, for a run that goes on.")
     parser.add_argument("--seed", type=int, default=0)
@@ -162,8 +157,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             np.save(file, vectors)
     base, queries = vectors[: -options.queries], vectors[-options.queries :]
     forms = measure(base, queries, options, options.kept / "forms.json" if options.kept else None)
-    report = {"k": K, "dim": base.shape[1], "forms": forms, "peak_rss_mib": peak_rss_mib()}
-    write("quantisation", options, report)
+    write("quantisation", options, {"k": K, "dim": base.shape[1], "forms": forms})
 
 
 if __name__ == "__main__":
