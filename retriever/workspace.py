@@ -1,21 +1,22 @@
 """An index as one object: the composition root that ties encoder, database and vector indexes together."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from retriever.clusters.curated_index import CuratedIndex
-from retriever.core.errors import IndexLockedError, InputError, UsageError
+from retriever.core.errors import IndexLockedError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchRequest
-from retriever.core.results import IndexStatus, Mode, SearchResult, ViewStatus
-from retriever.core.types import parent_id
+from retriever.core.results import IndexStatus, SearchResult, ViewStatus
+from retriever.core.types import Document
 from retriever.index.generations import IndexType, remember
 from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.readers import Readers
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
+from retriever.index.searches import Searches
 from retriever.index.status import index_status, own_views, view_states
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.views import View
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from retriever.clusters.clustering import Clustering, ClusterRequest
 
 
-class Index(CuratedIndex):
+class Index(CuratedIndex, Searches):
     """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
 
     Args:
@@ -37,76 +38,10 @@ class Index(CuratedIndex):
         search_options: how far searches go.
     """
 
-    def search(  # noqa: PLR0913 - one parameter a setting
-        self,
-        query: str,
-        *,
-        instruction: str | None = None,
-        k: int = 10,
-        where: str | None = None,
-        mode: Mode = "auto",
-        steps: int | None = None,
-        more: Sequence[str] = (),
-        less: Sequence[str] = (),
-        regex: str | None = None,
-    ) -> SearchResult:
-        """Return the k documents that answer a query best under an instruction.
-
-        Args:
-            query: what to look for.
-            instruction: what to look at; None or empty for the default.
-            k: hits wanted; fewer only if fewer match.
-            where: a filter over metadata, such as ``stars <= 2 and category = 'toy'``.
-            mode: dense, lexical, hybrid, or auto.
-            steps: K for the query, where the encoder is GIRCSE; None for its own.
-            more: ids of documents that the hits should resemble as well (Rocchio's formula in the view).
-            less: ids of documents that they should not.
-            regex: a regular expression that the text of every hit holds.
-
-        Raises:
-            EncoderError: steps are asked for and the encoder has none.
-            UsageError: k is below 1, the query is empty, the instruction too long, or the regular expression is none
-                or takes too long.
-            InputError: a document of ``more`` or ``less`` is not there.
-            FilterError: the filter cannot be parsed or names an unknown field.
-        """
-        request = SearchRequest(
-            [query], instruction or "", k, where, mode, steps, more=tuple(more), less=tuple(less), regex=regex
-        )
-        return self.search_many(request)[0]
-
-    def search_like(
-        self,
-        document_id: str,
-        *,
-        instruction: str | None = None,
-        k: int = 10,
-        where: str | None = None,
-        mode: Mode = "auto",
-        steps: int | None = None,
-        regex: str | None = None,
-    ) -> SearchResult:
-        """Return the k documents that resemble a document under an instruction, itself left out.
-
-        Args:
-            document_id: of the document, or of a unit of one, which hits are then to resemble.
-            instruction: as for `search`.
-            k: as for `search`.
-            where: as for `search`.
-            mode: auto or dense, which are the same here.
-            steps: as for `search`.
-            regex: as for `search`.
-
-        Raises:
-            InputError: there is no such document.
-            UsageError: the mode goes by words.
-        """
-        found = self.store.documents.get([document_id]) or self.store.units.get([document_id])
-        if document_id not in found:
-            raise InputError(f"There is no document {document_id!r}.", hint="Ids are those of the corpus.")
-        like = found[document_id]
-        request = SearchRequest([like.text], instruction or "", k, where, mode, steps, parent_id(like), regex=regex)
-        return self.search_many(request)[0]
+    def meant(self, id: str) -> Document | None:
+        """Return the document or the unit of an id, or None."""
+        found: Mapping[str, Document] = self.store.documents.get([id]) or self.store.units.get([id])
+        return found.get(id)
 
     def search_pattern(self, regex: str, *, k: int = 10, where: str | None = None) -> SearchResult:
         """Return the k documents whose text holds a regular expression most often, equal ones by id.
@@ -123,11 +58,6 @@ class Index(CuratedIndex):
         if k < 1:
             raise UsageError(f"k is {k}.", hint="Ask for at least 1 hit.")
         return found_by_pattern(self.store, regex, k, where)
-
-    def search_many(self, request: SearchRequest) -> list[SearchResult]:
-        """Return one result per query of the request."""
-        *_, last = self.search_progressively(request)
-        return last
 
     def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
         """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last."""

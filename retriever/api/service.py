@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from retriever.api.problems import NotFoundError
 from retriever.api.settings import ServerSettings
 from retriever.api.work import Workers, in_time
-from retriever.core.errors import BusyError, UsageError
+from retriever.core.errors import BusyError, IndexNotFoundError, UsageError
 from retriever.core.types import Embeddings
 from retriever.index import encoding
 from retriever.index.readers import DEFAULT_PLAIN
@@ -15,6 +15,8 @@ from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
 from retriever.serving.encoder_pool import EncoderPool
 from retriever.serving.index_pool import IndexPool, index_folder
 from retriever.serving.jobs import Jobs
+from retriever.serving.shards import served_shards
+from retriever.shards.index import ShardedIndex
 from retriever.workspace import Index
 
 SEPARATOR = "@"
@@ -50,21 +52,41 @@ class Service:
         self.queue = BatchQueue(waiting_texts=settings.limits.waiting_texts, on_pass=on_pass)
         self._encoders = EncoderPool(load, wrap=lambda encoder: QueuedEncoder(encoder, self.queue))
         self.indexes = IndexPool(index_folder(settings.index), self._encoders)
+        self._shards = None if settings.ray is None else served_shards(settings.index, self._encoders, settings.ray)
         self.jobs = Jobs()
         self._loaded: dict[str, QueuedEncoder] = {}
         self.workers = Workers(settings.limits)
 
     def names(self) -> list[str]:
         """Return the names of the indexes that are there now."""
-        return self.indexes.folder.names()
+        return self.indexes.folder.names() if self._shards is None else [self._shards.path.name]
 
-    def index(self, name: str) -> Index:
+    def index(self, name: str) -> Index | ShardedIndex:
         """Return an index, open.
 
         Raises:
             IndexNotFoundError: there is none of that name.
         """
-        return self.indexes.get(name)
+        if self._shards is None:
+            return self.indexes.get(name)
+        if name != self._shards.path.name:
+            raise IndexNotFoundError(f"There is no index {name!r} here.", hint="Only shards are served.")
+        return self._shards
+
+    def whole_index(self, name: str) -> Index:
+        """Return an index in one folder, open.
+
+        Raises:
+            IndexNotFoundError: there is none of that name.
+            UsageError: it is in shards.
+        """
+        found = self.index(name)
+        if isinstance(found, ShardedIndex):
+            raise UsageError(
+                f"{name} is in shards, which are searched, added to and deleted from.",
+                hint="Ask for this where the index is served from one folder.",
+            )
+        return found
 
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
@@ -147,6 +169,8 @@ class Service:
         for job in running:
             job.wait(max(0.0, until - time.monotonic()))
         self.queue.close(max(0.0, until - time.monotonic()))
+        if self._shards is not None:
+            self._shards.close()
 
     def _saved(self) -> dict[str, str]:
         """The model's names: its own, and with each saved instruction, which stands beside it."""

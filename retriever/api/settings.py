@@ -68,6 +68,7 @@ class ServerSettings:
         tokens: who may do what.
         instructions: saved ones, by name.
         limits: what may be asked for.
+        ray: where ``index`` is a folder of shards, the address of the Ray cluster that serves them.
 
     Raises:
         UsageError: the index is a file, others than this machine could reach the server without a token, or there are
@@ -81,6 +82,7 @@ class ServerSettings:
     tokens: Tokens = field(default_factory=Tokens)
     instructions: Mapping[str, str] = field(default_factory=dict)
     limits: ServerLimits = field(default_factory=ServerLimits)
+    ray: str | None = None
 
     def __post_init__(self) -> None:
         if self.index.is_file():

@@ -35,6 +35,7 @@ from retriever.cli import (
     report,
     search,
     serve,
+    shard,
     status,
     teach,
     topics,
@@ -91,6 +92,7 @@ app.command("repair")(verify.repair)
 app.command("reembed")(reembed.reembed)
 app.command("export")(archive.export)
 app.command("import")(archive.import_)
+app.command("shard")(shard.shard)
 app.command("curate")(curate.curate)
 app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)

@@ -10,6 +10,7 @@ from retriever.core.errors import UsageError
 
 if TYPE_CHECKING:
     from retriever.core.requests import SearchRequest
+    from retriever.shards.index import ShardedIndex
     from retriever.workspace import Index
 
 ALL = "all"
@@ -43,8 +44,18 @@ class Marking:
         return bool(self.more or self.less or self.unmark or self.as_rows)
 
 
-def steered(opened: "Index", request: "SearchRequest", marking: Marking) -> "SearchRequest":
-    """Keep what is said of hits, and return the request with all that is marked under its query."""
+def steered(opened: "Index | ShardedIndex", request: "SearchRequest", marking: Marking) -> "SearchRequest":
+    """Keep what is said of hits, and return the request with all that is marked under its query.
+
+    Raises:
+        UsageError: something is said of hits, and the index is in shards, which keep nothing of it.
+    """
+    from retriever.shards.index import ShardedIndex
+
+    if isinstance(opened, ShardedIndex):
+        if marking:
+            raise UsageError(f"{opened.path} is in shards: no hits are marked.", hint="Name an index's own folder.")
+        return request
     query, instruction = request.queries[0], request.instruction
     marks = opened.marks(query, instruction)
     wanted: dict[str, bool | None] = {**dict.fromkeys(marking.more, True), **dict.fromkeys(marking.less, False)}

@@ -51,14 +51,14 @@ def search(  # noqa: PLR0913 - one parameter per option
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Search an index under an instruction.
+    """Search an index under an instruction; the folder of an index that was split into shards is one too.
 
     What --more and --less say is kept with the index, for the query under its instruction.
 
     Example: retriever search "it broke" --instruction "What kind of product is this?" --where "stars <= 2"
     """
     from retriever.core.requests import SearchRequest
-    from retriever.workspace import Index
+    from retriever.shards.opening import opened_index
 
     if (like is not None and query) or not (like or query or regex):
         raise UsageError("Give either a query or --like ID.", hint="--regex can also stand alone.")
@@ -69,7 +69,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     queries = output.stdin_lines() if several else [query]
     if several and not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
-    with Index(index, device=device) as opened:
+    with opened_index(index, device=device) as opened:
         answers: Iterator[list[SearchResult]]
         if like is not None:
             found = opened.search_like(
@@ -127,7 +127,8 @@ def _header(result: "SearchResult") -> str:
     steps = "" if result.steps is None else f", K = {result.steps}"
     order = f"; ordered by {_ORDERED_BY[result.mode]}" if result.hits else ""
     numbers = ", numbers are cosines" if any(hit.score is not None for hit in result.hits) else ""
-    return f"{result.mode} search, {result.path} view{steps}, {result.took_ms:.0f} ms{order}{numbers}"
+    partial = "" if result.seen == 1 else f"; only {100 * result.seen:.0f} % of the documents were seen"
+    return f"{result.mode} search, {result.path} view{steps}, {result.took_ms:.0f} ms{order}{numbers}{partial}"
 
 
 def _percentile(value: float | None) -> str:

@@ -12,6 +12,10 @@ def serve(  # noqa: PLR0913 - one parameter per option
     index: Annotated[Path, typer.Option("--index", help="An index's folder, or a folder of indexes.")] = Path(
         "indexes"
     ),
+    shards: Annotated[
+        Path | None, typer.Option(help="Folder of an index split by `shard`; each shard is served by a Ray actor.")
+    ] = None,
+    ray: Annotated[str, typer.Option(help="Address of a Ray cluster for --shards; local starts one here.")] = "local",
     host: Annotated[
         str, typer.Option(help="Address to listen at; one that others reach takes a token.", envvar="RETRIEVER_HOST")
     ] = "127.0.0.1",
@@ -45,12 +49,13 @@ def serve(  # noqa: PLR0913 - one parameter per option
     from retriever.api.settings import ServerSettings, read_instructions, read_tokens
 
     settings = ServerSettings(
-        index,
+        shards or index,
         host,
         port,
         encoder,
         read_tokens(token_file, writer_token_file),
         {} if instructions is None else read_instructions(instructions),
         ServerLimits(seconds=seconds, body_bytes=body_mb * 1_000_000, waiting_texts=waiting_texts),
+        None if shards is None else ray,
     )
     run(settings, tell=say)

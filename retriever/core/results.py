@@ -61,6 +61,7 @@ class SearchResult:
         hits: best first.
         took_ms: wall-clock time.
         steps: K spent on the query; None where no query vector was made, or the encoder has no steps.
+        seen: the share of the documents that was searched; below 1 where a shard did not answer in time.
     """
 
     query: str
@@ -71,11 +72,13 @@ class SearchResult:
     hits: list[Hit]
     took_ms: float
     steps: int | None = None
+    seen: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
+        """Return the documented JSON object; ``seen`` is in it where the answer is a partial one."""
         return {
             "schema_version": SCHEMA_VERSION,
+            **({} if self.seen == 1 else {"seen": round(self.seen, 4)}),
             "query": self.query,
             "instruction": self.instruction,
             "view": self.view,

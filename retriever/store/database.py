@@ -20,12 +20,14 @@ from retriever.store.inspection import Inspection
 from retriever.store.marks import MarkTable
 from retriever.store.mending import Mending
 from retriever.store.migrations import MIGRATIONS
+from retriever.store.parts import Parts
 from retriever.store.runs import Runs
 from retriever.store.settings import Settings
 from retriever.store.similarities import SimilarityTable
 from retriever.store.units import Units
 from retriever.store.vectors import Vectors
 from retriever.store.views import Views
+from retriever.store.words import Words
 
 DATABASE = "corpus.sqlite3"
 """Name of the file in an index's folder."""
@@ -59,6 +61,8 @@ class Store(Closing):
         self.seals = Seals(connections)
         self.inspection = Inspection(connections)
         self.mending = Mending(connections)
+        self.words = Words(connections)
+        self.parts = Parts(connections)
         connections.before_commit = self.seals.renew
 
     @classmethod

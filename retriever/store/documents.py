@@ -92,12 +92,17 @@ class Documents:
         """
         return self.put([checked(document) for document in documents])
 
-    def put(self, documents: Sequence[CheckedDocument]) -> Upserted:
-        """Insert or replace checked documents, as `upsert` does."""
+    def put(self, documents: Sequence[CheckedDocument], new_ids: Mapping[bytes, int] | None = None) -> Upserted:
+        """Insert or replace checked documents, as `upsert` does.
+
+        Args:
+            documents: what to store.
+            new_ids: the content id of every text that is new, by its hash, where several indexes share the ids.
+        """
         texts = {one.hash: one.document.text for one in documents}
         with self._db.writing(documents=True):
-            stored = self._stored([one.document.id for one in documents])
-            contents = self._ensure_contents(texts)
+            stored = self.stored([one.document.id for one in documents])
+            contents = self._ensure_contents(texts, new_ids or {})
             content_ids = [contents[one.hash] for one in documents]
             changed: dict[str, tuple[str, int, str, int]] = {}
             added = updated = 0
@@ -127,7 +132,7 @@ class Documents:
         texts = {whole: [text[unit.start : unit.end] for unit in units] for whole, (text, units) in wholes.items()}
         hashes = {content_hash(text): text for group in texts.values() for text in group}
         with self._db.writing(documents=True):
-            contents = self._ensure_contents(hashes)
+            contents = self._ensure_contents(hashes, {})
             ids = {text: contents[digest] for digest, text in hashes.items()}
             self._units.put(
                 {whole: units for whole, (_, units) in wholes.items()},
@@ -149,7 +154,8 @@ class Documents:
             found.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
         return found
 
-    def _stored(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Return the content id and the metadata, as its JSON text, of the documents that exist, by id."""
         rows: Rows = []
         for wanted in id_batches(ids):
             rows += self._db.rows(
@@ -157,12 +163,13 @@ class Documents:
             )
         return {id: (content_id, data) for id, content_id, data in rows}
 
-    def _ensure_contents(self, texts: dict[bytes, str]) -> dict[bytes, int]:
+    def _ensure_contents(self, texts: dict[bytes, str], new_ids: Mapping[bytes, int]) -> dict[bytes, int]:
         """Return the content id of every hash, storing the texts that are new in the order given."""
         found = self.by_hash(texts)
         new = [digest for digest in texts if digest not in found]
         self._db.write_many(
-            "INSERT INTO contents (hash, text) VALUES (?, ?)", [(digest, texts[digest]) for digest in new]
+            "INSERT INTO contents (content_id, hash, text) VALUES (?, ?, ?)",
+            [(new_ids.get(digest), digest, texts[digest]) for digest in new],
         )
         return found | self.by_hash(new)
 

@@ -19,11 +19,16 @@ class LexicalHit:
     score: float
 
 
-def match_expression(query: str) -> str:
-    """Return an FTS5 expression that matches any word of the query, or "" if it has none.
+def phrases(query: str) -> list[str]:
+    """Return what is looked for of a query, each as an FTS5 expression of its own; none if it has no words.
 
     Very common English words are left out unless the query has no others. A hyphenated word is looked for as a phrase.
     """
     words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
     telling = [word for word in words if word not in QUERY_STOPWORDS] or list(words)
-    return " OR ".join(f'"{word}"' for word in telling[:MAX_WORDS])
+    return [f'"{word}"' for word in telling[:MAX_WORDS]]
+
+
+def match_expression(query: str) -> str:
+    """Return an FTS5 expression that matches any word of the query (`phrases`), or "" if it has none."""
+    return " OR ".join(phrases(query))

@@ -17,6 +17,7 @@ from retriever.store.stored_json import stored_json_list
 from retriever.store.units import Units
 
 _STORED = np.dtype("<f2")
+_NEWEST = "SELECT content_id, vector_id FROM vectors WHERE view_id = ? ORDER BY vector_id DESC LIMIT ?"
 
 _HELD = "SELECT content_id FROM vectors WHERE view_id = ?"
 
@@ -76,6 +77,7 @@ class Vectors:
         content_ids: Sequence[int] | Ids,
         embeddings: Embeddings,
         words: Sequence[Sequence[str]] | None = None,
+        vector_ids: Sequence[int] | None = None,
     ) -> None:
         """Store one vector per content; a content that has one already keeps it.
 
@@ -84,6 +86,7 @@ class Vectors:
             content_ids: n stored contents.
             embeddings: (n, dim of the view).
             words: the model's answers, one list per content.
+            vector_ids: the vectors' ids, where several indexes share them; larger than any that was given before.
 
         Raises:
             EncoderError: the shape is wrong, or a row holds NaN or infinity or is zero. Nothing is stored then.
@@ -102,11 +105,13 @@ class Vectors:
         answers = [None] * len(ids) if words is None else [json.dumps(list(each), ensure_ascii=False) for each in words]
         with self._db.writing():
             self._db.write_many(
-                "INSERT INTO vectors (view_id, content_id, vector, words, checksum) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (view_id, content_id) DO NOTHING",
+                "INSERT INTO vectors (vector_id, view_id, content_id, vector, words, checksum) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (view_id, content_id) DO NOTHING",
                 [
-                    (view_id, content_id, blob, answer, vector_checksum(view_id, content_id, blob, answer))
-                    for content_id, blob, answer in zip(ids.tolist(), map(_blob, stored), answers, strict=True)
+                    (number, view_id, content_id, blob, answer, vector_checksum(view_id, content_id, blob, answer))
+                    for number, content_id, blob, answer in zip(
+                        vector_ids or [None] * len(ids), ids.tolist(), map(_blob, stored), answers, strict=True
+                    )
                 ],
             )
 
@@ -178,11 +183,11 @@ class Vectors:
 
     def newest(self, view_id: int, count: int) -> Ids:
         """Return the contents of the view's last vectors, at most ``count``, the last first."""
-        return as_ids(
-            self._db.rows(
-                "SELECT content_id FROM vectors WHERE view_id = ? ORDER BY vector_id DESC LIMIT ?", (view_id, count)
-            )
-        )
+        return as_ids(self._db.rows(_NEWEST, (view_id, count)))
+
+    def newest_ids(self, view_id: int, count: int) -> Ids:
+        """Return the ids of the vectors of `newest`, in the same order."""
+        return as_ids([row[1:] for row in self._db.rows(_NEWEST, (view_id, count))])
 
     def scan(self, view_id: int, *, after: int = 0, batch: int = 4096) -> Iterator[VectorBatch]:
         """Yield the view's vectors with an id above ``after``, in the order they were stored.

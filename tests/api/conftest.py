@@ -53,7 +53,7 @@ def serve(indexes, encoder, plain, monkeypatch):
     monkeypatch.setattr(encoder_pool, "default_identity", lambda: "any")
     open_servers = []
 
-    def begin(*, tokens=None, instructions=None, index=None, encoder="default", **limits):
+    def begin(*, tokens=None, instructions=None, index=None, encoder="default", ray=None, **limits):
         settings = ServerSettings(
             index or indexes,
             port=0,
@@ -61,6 +61,7 @@ def serve(indexes, encoder, plain, monkeypatch):
             tokens=tokens or Tokens(),
             instructions=instructions or {},
             limits=ServerLimits(**{"grace_seconds": 1, **limits}),
+            ray=ray,
         )
         open_servers.append(running(settings, lambda description: reader))
         return open_servers[-1].__enter__()

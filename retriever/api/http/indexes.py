@@ -21,6 +21,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.results import IndexStatus, Mode, SearchResult
 from retriever.core.text import require_text
 from retriever.core.types import Document
+from retriever.shards.index import ShardedIndex
 from retriever.workspace import Index
 
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
@@ -143,9 +144,10 @@ class SearchAnswer(BaseModel):
     steps: int | None
     hits: list[FoundHit]
     took_ms: float
+    seen: float = Field(default=1, description="Share of the documents searched, where that is below 1.")
 
 
-def opened(service: Service, name: str) -> Index:
+def opened(service: Service, name: str) -> Index | ShardedIndex:
     """Return an index by its name.
 
     Raises:
@@ -154,6 +156,17 @@ def opened(service: Service, name: str) -> Index:
     with suppress(IndexNotFoundError):
         return service.index(name)
     raise IndexNotFoundError(f"There is no index {name!r} here.", hint="GET /indexes names those there are.")
+
+
+def opened_whole(service: Service, name: str) -> Index:
+    """Return an index in one folder by its name.
+
+    Raises:
+        IndexNotFoundError: there is none.
+        UsageError: it is in shards.
+    """
+    opened(service, name)
+    return service.whole_index(name)
 
 
 @router.get("", response_model=Names, summary="Name the indexes")

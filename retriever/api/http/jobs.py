@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened
+from retriever.api.http.indexes import IndexName, Where, opened, opened_whole
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
 from retriever.core.errors import UsageError
@@ -117,7 +117,7 @@ async def cluster(
     require_text(body.instruction)
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened(service, name)
+        index = opened_whole(service, name)
         settings = body.model_dump(exclude={"instruction"})
         return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
 
@@ -143,7 +143,7 @@ async def compare_clusters(
     def work(job: Job) -> dict[str, Any]:
         from retriever.clusters.comparing import compare_clusters as compared
 
-        index = opened(service, name)
+        index = opened_whole(service, name)
         one, other = index.cluster_each(body.instructions, k=body.k, where=body.where, progress=indexing_progress(job))
         return compared(one, other).to_json()
 

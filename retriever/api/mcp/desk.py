@@ -10,6 +10,7 @@ from retriever.api.problems import problem_of
 from retriever.api.service import Service
 from retriever.core.errors import IndexNotFoundError, RetrieverError, UsageError
 from retriever.core.types import Document
+from retriever.shards.index import ShardedIndex
 from retriever.workspace import Index
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class Desk:
             raise UsageError("Which index is meant?", hint=known)
         return names[0]
 
-    def index(self, given: str) -> Index:
+    def index(self, given: str) -> Index | ShardedIndex:
         """Return an index; errors as `index_name`."""
         return self.service.index(self.index_name(given))
 

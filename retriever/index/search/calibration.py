@@ -46,7 +46,7 @@ class Calibration:
     def rated(self, result: SearchResult) -> SearchResult:
         """Return a result whose hits have percentiles; none in a view of few vectors, or without a cosine."""
         found = None if result.view is None else self.of(result.view)
-        self._save()
+        self.save()
         if found is None:
             return result
         return replace(result, hits=[_rated(hit, found) for hit in result.hits])
@@ -63,7 +63,8 @@ class Calibration:
         found = self.of(view_id)
         return (0.0 if found is None else spread(found.quantiles)) or USUAL_SPREAD
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Store what was drawn since the last time, where that can be written without waiting."""
         while self._unsaved:
             self._store.best_effort_write(partial(self._store.similarities.put, *self._unsaved.popitem()))
 

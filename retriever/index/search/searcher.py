@@ -90,8 +90,7 @@ class Searcher:
             UsageError: the instruction is too long, or the regular expression is none or takes too long.
         """
         started = time.perf_counter()
-        where = holding(self._store, request.regex, optional_filter(request.where))
-        asked = _Asked(request, where, started)
+        asked = _Asked(request, self._holding(request), started)
         first = self._steadily(lambda: self._first(asked))
         yield first.results
         while first.unfinished is not None:
@@ -102,6 +101,10 @@ class Searcher:
             first = self._steadily(lambda: self._first(asked))
             if first.unfinished is None:
                 yield first.results
+
+    def _holding(self, request: SearchRequest) -> Filter | None:
+        """Return the filter of a request, which also asks for its regular expression."""
+        return holding(self._store, request.regex, optional_filter(request.where))
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """Return an answer drawn from one state of the database.
@@ -297,9 +300,9 @@ class Searcher:
         if not words.ids:
             return dense
         others = self._store.vectors.get(view.view.view_id, sorted(set(words.ids).difference(dense.ids)))
-        cosines = others.embeddings @ toward
+        cosines = [float(one @ toward) for one in others.embeddings]  # each by itself: the same whatever is beside it
         weight = self._options.word_weight * self._views.calibration.spread(view.view.view_id)
-        return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines.tolist(), strict=True)), weight)
+        return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines, strict=True)), weight)
 
     def _depth(self, request: SearchRequest) -> int:
         """Compute the depth to which the rankings of a request have to go; `rankings` makes hits of their beginning."""

@@ -34,7 +34,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
 
         def work(job: Job) -> dict[str, Any]:
             desk.limits.check_instruction(instruction)
-            bounded, opened = Bounded(), desk.service.index(name)
+            bounded, opened = Bounded(), desk.service.whole_index(name)
             document = opened.cluster(
                 instruction, k=k or None, where=where or None, by=[by] if by else (), progress=indexing_progress(job)
             ).to_json()

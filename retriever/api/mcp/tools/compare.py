@@ -9,6 +9,7 @@ from retriever.api.mcp.arguments import IndexName, Where
 from retriever.api.mcp.desk import Bounded, Desk
 from retriever.api.mcp.patience import Patience
 from retriever.core.requests import SearchRequest
+from retriever.index.searches import Searches
 from retriever.serving.jobs import Job
 from retriever.serving.progress import indexing_progress
 from retriever.workspace import Index
@@ -33,11 +34,11 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
         def work(job: Job) -> dict[str, Any]:
             desk.limits.check_instruction(first, second)
             desk.limits.check_text(query, "query")
-            opened, bounded = desk.service.index(name), Bounded()
+            bounded = Bounded()
             if query.strip():
-                answer = _hits(opened, bounded, query, (first, second), where)
+                answer = _hits(desk.service.index(name), bounded, query, (first, second), where)
             else:
-                answer = _groups(opened, bounded, (first, second), where, job)
+                answer = _groups(desk.service.whole_index(name), bounded, (first, second), where, job)
             return bounded.closed({"index": name, "instructions": [first, second], **answer})
 
         return await patience.answer("compare", (name, first, second, query, where), work)
@@ -45,7 +46,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
     return compare
 
 
-def _hits(index: Index, bounded: Bounded, query: str, asked: tuple[str, str], where: str) -> dict[str, Any]:
+def _hits(index: Searches, bounded: Bounded, query: str, asked: tuple[str, str], where: str) -> dict[str, Any]:
     from retriever.clusters.comparing import compare_ranks
 
     requests = [SearchRequest([query], one, _HITS, where or None, "hybrid") for one in asked]

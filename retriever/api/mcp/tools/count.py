@@ -15,7 +15,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
 
     def counted(index: str, where: str, by: str) -> dict[str, Any]:
         name = desk.index_name(index)
-        found, bounded = count_documents(desk.service.index(name), where or None, by or None), Bounded()
+        found, bounded = count_documents(desk.service.whole_index(name), where or None, by or None), Bounded()
         rows = list(found.values.items())
         values = bounded.take(rows, lambda row: {"value": bounded.text(row[0], 200), "documents": row[1]}, of="values")
         answer = {"index": name, "where": where, "documents": found.documents}

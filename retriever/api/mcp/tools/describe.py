@@ -16,7 +16,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
 
     def described(index: str) -> dict[str, Any]:
         name = desk.index_name(index)
-        opened, bounded = desk.service.index(name), Bounded()
+        opened, bounded = desk.service.whole_index(name), Bounded()
         status, found = opened.status(), profile(opened, read_columns(opened))
         views = bounded.take(
             [one for one in status.views if one.instruction],

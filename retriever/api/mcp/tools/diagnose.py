@@ -29,7 +29,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
 
         def work() -> dict[str, Any]:
             desk.limits.check_instruction(instruction)
-            opened = desk.service.index(name)
+            opened = desk.service.whole_index(name)
             texts = diagnosing.index_texts(opened, diagnosing.DIAGNOSED_TEXTS)
             found = diagnosing.diagnose(opened.encoder, texts, instruction).to_json()
             return {"index": name, **{key: found[key] for key in _KEPT}, "left_out": []}

@@ -25,7 +25,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
         document = result.to_json()
         hits = bounded.take(document["hits"], lambda hit: hit_of(bounded, name, hit), of="hits")
         asked = {"like": like} if like else {"query": bounded.text(request.queries[0])}
-        kept = {key: document[key] for key in ("instruction", "path", "mode")}
+        kept = {key: document[key] for key in ("instruction", "path", "mode", "seen") if key in document}
         return bounded.closed({"index": name, **asked, **kept, "hits": hits})
 
     async def search(

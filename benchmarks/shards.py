@@ -1,0 +1,243 @@
+"""What shards cost: a search of many beside the slowest of them, and what a killed one does to the answers.
+
+    python benchmarks/shards.py --parts 8 --documents 16000 --output benchmarks/results/shards.json
+
+It takes Ray (`retriever[ray]`); with --in-process the shards are threads of this process. Vectors are random and the
+encoder looks them up, so that what is measured is the shards and the router alone. The same queries go to the index in
+one folder, to one shard after the other, and to all of them; answers are compared.
+
+Every question is timed where it is answered. What the router adds is the time of a search less, for each of its rounds
+of questions, that of the shard that took longest.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import machine, write
+
+from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.requests import SearchRequest
+from retriever.core.similarity import normalise
+from retriever.core.types import Document, Encoded
+from retriever.shards.index import ShardedIndex
+from retriever.shards.manifest import Manifest
+from retriever.shards.ray_actors import RayShards, ShardActor
+from retriever.shards.splitting import shard_index
+from retriever.shards.transport import InProcess
+from retriever.workspace import Index
+
+WORDS = [f"word{number}" for number in range(2000)]
+
+
+class LookedUp(Encoder):
+    """Gives every text a random vector of its own."""
+
+    spec = EncoderSpec("", 1)
+
+    def __init__(self, dim: int) -> None:
+        self.spec = EncoderSpec(f"looked-up {dim}".ljust(64, "0"), dim)
+
+    def encode_views(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        """Return random vectors, the same for the same text."""
+        seeds = [np.frombuffer(text.encode()[-8:].rjust(8), np.uint64)[0] for text in texts]
+        rows = [np.random.default_rng(int(seed)).standard_normal(self.spec.dim, dtype=np.float32) for seed in seeds]
+        return [Encoded(normalise(rows), [[] for _ in texts]) for _ in instructions]
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count words."""
+        return [len(text.split()) for text in texts]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An answer, and the seconds that the shard took for it."""
+
+    seconds: float
+    answer: object
+
+
+class TimedActor(ShardActor):
+    """A shard that times itself."""
+
+    def answer(self, question: str, version: int | None, arguments: Sequence[object]) -> object:
+        """Answer, with the seconds it took."""
+        started = time.perf_counter()
+        answer = super().answer(question, version, arguments)
+        return Timed(time.perf_counter() - started, answer)
+
+
+class TimedShards:
+    """Notes how long the slowest shard of each round took; around a transport whose shards time themselves."""
+
+    def __init__(self, transport: RayShards | InProcess) -> None:
+        self.inner = transport
+        self.parts = transport.parts
+        self.rounds: list[list[float]] = []
+
+    def send(self, part: int, question: str, version: int | None, arguments: Sequence[object]) -> object:
+        """Ask a shard."""
+        return self.inner.send(part, question, version, arguments)
+
+    def gather(self, sent: Mapping[int, object], seconds: float | None) -> dict[int, object]:
+        """Return the answers, and note their times."""
+        answers = self.inner.gather(sent, seconds)
+        timed = {part: one for part, one in answers.items() if isinstance(one, Timed)}
+        if timed:
+            self.rounds.append([one.seconds for one in timed.values()])
+        return {part: one.answer if isinstance(one, Timed) else one for part, one in answers.items()}
+
+    def close(self) -> None:
+        """Let go of the shards."""
+        self.inner.close()
+
+
+class TimedThreads(InProcess):
+    """Shards of this process that time themselves."""
+
+    def _asked(self, part: int, question: str, version: int | None, arguments: Sequence[object]) -> object:
+        started = time.perf_counter()
+        answer = super()._asked(part, question, version, arguments)
+        return Timed(time.perf_counter() - started, answer)
+
+
+def corpus(count: int, seed: int = 0) -> Iterable[Document]:
+    """Yield documents of twenty words, few of them frequent."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        chosen = np.minimum(rng.zipf(1.3, 20), len(WORDS)) - 1
+        text = " ".join(WORDS[one] for one in chosen) + f" {number:08}"
+        yield Document(f"d{number}", text, {"stars": int(rng.integers(1, 6))})
+
+
+def requests(count: int, seed: int = 1) -> dict[str, list[SearchRequest]]:
+    """Return queries by kind."""
+    rng = np.random.default_rng(seed)
+    queries = [" ".join(rng.choice(WORDS[5:], 3)) for _ in range(count)]
+    return {
+        "vectors": [SearchRequest([one], mode="dense") for one in queries],
+        "vectors and words": [SearchRequest([one], mode="hybrid") for one in queries],
+        "filtered": [SearchRequest([one], mode="dense", where="stars <= 2") for one in queries],
+    }
+
+
+def timed(index: Index | ShardedIndex, asked: Sequence[SearchRequest]) -> list[float]:
+    """Return the milliseconds of each search."""
+    found = []
+    for one in asked:
+        started = time.perf_counter()
+        index.search_many(one)
+        found.append(1000 * (time.perf_counter() - started))
+    return found
+
+
+def spread(milliseconds: Sequence[float]) -> dict[str, float]:
+    """Return median and 95th percentile, in milliseconds."""
+    return {
+        "median_ms": round(statistics.median(milliseconds), 2),
+        "p95_ms": round(float(np.quantile(milliseconds, 0.95)), 2),
+    }
+
+
+def measure(single: Index, sharded: ShardedIndex, transport: TimedShards, count: int) -> dict[str, Any]:
+    """Return what searches take, in one folder and in shards, and compare their answers."""
+    report: dict[str, Any] = {}
+    for kind, asked in requests(count).items():
+        timed(sharded, asked[:5])
+        timed(single, asked[:5])
+        beside, rounds, whole, slowest, every = [], [], [], [], []
+        for one in asked:
+            transport.rounds.clear()
+            took = timed(sharded, [one])[0]
+            longest = 1000 * sum(max(each) for each in transport.rounds)
+            whole.append(took)
+            slowest.append(longest)
+            beside.append(took - longest)
+            rounds.append(len(transport.rounds))
+            every += [1000 * seconds for each in transport.rounds for seconds in each]
+            expected, found = single.search_many(one)[0], sharded.search_many(one)[0]
+            if [replace(hit) for hit in expected.hits] != [replace(hit) for hit in found.hits]:
+                raise SystemExit(f"The shards answer {one} otherwise than the index.")
+        report[kind] = {
+            "one_index": spread(timed(single, asked)),
+            "shards": spread(whole),
+            "slowest_shard": spread(slowest),
+            "beside_the_slowest": spread(beside),
+            "rounds": statistics.mean(rounds),
+            "question": spread(every),
+            "question_deciles_ms": np.quantile(every, np.linspace(0, 1, 11)).round(3).tolist(),
+        }
+    return report
+
+
+def killed(sharded: ShardedIndex, transport: TimedShards, times: int) -> dict[str, Any]:
+    """Kill an actor again and again; return how soon there is a partial answer, and a whole one."""
+    shards = transport.inner
+    if not isinstance(shards, RayShards):
+        return {}
+    ray, request = shards.ray, requests(1)["vectors and words"][0]
+    before = sharded.search_many(request)[0]
+    partial, back, wrong = [], [], 0
+    for number in range(times):
+        part = number % sharded.fleet.transport.parts
+        os.kill(ray.get(shards.actors[part].pid.remote()), signal.SIGKILL)
+        started = time.perf_counter()
+        answer = sharded.search_many(request)[0]
+        partial.append(1000 * (time.perf_counter() - started))
+        while answer.seen < 1:
+            time.sleep(0.01)
+            answer = sharded.search_many(request)[0]
+        back.append(1000 * (time.perf_counter() - started))
+        wrong += answer.hits != before.hits
+    return {"kills": times, "first_answer": spread(partial), "whole_again": spread(back), "wrong_when_whole": wrong}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse the options, measure, and write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 8])
+    parser.add_argument("--documents", type=int, default=16_000)
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--kills", type=int, default=4)
+    parser.add_argument("--in-process", action="store_true")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args(argv)
+    begun, report = machine(), {}
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = LookedUp(options.dim)
+        with Index(Path(folder) / "single", encoder=encoder) as single:
+            single.add(corpus(options.documents))
+            single.search("word1")
+            for parts in options.parts:
+                path = Path(folder) / f"shards-{parts}"
+                shard_index(single.path, parts, path)
+                folders = Manifest.read(path).folders(path)
+                inner = TimedThreads(folders) if options.in_process else RayShards(folders, actor=TimedActor)
+                transport = TimedShards(inner)
+                with ShardedIndex(path, encoder=encoder, transport=transport, deadline=1.0) as sharded:
+                    sharded.fleet.deadline = None
+                    report[str(parts)] = measure(single, sharded, transport, options.queries)
+                    sharded.fleet.deadline = 1.0
+                    if parts == max(options.parts) and not options.in_process:
+                        report["killed"] = killed(sharded, transport, options.kills)
+    write("shards", options, {"begun": begun, "shards": report})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+from index_fixtures import one_thread
+
+__all__ = ["one_thread"]
