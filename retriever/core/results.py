@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON, Document, Unit
+from retriever.core.verdicts import Verdict
 
 Mode = Literal["auto", "dense", "lexical", "hybrid"]
 SearchPath = Literal["base", "complete", "lazy"]
@@ -61,6 +62,7 @@ class SearchResult:
         hits: best first.
         took_ms: wall-clock time.
         steps: K spent on the query; None where no query vector was made, or the encoder has no steps.
+        verdict: whether the model follows the instruction; None without one, and as long as nobody has looked.
     """
 
     query: str
@@ -71,6 +73,7 @@ class SearchResult:
     hits: list[Hit]
     took_ms: float
     steps: int | None = None
+    verdict: Verdict | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -99,6 +102,7 @@ class SearchResult:
                 for rank, hit in enumerate(self.hits, start=1)
             ],
             "took_ms": round(self.took_ms, 1),
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
         }
 
 
@@ -124,6 +128,7 @@ class IndexingReport:
         notes: what the user should know besides.
         truncated_ids: of a document with each of the cut texts. Not in the JSON object, nor is what follows.
         expected: what ``in_hand`` grows to, where that is known.
+        judging: whether texts are read to tell if an instruction is followed, and not to be stored.
     """
 
     read: int = 0
@@ -142,11 +147,12 @@ class IndexingReport:
     notes: list[str] = field(default_factory=list)
     truncated_ids: list[str] = field(default_factory=list)
     expected: int | None = None
+    judging: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         counts = asdict(replace(self, truncated_ids=[]))  # written with every shard: it must not grow with the corpus
-        del counts["truncated_ids"], counts["expected"]
+        del counts["truncated_ids"], counts["expected"], counts["judging"]
         return {
             "schema_version": SCHEMA_VERSION,
             **counts,
@@ -215,6 +221,7 @@ class ViewStatus:
         lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.
         backend: name of the vector backend that made the generation.
         taught: what examples taught of it; None where they taught nothing.
+        verdict: whether the model follows the instruction; None of the base view, and as long as nobody has looked.
     """
 
     view: int
@@ -236,6 +243,11 @@ class ViewStatus:
     lazy: bool
     backend: str | None
     taught: Lessons | None = None
+    verdict: Verdict | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {**asdict(self), "verdict": None if self.verdict is None else self.verdict.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,4 +286,5 @@ class IndexStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        views = [one.to_json() for one in self.views]
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "views": views}

@@ -25,6 +25,7 @@ from retriever.store.settings import Settings
 from retriever.store.similarities import SimilarityTable
 from retriever.store.units import Units
 from retriever.store.vectors import Vectors
+from retriever.store.verdicts import VerdictTable
 from retriever.store.views import Views
 
 DATABASE = "corpus.sqlite3"
@@ -56,6 +57,7 @@ class Store(Closing):
         self.edits = EditTable(connections)
         self.marks = MarkTable(connections)
         self.similarities = SimilarityTable(connections)
+        self.verdicts = VerdictTable(connections)
         self.seals = Seals(connections)
         self.inspection = Inspection(connections)
         self.mending = Mending(connections)
