@@ -20,6 +20,7 @@ from retriever.workspace import Index
 from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 MOST_KEPT = 8
+JUDGING = "Checking whether the model follows the instruction"
 _STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _numbers = count()
 
@@ -206,6 +207,9 @@ def _read(job: Job, index: Index, instructions: Sequence[str], where: str | None
 
     def tell(report: IndexingReport) -> None:
         job.check()
-        job.tell(ClusteringProgress(doing, min(1.0, report.tokens / max(tokens, 1))))
+        if report.judging:
+            job.tell(ClusteringProgress(JUDGING, report.in_hand / max(report.expected or 1, 1)))
+        else:
+            job.tell(ClusteringProgress(doing, min(1.0, report.tokens / max(tokens, 1))))
 
     index.complete(instructions, where=where, ids=ids, progress=tell)

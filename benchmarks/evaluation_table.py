@@ -20,6 +20,7 @@ from classify_table import categories_section
 from common import machine
 from shared_passes import SharedPasses
 from teach_table import section
+from verdict_table import verdict_lines
 
 from retriever import load_encoder
 from retriever.core.encoder import Encoder, EncoderSpec, WrappedEncoder
@@ -243,6 +244,7 @@ def page(results: Results) -> str:
         lines += ["## units", "", *units.section(json.loads(UNITS.read_text(encoding="utf-8")))]
     lines += categories_section()
     lines += section()
+    lines += verdict_lines()
     names = dict.fromkeys(name for tasks in SUITES.values() for task in tasks for name in task.files)
     lines += ["## Data", "", "One JSON object a line. Own files under these names and keys are measured alike.", ""]
     lines += [*table(["file", "keys of a row"], [[name, FILES[name]] for name in names]), ""]

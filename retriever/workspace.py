@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retriever.clusters.curated_index import CuratedIndex
@@ -18,6 +19,7 @@ from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.searches import Searches
 from retriever.index.status import index_status, own_views, view_states
+from retriever.index.verdicts.stored import stored_verdict
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.views import View
 
@@ -69,8 +71,14 @@ class Index(CuratedIndex, Searches):
         views = self._open_views
         for results in self.searching().search(request):
             views.note_use(one.view for one in results if one.view is not None)
-            yield [views.calibration.rated(one) for one in results]
+            yield [views.calibration.rated(self._with_verdict(one)) for one in results]
         views.shrink()
+
+    def _with_verdict(self, result: SearchResult) -> SearchResult:
+        """Return a result with what is stored on its view: nothing is read or worked out for it."""
+        if result.view is None or not result.instruction:
+            return result
+        return replace(result, verdict=stored_verdict(self.store, result.view))
 
     def searching(self, encoder: Encoder | None = None) -> Searcher:
         """Return a searcher, with queries embedded by another encoder of the same views if one is given."""
@@ -162,7 +170,10 @@ class Index(CuratedIndex, Searches):
             check(self.store, one)
         part = one.where is not None or one.ids is not None
         views = self._completed(instructions, lacking, part=part, options=options, progress=progress)
-        return [cluster(self.store, self.shown(view), each) for view, each in zip(views, requests, strict=True)]
+        return [
+            replace(cluster(self.store, self.shown(view), each), verdict=self.verdict(each.instruction))
+            for view, each in zip(views, requests, strict=True)
+        ]
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown."""

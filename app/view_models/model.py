@@ -1,7 +1,7 @@
 """Describe model and index for the page about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retriever.core.results import IndexStatus, ViewStatus
@@ -57,6 +57,7 @@ def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
     return [
         {
             "instruction": view.instruction or BASE_VIEW,
+            "followed": "" if view.verdict is None else view.verdict.level,
             "coverage": view.coverage,
             "vectors": view.vectors,
             "not yet in the index file": view.tail,
@@ -77,21 +78,17 @@ class Diagnosed:
 
 def verdict(found: Diagnosis) -> str:
     """Explain a diagnosis to somebody who searches."""
-    return {
-        "obeyed": "The model follows this instruction: search and group by it.",
-        "weakly": "The model follows this instruction weakly: look twice at what it finds, or ask more plainly.",
-        "ignored": "The model ignores this instruction: what it finds is what it finds without one.",
-    }[found.level]
+    return replace(found.verdict, level=found.level).saying
 
 
 def evidence(found: Diagnosis) -> list[str]:
     """Describe the evidence behind the verdict, a sentence each."""
-    answers = ", ".join(f"{word} ({count})" for word, count in found.words[:_ANSWERS])
+    answers = found.verdict.words(_ANSWERS)
     return [
-        found.verdict,
-        f"Looked at {text.count(found.texts, 'review')}. Reviews that belong together are others "
+        f"It is {found.verdict.chance:.0%} likely that the instruction is followed.",
+        f"Looked at {text.count(found.verdict.texts, 'review')}. Reviews that belong together are others "
         f"by {found.base.regrouped:.0%} than without an instruction, by {found.paraphrase.regrouped:.0%} when it is "
-        f"said in other words, by {found.unrelated.regrouped:.0%} under an unrelated one.",
+        f"said in other words, by {found.others.regrouped:.0%} under other questions.",
         f"What the model answers most often: {answers}." if answers else "This model answers in no words.",
     ]
 

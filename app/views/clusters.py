@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
+from retriever.clusters.caution import division
 from retriever.workspace import Index
 from retriever_app import cluster_panels as panels
 from retriever_app import facet_panel, filters, flow_panel, frame, report_panel, resources, state, topic_panels
 from retriever_app.cluster_job import ready
 from retriever_app.clusterings import Drawn
 from retriever_app.components import instruction_box
+from retriever_app.verdicts import show_verdict
 from retriever_app.view_models import clusters, facets, flows, search, text
 from retriever_app.view_models.facets import Facets
 from retriever_app.view_models.grouping import MOST_GROUPS, Ask, Grouping
@@ -95,6 +97,9 @@ def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
     chosen = drawn.rows(part)
     rows = chosen[passing[chosen]]
     some = bool(part.clusters or part.area)
+    show_verdict(index, drawn.found.request.instruction)
+    if said := division(drawn.found):
+        st.caption(text.plain(said))
     left, right = st.columns(2, gap="medium")
     with left:
         panels.draw_map(drawn, part, passing)
@@ -133,6 +138,9 @@ def _existing(drawn: Drawn) -> Grouping:
 
 def _show_flow(index: Index, first: Drawn, second: Drawn) -> None:
     change = flow_panel.change_between(first, second)
+    for column, one in zip(st.columns(2), (first, second), strict=True):
+        with column:
+            show_verdict(index, one.found.request.instruction)
     wanted = state.current(Grouping).flow
     chosen = next((flow for flow in change.flows if (flow.first, flow.second) == wanted), None)
     st.text(flows.sentence(change))

@@ -11,6 +11,7 @@ from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
 from retriever_app.components import instruction_box, number_box, text_box, theme
 from retriever_app.searches import LiveAnswer
+from retriever_app.verdicts import show_verdict
 from retriever_app.view_models import comparison, exports, search, text
 from retriever_app.view_models.comparison import CARD, MOST_HITS, STEP, HitPair, RankLine
 
@@ -59,6 +60,9 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
             )
     if not (first.settled and second.settled):
         st.progress(1.0, text="First answers. The best candidates are being read …")
+    for column, answer in zip(st.columns(2), answers, strict=True):
+        with column:
+            show_verdict(index, answer.result.instruction, ready=first.settled and second.settled)
     if change.moved:
         _sides(change, columns)
 

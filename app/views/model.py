@@ -1,4 +1,4 @@
-"""Model and index: what is loaded, its views, whether the model obeys an instruction, and whether all is whole."""
+"""Model and index: what is loaded, its views, whether the model follows an instruction, and whether all is whole."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,11 +13,12 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import frame, resources, state
 from retriever_app.components import attempt, facts, instruction_box, show_attempt, show_problem, told
+from retriever_app.verdicts import DIAGNOSE
 from retriever_app.view_models import model, search, text
 from retriever_app.view_models.model import Diagnosed
 
+_DIAGNOSIS = "The diagnosis"
 _REFRESH_SECONDS = 1.0  # between looks at a job that goes on
-_DIAGNOSE = "diagnose "
 
 
 def main() -> None:
@@ -86,26 +87,31 @@ def _outcome(job: Job, told_as: Callable[[Any], list[str]]) -> None:
 def _diagnose(index: Index, suggestions: list[str]) -> None:
     state.current(Diagnosed)
     asked = instruction_box(state.key(Diagnosed, "diagnose"), suggestions)
-    jobs, mine = resources.jobs(), f"{_DIAGNOSE}{index.identity} "
+    jobs, mine = resources.jobs(), f"{DIAGNOSE}{index.identity} "
     name = f"{mine}{asked}"
     job = jobs.find(name)
-    running = [other for other in jobs.named(_DIAGNOSE).values() if not other.snapshot().over]
+    running = [other for other in jobs.named(DIAGNOSE).values() if not other.snapshot().over]
     if running and job not in running:
         _watch(running[0], "Another instruction is being looked into; one is at a time.")
     if st.button("Look into it", type="primary", disabled=not asked or bool(running)):
         jobs.forget_others(mine, name)
-        job = jobs.start(name, "The diagnosis", lambda job: _look(index, asked), alone=_DIAGNOSE)
+        job = jobs.start(name, _DIAGNOSIS, lambda job: _look(job, index, asked), alone=DIAGNOSE)
     if job is not None:
         _diagnosis(job)
 
 
-def _look(index: Index, instruction: str) -> diagnosing.Diagnosis:
-    texts = diagnosing.index_texts(index, diagnosing.DIAGNOSED_TEXTS)
-    return diagnosing.diagnose(index.encoder, texts, instruction)
+def _look(job: Job, index: Index, instruction: str) -> diagnosing.Diagnosis:
+    def told(done: int, texts: int) -> None:
+        job.check()
+        job.tell(done / texts)
+
+    texts, readers = diagnosing.index_texts(index, diagnosing.DIAGNOSED_TEXTS), index.readers
+    plain = readers.base if readers.two else None
+    return diagnosing.diagnose(readers.question, texts, instruction, plain=plain, on_texts=told)
 
 
 def _diagnosis(job: Job) -> None:
-    doing = f"Reading {diagnosing.DIAGNOSED_TEXTS} reviews under ten instructions; this takes minutes."
+    doing = f"Reading up to {diagnosing.DIAGNOSED_TEXTS} reviews under seven instructions."
     if (found := _result(job, doing)) is not None:
         st.markdown(f"**{text.plain(model.verdict(found))}**")
         for sentence in model.evidence(found):
@@ -128,6 +134,11 @@ def _watch(job: Job, what: str) -> None:
     if snapshot.over:
         st.rerun()
     st.text(f"{what} {text.seconds(snapshot.seconds)}")
+    if job.title != _DIAGNOSIS:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(float(snapshot.progress or 0.0))
+        st.button("Stop", key="stop diagnosis", on_click=job.stop, icon=":material/stop:", type="tertiary")
 
 
 main()

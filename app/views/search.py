@@ -8,6 +8,7 @@ from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
 from retriever_app.components import attempt, instruction_box, number_box, review_card, show_attempt, text_box
 from retriever_app.searches import LiveAnswer
+from retriever_app.verdicts import show_verdict
 from retriever_app.view_models import cards, exports, search, text
 from retriever_app.view_models.cards import Card
 from retriever_app.view_models.search import SearchQuestion
@@ -82,6 +83,8 @@ def _show(index: Index, answer: LiveAnswer, suggestions: list[str]) -> None:
             st.download_button(
                 "Download", exports.to_csv(search.rows(result)), "hits.csv", "text/csv", icon=":material/download:"
             )
+    if result.view is not None:
+        show_verdict(index, result.instruction, ready=answer.settled)
     ids = [hit.document.id for hit in result.hits]
     moved = search.moved(answer.first, ids) if answer.settled else {}
     query = state.current(SearchQuestion).q

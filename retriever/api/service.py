@@ -2,22 +2,28 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from retriever.api.problems import NotFoundError
 from retriever.api.settings import ServerSettings
 from retriever.api.work import Workers, in_time
-from retriever.core.errors import BusyError, IndexNotFoundError, UsageError
+from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
+from retriever.core.results import SearchResult
 from retriever.core.types import Embeddings
 from retriever.index import encoding
 from retriever.index.readers import DEFAULT_PLAIN
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
 from retriever.serving.encoder_pool import EncoderPool
 from retriever.serving.index_pool import IndexPool, index_folder
-from retriever.serving.jobs import Jobs
+from retriever.serving.jobs import Job, Jobs
+from retriever.serving.progress import indexing_progress
 from retriever.serving.shards import served_shards
 from retriever.shards.index import ShardedIndex
 from retriever.workspace import Index
+
+VERDICT = "verdict "
+"""What the names of jobs begin with that look into instructions."""
 
 SEPARATOR = "@"
 """What stands between the name of a model and that of a saved instruction."""
@@ -55,6 +61,7 @@ class Service:
         self._shards = None if settings.ray is None else served_shards(settings.index, self._encoders, settings.ray)
         self.jobs = Jobs()
         self._loaded: dict[str, QueuedEncoder] = {}
+        self._looked: set[tuple[str, str]] = set()
         self.workers = Workers(settings.limits)
 
     def names(self) -> list[str]:
@@ -143,7 +150,7 @@ class Service:
         over = [name for name, job in jobs.items() if job.snapshot().over]
         for name in over[: max(0, len(over) - self.limits.kept_jobs + 1)]:
             self.jobs.forget(name)
-        running = len(jobs) - len(over)
+        running = self.running_jobs()
         if running >= self.limits.jobs:
             raise BusyError(f"{running} jobs are running already.", hint="Wait for one, or cancel it.")
 
@@ -158,6 +165,28 @@ class Service:
         encoder = await self.loaded(model)
         found = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
         return Embedded(found.views[0].embeddings, found.tokens)
+
+    def look_into(self, name: str, result: SearchResult) -> None:
+        """Begin to find out whether the model follows a search's instruction, where nobody has looked yet.
+
+        It goes on beside the requests, one at a time, and shows in later answers.
+        """
+        if result.verdict is not None or result.view is None or not result.instruction or self._shards is not None:
+            return
+        asked = (name, result.instruction)
+        if result.path == "complete" and asked in self._looked:
+            return  # it holds too few texts to say
+        with suppress(RetrieverError):  # one is under way
+            self.jobs.start(f"{VERDICT}{name}", "The verdict", lambda job: self._judge(job, *asked), alone=VERDICT)
+            self._looked.add(asked)
+
+    def _judge(self, job: Job, name: str, instruction: str) -> None:
+        self.whole_index(name).judge(instruction, progress=indexing_progress(job))
+
+    def running_jobs(self) -> int:
+        """Count the jobs under way that somebody asked for."""
+        jobs = self.jobs.named("").items()
+        return sum(not job.snapshot().over for name, job in jobs if not name.startswith(VERDICT))
 
     def close(self) -> None:
         """Ask all jobs to end, and refuse what waits for the model; what goes on is given a little time and left."""

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -180,6 +181,8 @@ def render(document: Mapping[str, Any]) -> None:
         numbers = [one["cluster"] for one in document["clusters"]]
         for month, counts in {"cluster": numbers, **document["months"]}.items():
             output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
+    if caution := document.get("caution"):
+        output.say(output.style(caution, "yellow", sys.stderr))
     if chosen := document["chosen"]:
         curve = ", ".join(f"{one['k']}: {one['silhouette']:.3f}" for one in chosen["curve"])
         output.say(f"k = {document['k']} by {chosen['by']} ({curve or 'the texts are too few or too alike'}).")

@@ -1,6 +1,7 @@
 """`retriever compare`: what changes when the same corpus is asked another question."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +49,9 @@ def compare(  # noqa: PLR0913 - one parameter per option
             depth = _HITS if hits is None else hits
             requests = [SearchRequest([query], one, depth, where, "hybrid") for one in instruction]
             first, second = (opened.search_many(one)[0] for one in requests)
+            judged = [opened.judge(one, progress=line.show) for one in instruction]
+            line.close()
+            first, second = replace(first, verdict=judged[0]), replace(second, verdict=judged[1])
             document = compare_ranks(first, second).to_json()
         else:
             one, other = opened.cluster_each(instruction, k=count, where=where, progress=line.show)
@@ -98,5 +102,7 @@ def _render_flows(document: Mapping[str, Any]) -> None:
 
 
 def _say_instructions(document: Mapping[str, Any]) -> None:
-    for name, instruction in zip("AB", document["instructions"], strict=True):
+    for name, instruction, verdict in zip("AB", document["instructions"], document["verdicts"], strict=True):
         output.say(f"{name}: {instruction}")
+        if verdict is not None and verdict["level"] != "followed":
+            output.say(f"   {verdict['sentence']}")

@@ -1,4 +1,4 @@
-"""`retriever diagnose`: whether the model obeys an instruction on one's own texts."""
+"""`retriever diagnose`: whether the model follows an instruction on one's own texts."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,28 +32,38 @@ def diagnose(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     encoding: EncodingOption = None,
-    limit: Annotated[int, typer.Option(help="Most texts to look at.")] = 200,
+    limit: Annotated[int, typer.Option(help="Most texts to look at.")] = 40,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Tell whether an instruction is obeyed, weakly obeyed or ignored: how vectors move, what the model answers.
+    """Tell whether the model follows an instruction: by its answers, and by how vectors move under other questions.
 
     Example: retriever diagnose --instruction "What kind of product is it?" --corpus examples/reviews.jsonl
     """
     from retriever import load_encoder
     from retriever.evaluation.run import diagnosing
+    from retriever.index.readers import load_plain
     from retriever.workspace import Index
 
     if limit < 1:
         raise UsageError(f"--limit is {limit}.", hint=f"At least {diagnosing.LEAST_TEXTS} texts are needed.")
     known = diagnosing.read_pairs(pairs) if pairs else []
+    line = output.ProgressLine()
+
+    def told(done: int, of: int) -> None:
+        line.tell(f"{done} of {of} texts read")
+
     if corpus is not None:
         texts = diagnosing.corpus_texts(corpus, limit, encoding=encoding)
-        found = diagnosing.diagnose(load_encoder(encoder, device=device), texts, instruction, known)
+        question, plain = load_encoder(encoder, device=device), load_plain(device=device)
+        found = diagnosing.diagnose(question, texts, instruction, known, plain=plain, on_texts=told)
     else:
         with Index(index, device=device) as opened:
             texts = diagnosing.index_texts(opened, limit)
-            found = diagnosing.diagnose(opened.encoder, texts, instruction, known)
+            readers = opened.readers
+            second = readers.base if readers.two else None
+            found = diagnosing.diagnose(readers.question, texts, instruction, known, plain=second, on_texts=told)
+    line.close()
     if json:
         output.document(found.to_json())
     else:
@@ -63,8 +73,8 @@ def diagnose(  # noqa: PLR0913 - one parameter per option
 def _render(found: "Diagnosis") -> None:
     shifts = {
         "no instruction": found.base,
-        "paraphrases (should be near)": found.paraphrase,
-        "unrelated instructions (should be far)": found.unrelated,
+        "the instruction in other words (should be near)": found.paraphrase,
+        "other questions (should be far)": found.others,
         "the instruction negated (should be far)": found.negated,
     }
     output.table(
@@ -80,11 +90,13 @@ def _render(found: "Diagnosis") -> None:
         ],
     )
     output.result()
-    words = ", ".join(f"{word} ({count})" for word, count in found.words[:SHOWN])
-    output.result(printable(f"answers over {found.texts} texts: {words or 'the model answers in no words'}"))
+    words = found.verdict.words(SHOWN) or "the model answers in no words"
+    output.result(printable(f"answers over {found.verdict.texts} texts: {words}"))
     if found.pairs is not None:
         output.result(
             f"{found.pairs.pairs} pairs: AUC {found.pairs.auc:.3f} (base view {found.pairs.base_auc:.3f}), balanced "
             f"accuracy {found.pairs.accuracy:.3f} at a cosine of {found.pairs.threshold:.3f}"
         )
-    output.result(output.style(found.verdict, {"obeyed": "green", "weakly": "yellow", "ignored": "red"}[found.level]))
+    output.result(
+        output.style(found.sentence, {"followed": "green", "unclear": "yellow", "hardly": "red"}[found.level])
+    )

@@ -90,11 +90,19 @@ def index(  # noqa: PLR0913 - one parameter per option
             index_type=IndexType(factory, min_recall, backend),
             progress=line.show,
         )
+        verdicts = [
+            one.verdict for one in opened.views() if one.verdict and one.taught is None and one.view in report.views
+        ]
     line.close()
     if json:
-        output.document({**report.to_json(), "truncated_ids": report.truncated_ids})
+        output.document(
+            {**report.to_json(), "truncated_ids": report.truncated_ids, "verdicts": [one.to_json() for one in verdicts]}
+        )
     else:
         _render(index, report)
+        for one in verdicts:
+            if one.warns:
+                output.say(f'"{one.instruction}": {one.sentence}')
     return SKIPPED if report.skipped else 0
 
 

@@ -74,6 +74,9 @@ class ProgressLine:
 
     def show(self, report: "IndexingReport") -> None:
         """Show how far an indexing or the completion of views is if the last time is long enough ago."""
+        if report.judging:
+            self.tell(f"{report.in_hand} of {report.expected} texts read to tell whether the question is followed")
+            return
         total, reached = self._total or report.expected, report.in_hand
         rows = f"rows in {len(report.views)} views" if len(report.views) > 1 else "rows"
         parts = [f"{reached}{f' of {total}' if total else ''} {rows if report.expected is None else 'texts'}"]

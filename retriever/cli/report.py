@@ -71,4 +71,6 @@ def _diagnosis(index: "Index", instruction: str) -> str:
         return "No question was asked: the reviews are grouped by what they say."
     output.say(f"Reading {diagnosing.DIAGNOSED_TEXTS} reviews under ten instructions ...")
     texts = diagnosing.index_texts(index, diagnosing.DIAGNOSED_TEXTS)
-    return diagnosing.diagnose(index.encoder, texts, instruction).verdict
+    readers = index.readers
+    plain = readers.base if readers.two else None
+    return diagnosing.diagnose(readers.question, texts, instruction, plain=plain).verdict.sentence

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,6 +17,8 @@ from retriever.core.text import printable, shortened
 
 if TYPE_CHECKING:
     from retriever.core.results import Hit, SearchResult
+    from retriever.shards.index import ShardedIndex
+    from retriever.workspace import Index
 
 SNIPPET = 220
 _ORDERED_BY = {"dense": "vectors", "lexical": "words", "hybrid": "vectors and words together"}
@@ -87,13 +90,33 @@ def search(  # noqa: PLR0913 - one parameter per option
                 _render(last)
                 output.say("Reading candidates under the instruction ...")
             last = results
+        if not json:
+            _render(last)  # before seconds go into the verdict
+        last = _judged(opened, last)
     if json:
         documents = [one.to_json() for one in last]
         output.document(
             {"schema_version": documents[0]["schema_version"], "searches": documents} if several else documents[0]
         )
     else:
-        _render(last)
+        _warn(last[0])
+
+
+def _judged(opened: "Index | ShardedIndex", results: list["SearchResult"]) -> list["SearchResult"]:
+    """Return results with the verdict on their instruction, found now where nobody has looked."""
+    from retriever.shards.index import ShardedIndex
+
+    if isinstance(opened, ShardedIndex):
+        return results
+    line = output.ProgressLine()
+    verdict = None if results[0].view is None else opened.judge(results[0].instruction, progress=line.show)
+    line.close()
+    return [replace(one, verdict=verdict) for one in results]
+
+
+def _warn(result: "SearchResult") -> None:
+    if result.verdict is not None and result.verdict.warns:
+        output.say(output.style(result.verdict.sentence, "yellow", sys.stderr))
 
 
 def _render(results: list["SearchResult"]) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
+from retriever.cli.views import followed
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
             output.result(f"{role} {reader.get('name')}, fingerprint {str(reader.get('fingerprint'))[:12]}")
     output.result()
     output.table(
-        ["view", "instruction", "vectors", "coverage", "index", "recall@10", "tail"],
+        ["view", "instruction", "followed", "vectors", "coverage", "index", "recall@10", "tail"],
         [
             [
                 one.view,
                 one.instruction or "(base)",
+                followed(one),
                 one.vectors,
                 f"{one.coverage:.0%}",
                 one.factory or one.backend or "-",

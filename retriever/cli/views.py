@@ -1,7 +1,6 @@
 """`retriever views`: the questions an index holds answers to, and what they take up."""
 
 import re
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,23 +66,27 @@ def views(  # noqa: PLR0913 - one parameter per option
             opened.lazy_limit = most
         found, most = opened.views(), opened.lazy_limit
     if json:
-        views = [asdict(one) for one in found]
+        views = [one.to_json() for one in found]
         output.document({"schema_version": SCHEMA_VERSION, "lazy_limit": most, "views": views})
         return
     _render(found)
+    for one in found:
+        if one.verdict is not None and one.verdict.warns and one.taught is None:
+            output.say(f'"{shortened(one.instruction, _LONGEST)}": {one.verdict.sentence}')
     if most is not None:
         output.say(f"Views filled as needed take at most {output.format_bytes(most)}.")
 
 
 def _render(found: list["ViewStatus"]) -> None:
     output.table(
-        ["view", "instruction", "coverage", "filled", "vectors", "size", "last used", "encoder", "taught"],
+        ["view", "instruction", "coverage", "filled", "followed", "vectors", "size", "last used", "encoder", "taught"],
         [
             [
                 one.view,
                 shortened(one.instruction, _LONGEST) or "(base)",
                 f"{one.coverage:.0%}",
                 _filled(one),
+                followed(one),
                 one.vectors,
                 output.format_bytes(one.bytes),
                 one.last_used[:16].replace("T", " "),
@@ -106,6 +109,13 @@ def _filled(view: "ViewStatus") -> str:
     if view.lazy:
         return "as needed"
     return "whole" if view.coverage == 1 else "in part"
+
+
+def followed(view: "ViewStatus") -> str:
+    """Return what a table says of a view's verdict."""
+    if view.verdict is None:
+        return "-"
+    return "yes" if view.verdict.level == "followed" else view.verdict.level
 
 
 def _bytes(size: str) -> int | None:

@@ -21,10 +21,12 @@ from retriever.clusters.arithmetic.naming import (
     typical_sentence,
 )
 from retriever.clusters.arithmetic.whole_words import WholeWords
+from retriever.clusters.caution import caution
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import Document, Embeddings, Unit, parent_id
+from retriever.core.verdicts import Verdict
 from retriever.index.selection import is_among, nothing_matches, place, selected_contents, selected_documents
 from retriever.store.database import Store
 from retriever.store.filters import Filter, optional_filter
@@ -175,6 +177,7 @@ class Clustering:
         months: by month, documents of every cluster; empty without a date field.
         partition: the clusters as numbers.
         levels: groups of clusters, the finest level first; empty where one level was asked for or found.
+        verdict: whether the model follows the instruction; None without one, or where too few texts are there to say.
     """
 
     request: ClusterRequest
@@ -185,6 +188,7 @@ class Clustering:
     material: Material
     partition: Partition
     levels: Sequence[Sequence[ClusterGroup]] = ()
+    verdict: Verdict | None = None
 
     @property
     def assignments(self) -> dict[str, int]:
@@ -194,10 +198,8 @@ class Clustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        chosen = None
-        if self.choice is not None:
-            curve = [{"k": k, "silhouette": value} for k, value in self.choice.curve]
-            chosen = {"by": "mean silhouette", "curve": curve}
+        curve = [{"k": k, "silhouette": value} for k, value in (self.choice.curve if self.choice else ())]
+        chosen = {"by": "mean silhouette", "curve": curve} if self.choice else None
         return {
             "schema_version": SCHEMA_VERSION,
             "instruction": self.request.instruction,
@@ -212,6 +214,8 @@ class Clustering:
             "levels": [[asdict(group) for group in level] for level in self.levels],
             "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": self.assignments,
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
+            "caution": caution(self),
         }
 
 

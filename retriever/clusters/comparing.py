@@ -48,6 +48,7 @@ class RankChange:
             "query": self.results[0].query,
             "instructions": [one.instruction for one in self.results],
             "paths": [one.path for one in self.results],
+            "verdicts": [None if one.verdict is None else one.verdict.to_json() for one in self.results],
             "overlap": round(self.overlap, 4),
             "documents": [one.to_json() for one in self.moved],
         }
@@ -95,6 +96,7 @@ class ClusterChange:
         return {
             "schema_version": SCHEMA_VERSION,
             "instructions": [one.request.instruction for one in self.clusterings],
+            "verdicts": [None if one.verdict is None else one.verdict.to_json() for one in self.clusterings],
             "clusters": [[cluster.to_json() for cluster in one.clusters] for one in self.clusterings],
             "adjusted_rand": round(self.rand, 4),
             "adjusted_mutual_information": round(self.information, 4),

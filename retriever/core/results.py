@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON, Document, Unit
+from retriever.core.verdicts import Verdict
 
 Mode = Literal["auto", "dense", "lexical", "hybrid"]
 SearchPath = Literal["base", "complete", "lazy"]
@@ -62,6 +63,7 @@ class SearchResult:
         took_ms: wall-clock time.
         steps: K spent on the query; None where no query vector was made, or the encoder has no steps.
         seen: the share of the documents that was searched; below 1 where a shard did not answer in time.
+        verdict: whether the model follows the instruction; None without one, and as long as nobody has looked.
     """
 
     query: str
@@ -73,6 +75,7 @@ class SearchResult:
     took_ms: float
     steps: int | None = None
     seen: float = 1.0
+    verdict: Verdict | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object; ``seen`` is in it where the answer is a partial one."""
@@ -102,6 +105,7 @@ class SearchResult:
                 for rank, hit in enumerate(self.hits, start=1)
             ],
             "took_ms": round(self.took_ms, 1),
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
         }
 
 
@@ -127,6 +131,7 @@ class IndexingReport:
         notes: what the user should know besides.
         truncated_ids: of a document with each of the cut texts. Not in the JSON object, nor is what follows.
         expected: what ``in_hand`` grows to, where that is known.
+        judging: whether texts are read to tell if an instruction is followed, and not to be stored.
     """
 
     read: int = 0
@@ -145,11 +150,12 @@ class IndexingReport:
     notes: list[str] = field(default_factory=list)
     truncated_ids: list[str] = field(default_factory=list)
     expected: int | None = None
+    judging: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         counts = asdict(replace(self, truncated_ids=[]))  # written with every shard: it must not grow with the corpus
-        del counts["truncated_ids"], counts["expected"]
+        del counts["truncated_ids"], counts["expected"], counts["judging"]
         return {
             "schema_version": SCHEMA_VERSION,
             **counts,
@@ -218,6 +224,7 @@ class ViewStatus:
         lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.
         backend: name of the vector backend that made the generation.
         taught: what examples taught of it; None where they taught nothing.
+        verdict: whether the model follows the instruction; None of the base view, and as long as nobody has looked.
     """
 
     view: int
@@ -239,6 +246,11 @@ class ViewStatus:
     lazy: bool
     backend: str | None
     taught: Lessons | None = None
+    verdict: Verdict | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {**asdict(self), "verdict": None if self.verdict is None else self.verdict.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,4 +289,5 @@ class IndexStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        views = [one.to_json() for one in self.views]
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "views": views}

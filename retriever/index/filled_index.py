@@ -6,11 +6,14 @@ import numpy as np
 
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
+from retriever.core.verdicts import Verdict
 from retriever.index.generations import IndexType, build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
 from retriever.index.open_index import OpenIndex
 from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.status import own_views
+from retriever.index.verdicts.judging import OnTexts, judge_view, wants_judging
+from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
@@ -54,6 +57,7 @@ class FilledIndex(OpenIndex):
             report = indexer.run(documents, run_id)
             build_outgrown(self.store, indexer.views, self.path, self._device)
             self.store.runs.progress(run_id, report.to_json())
+        self._judge(indexer.views, progress)
         return report
 
     def complete(
@@ -107,7 +111,55 @@ class FilledIndex(OpenIndex):
             raise nothing_matches(self.store)  # a view made now would be empty, its instruction unread
         views = [self.store.views.ensure(key, lazy=part) for key in keys]
         self._open_views.note_use(view.view_id for view in views)
+        self._judge(views, progress)
         return views
+
+    def verdict(self, instruction: str) -> Verdict | None:
+        """Return whether the model follows an instruction, as it was found; None where nobody has looked yet."""
+        view = self._view_of(instruction)
+        return None if view is None else stored_verdict(self.store, view.view_id)
+
+    def wants_verdict(self, instruction: str) -> bool:
+        """Whether an instruction's view holds enough to tell if it is followed, and nobody has looked yet."""
+        view = self._view_of(instruction)
+        return view is not None and wants_judging(self.store, view)
+
+    def judge(self, instruction: str, *, progress: OnIndexing | None = None) -> Verdict | None:
+        """Find out whether the model follows an instruction, by a sample of what its view holds, and store it.
+
+        What is stored already is returned, unless the view has much grown since. Else some of its texts are read again
+        under other questions, which takes seconds.
+
+        Args:
+            instruction: of the view.
+            progress: called with a report whose ``in_hand`` and ``expected`` are texts; what it raises ends this.
+
+        Returns:
+            The verdict; None of the base view, and of a view that holds too few texts.
+        """
+        view = self._view_of(instruction)
+        if view is None:
+            return None
+        return self._judge([view], progress).get(view.view_id) or stored_verdict(self.store, view.view_id)
+
+    def _view_of(self, instruction: str) -> View | None:
+        """Return the view of a question, found without a model; None of the base view, and where there is none.
+
+        A question that was taught has none here: what it was taught says how far that is followed.
+        """
+        asked, taught = instruction.strip(), set(self.store.heads.sources().values())
+        found = (one for one in own_views(self.store) if one.key.instruction == asked and one.view_id not in taught)
+        return next(found, None) if asked else None
+
+    def _judge(self, views: Iterable[View], progress: OnIndexing | None) -> dict[int, Verdict]:
+        """Judge the views that want it: those of a question that hold enough for a verdict they do not have."""
+        found = {}
+        for view in (one for one in views if wants_judging(self.store, one)):
+            report = IndexingReport(views=[view.view_id], instructions=[view.key.instruction], judging=True)
+            verdict = judge_view(self.store, self.readers, view, on_texts=_texts_told(report, progress))
+            if verdict is not None:
+                found[view.view_id] = verdict
+        return found
 
     def lacking(
         self, instructions: Sequence[str], *, where: str | None = None, ids: Collection[str] | None = None
@@ -123,3 +175,15 @@ class FilledIndex(OpenIndex):
         views = [self.store.views.find(self.readers.view_key(one)) for one in instructions]
         found = [contents if one is None else self.store.vectors.missing(one.view_id, contents) for one in views]
         return np.unique(np.concatenate(found)).astype(np.int64)
+
+
+def _texts_told(report: IndexingReport, progress: OnIndexing | None) -> OnTexts | None:
+    """Return what tells progress how many texts were read, by a report that grows."""
+    if progress is None:
+        return None
+
+    def told(done: int, texts: int) -> None:
+        report.in_hand, report.expected = done, texts
+        progress(report)
+
+    return told

@@ -11,6 +11,7 @@ from retriever.core.types import JSON
 from retriever.index.encoding import belongs
 from retriever.index.generations import build_options
 from retriever.index.run_record import last_runs
+from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -126,6 +127,7 @@ def _state(store: Store, view: View, texts: int, encoder: str) -> ViewStatus:
         tail=vectors.count_after(view.view_id, generation.watermark if generation else 0),
         last_used=view.last_used,
         taught=lessons_of(store, view),
+        verdict=stored_verdict(store, view.view_id),
     )
 
 

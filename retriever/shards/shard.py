@@ -257,7 +257,9 @@ class Shard(Closing):
         """Return the documents of some contents that a condition allows, and the contents' vectors in some views."""
         where = None if condition is None else bound(condition)
         documents = self._store.documents.expand(ids, where)
-        return Expanded(documents, {key: self.vectors_of(key, ids) for key in keys})
+        return Expanded(
+            {one: list(each) for one, each in documents.items()}, {key: self.vectors_of(key, ids) for key in keys}
+        )
 
     def word_counts(self, queries: Sequence[str]) -> list[WordCounts]:
         """Count for BM25 what this part holds of each query's words."""

@@ -21,7 +21,7 @@ from retriever.shards.reading import Selection, remember_vectors
 from retriever.shards.session import Session
 from retriever.shards.store import ShardedStore
 from retriever.store.database import Store
-from retriever.store.views import View
+from retriever.store.views import View, ViewKey
 
 Allowed: TypeAlias = Ids | Selection | None
 """Contents, what a filter allows, or all."""
@@ -108,7 +108,7 @@ class ShardedView:
         """Return which contents (n,) have a vector here."""
         if not len(ids):
             return np.zeros(0, dtype=bool)
-        return np.logical_or.reduce(list(self._fleet.ask("holds", self.view.key, ids).values()))
+        return np.asarray(np.logical_or.reduce(list(self._fleet.ask("holds", self.view.key, ids).values())))
 
     @cached_property
     def shift(self) -> NDArray[np.float32]:
@@ -192,7 +192,7 @@ class ShardedViews:
                 key = self._store.ids.key(view_id)
                 self._store.ids.used(key)
                 fleet = self._store.fleet
-                self._store.best_effort_write(partial(fleet.told, fleet.there(), "touch", ([key],)))
+                self._store.best_effort_write(partial(_touch, fleet, key))
 
 
 def _by_home(session: Session) -> dict[int, list[int]]:
@@ -202,3 +202,7 @@ def _by_home(session: Session) -> dict[int, list[int]]:
         if one in session.home:
             found.setdefault(session.home[one], []).append(one)
     return found
+
+
+def _touch(fleet: Fleet, key: ViewKey) -> None:
+    fleet.told(fleet.there(), "touch", ([key],))

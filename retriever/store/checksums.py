@@ -1,9 +1,9 @@
 """Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
 
 Texts carry their SHA-256. Documents, units and vectors carry a CRC-32 of their row, checked whenever a row is read. The
-few rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines, what
-views were taught) or what people said (edits of clusterings, marks on hits) have theirs in one table, the seals,
-renewed with every transaction and checked when an index is opened.
+few rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines,
+verdicts, what views were taught) or what people said (edits of clusterings, marks on hits) have theirs in one table,
+the seals, renewed with every transaction and checked when an index is opened.
 """
 
 import zlib
@@ -25,6 +25,7 @@ _SEALED = {
     "head": "SELECT view_id, source_id, plain_id, sha256, created FROM heads",
     "edit": "SELECT edit_id, clustering, change, author, made, undone FROM edits",
     "mark": "SELECT mark_id, query, instruction, document_id, liked, made FROM marks",
+    "verdict": "SELECT view_id, document FROM verdicts",
 }
 
 
@@ -53,7 +54,7 @@ class BrokenSeal:
     """A row that differs from its seal.
 
     Attributes:
-        kind: view, generation, setting, field, similarity head, edit or mark.
+        kind: view, generation, setting, field, similarity, verdict, head, edit or mark.
         key: the row's key, as text.
         gone: whether the row is missing.
     """

@@ -26,6 +26,7 @@ from retriever.store.settings import Settings
 from retriever.store.similarities import SimilarityTable
 from retriever.store.units import Units
 from retriever.store.vectors import Vectors
+from retriever.store.verdicts import VerdictTable
 from retriever.store.views import Views
 from retriever.store.words import Words
 
@@ -58,6 +59,7 @@ class Store(Closing):
         self.edits = EditTable(connections)
         self.marks = MarkTable(connections)
         self.similarities = SimilarityTable(connections)
+        self.verdicts = VerdictTable(connections)
         self.seals = Seals(connections)
         self.inspection = Inspection(connections)
         self.mending = Mending(connections)

@@ -100,6 +100,10 @@ class Mending:
         """Forget how alike a view's vectors are at random; it is drawn again when it is asked for."""
         self._db.write("DELETE FROM similarities WHERE view_id = ?", (view_id,))
 
+    def remove_verdict(self, view_id: int) -> None:
+        """Forget whether a view's question is followed; it is found again when it is asked for."""
+        self._db.write("DELETE FROM verdicts WHERE view_id = ?", (view_id,))
+
     def remove_generation(self, generation_id: int) -> None:
         """Forget a vector index."""
         self._db.write("DELETE FROM generations WHERE generation_id = ?", (generation_id,))

@@ -315,3 +315,16 @@ def m012_edits(db: "Database") -> None:
         ) STRICT;
         """
     )
+
+
+@MIGRATIONS()
+def m013_verdicts(db: "Database") -> None:
+    """Whether the question of a view is followed, as it was found."""
+    db.executescript(
+        """
+        CREATE TABLE verdicts (
+            view_id INTEGER NOT NULL PRIMARY KEY REFERENCES views (view_id) ON DELETE CASCADE,
+            document TEXT NOT NULL
+        ) STRICT;
+        """
+    )

@@ -103,6 +103,7 @@ class Vectors:
             stored = np.ascontiguousarray(embeddings, dtype=_STORED)
         self._refuse_unusable(ids, stored)
         answers = [None] * len(ids) if words is None else [json.dumps(list(each), ensure_ascii=False) for each in words]
+        numbers: Sequence[int | None] = vector_ids or [None] * len(ids)
         with self._db.writing():
             self._db.write_many(
                 "INSERT INTO vectors (vector_id, view_id, content_id, vector, words, checksum) "
@@ -110,7 +111,7 @@ class Vectors:
                 [
                     (number, view_id, content_id, blob, answer, vector_checksum(view_id, content_id, blob, answer))
                     for number, content_id, blob, answer in zip(
-                        vector_ids or [None] * len(ids), ids.tolist(), map(_blob, stored), answers, strict=True
+                        numbers, ids.tolist(), map(_blob, stored), answers, strict=True
                     )
                 ],
             )

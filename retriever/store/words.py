@@ -72,7 +72,7 @@ class Words:
         """Count this part's texts and tokens, and the texts that hold each phrase of a query."""
         hits = tuple(self._db.number(_COUNT, (phrase,)) for phrase in phrases(query))
         totals = self._totals()
-        return WordCounts(*totals[:2], hits)
+        return WordCounts(totals[0], totals[1], hits)
 
     def ranked(
         self, query: str, k: int, counts: WordCounts, allowed: Ids, condition: Compiled | None = None

@@ -17,24 +17,27 @@ def diagnose(run, fake, write):
     return lambda *argv: run("diagnose", "--corpus", name, *argv)
 
 
-def test_an_obeyed_instruction_with_its_words_and_what_moved(diagnose):
+def test_what_the_verdict_rests_on(diagnose):
     ran = diagnose(*ASKED)
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[0].split() == ["against", "vectors", "moved", "texts", "regrouped"]
-    assert [line for line in lines if line.startswith("paraphrases (should be near)") and "0.000" in line]
+    assert [
+        line for line in lines if line.startswith("the instruction in other words (should be near)") and "0.000" in line
+    ]
     assert "answers over 12 texts: kettle (4), lamp (4), toy (4)" in lines
-    assert lines[-1].startswith("The instruction is obeyed: unrelated instructions move the view ")
+    assert "likely that it does; followed from " in lines[-1]
 
 
-def test_an_encoder_that_does_not_read_it_ignores_it(diagnose, monkeypatch):
+def test_an_encoder_that_does_not_read_it_hardly_follows_it(diagnose, monkeypatch):
     class Blind(KeywordEncoder):
         def answers(self, text, instruction):
             return super().answers(text, "")
 
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Blind())
     document = diagnose(*ASKED, "--json").document
-    assert (document["schema_version"], document["level"], document["selectivity"]) == (1, "ignored", 1)
+    assert (document["schema_version"], document["level"]) == (1, "hardly")
+    assert document["verdict"].startswith("This model hardly follows this question; teach it with examples: retriever")
 
 
 def test_pairs_are_shown_and_decide(diagnose, write):
@@ -45,7 +48,7 @@ def test_pairs_are_shown_and_decide(diagnose, write):
     assert "in 100% of cases" in ran.out
     rows = [{**row, "same": not row["same"]} for row in rows]
     document = diagnose(*ASKED, "--pairs", write(rows, "pairs.jsonl"), "--json").document
-    assert (document["pairs"]["auc"], document["level"]) == (0, "ignored")
+    assert (document["pairs"]["auc"], document["level"]) == (0, "hardly")
 
 
 def test_an_index_is_looked_at_with_its_own_encoder(run, fake, write):

@@ -3,7 +3,7 @@ import pytest
 PRODUCT = "Which product is it?"
 KEYS = (
     "view instruction pooling steps look_ahead dtype dim vectors coverage generation factory recall tail last_used "
-    "encoder bytes lazy backend taught"
+    "encoder bytes lazy backend taught verdict"
 ).split()
 
 
@@ -21,8 +21,8 @@ def test_views_as_json(indexed):
 def test_what_a_person_reads(indexed):
     indexed("search", "kettle", "--instruction", f"What mood? {'very ' * 20}")
     head, base, mood = indexed("views").out.splitlines()
-    assert head.split() == "view instruction coverage filled vectors size last used encoder taught".split()
-    assert base.split()[:7] == "1 (base) 100% whole 5 70 B".split()
+    assert head.split() == "view instruction coverage filled followed vectors size last used encoder taught".split()
+    assert base.split()[:8] == "1 (base) 100% whole - 5 70 B".split()
     assert "What mood? very very very very very very very very very v..." in mood
     assert "100%      as needed" in mood
 

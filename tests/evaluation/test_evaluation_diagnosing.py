@@ -9,8 +9,8 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
 from retriever.evaluation.run import diagnosing
-from retriever.evaluation.run.diagnosing import TextPair, diagnose, pair_accuracy, selectivity
-from retriever.evaluation.run.view_measures import Shift, shape, shift
+from retriever.evaluation.run.diagnosing import TextPair, diagnose, pair_accuracy
+from retriever.evaluation.run.view_measures import shape, shift
 from retriever.workspace import Index
 
 PRODUCTS = ("kettle", "lamp", "toy")
@@ -76,16 +76,18 @@ def fixed(pair):
     return TextPair(pair.a, pair.b, bool(product))
 
 
-def test_an_encoder_that_obeys_is_told_so():
+def test_an_encoder_that_answers_follows_the_question():
     found = diagnose(Obeying(), TEXTS, ASKED)
-    assert found.level == "obeyed"
-    assert found.verdict.startswith("The instruction is obeyed: unrelated instructions move the view ")
-    assert found.paraphrase.regrouped < 0.3 < found.unrelated.regrouped
+    assert found.level == found.verdict.level
+    assert found.sentence.startswith(found.verdict.sentence)
+    assert f"({found.verdict.chance:.0%} likely that it does; followed from " in found.sentence
+    assert found.paraphrase.regrouped < 0.3 < found.others.regrouped
     assert found.negated.regrouped > found.paraphrase.regrouped
     assert found.base.moved > found.paraphrase.moved
-    assert (found.texts, found.words) == (24, [("kettle", 8), ("lamp", 8), ("toy", 8)])
+    assert (found.verdict.texts, found.verdict.answers) == (24, [("kettle", 8), ("lamp", 8), ("toy", 8)])
     assert (found.view.clusters, found.base_view.clusters) == (3, 4)
     assert found.view.silhouette > 0.7
+    assert found.verdict.chance > diagnose(Blind(), TEXTS, ASKED).verdict.chance
 
 
 def test_a_word_that_begins_one_of_more_texts_is_not_told():
@@ -93,61 +95,49 @@ def test_a_word_that_begins_one_of_more_texts_is_not_told():
         def answers(self, texts):
             return [["toy" if place % 3 else "kett", "kettle"] for place, _ in enumerate(texts)]
 
-    assert diagnose(Fragments(), TEXTS, ASKED).words == [("kettle", 24), ("toy", 16)]
+    assert diagnose(Fragments(), TEXTS, ASKED).verdict.answers == [("kettle", 24), ("toy", 16)]
 
 
-def test_an_encoder_that_does_not_read_the_instruction_ignores_it():
+def test_an_encoder_that_does_not_read_the_question_hardly_follows_it():
     found = diagnose(Blind(), TEXTS, ASKED)
-    assert (found.level, found.selectivity, found.words) == ("ignored", 1, [])
-    assert max(found.base.moved, found.unrelated.moved, found.negated.regrouped) < 1e-6
-    assert "the vectors are the same whatever is asked" in found.verdict
+    assert (found.level, found.verdict.answers) == ("hardly", [])
+    assert max(found.base.moved, found.others.moved, found.negated.regrouped) < 1e-6
 
 
-def test_pairs_do_not_excuse_an_encoder_that_does_not_read_the_instruction():
-    class KnowsProducts(Blind):
-        def rows(self, texts, instruction):
-            return Obeying.rows(self, texts, ASKED)
-
-    found = diagnose(KnowsProducts(), TEXTS, ASKED, [fixed(pair) for pair in pairs()])
-    assert (found.pairs.auc, found.pairs.base_auc, found.level) == (1, 1, "ignored")
-
-
-def test_an_encoder_that_any_wording_upsets_ignores_the_meaning():
+def test_an_encoder_that_any_wording_upsets_is_not_called_followed():
     found = diagnose(Restless(), TEXTS, ASKED)
-    assert found.selectivity == pytest.approx(1, abs=0.2)
-    assert found.level == "ignored"
+    assert found.paraphrase.regrouped == pytest.approx(found.others.regrouped, abs=0.2)
+    assert found.level != "followed"
 
 
-def test_the_verdict_rests_on_the_pairs_first():
+def test_pairs_decide_where_there_are_any():
     known = [fixed(pair) for pair in pairs()]
     good = diagnose(Obeying(), TEXTS, ASKED, known)
-    assert (good.pairs.auc, good.pairs.accuracy, good.level) == (1, 1, "obeyed")
-    assert "in 100% of cases (obeyed from 75%" in good.verdict
+    assert (good.pairs.auc, good.pairs.accuracy, good.level) == (1, 1, "followed")
+    assert "in 100% of cases; followed from 75%" in good.sentence
     bad = diagnose(Obeying(), TEXTS, ASKED, [TextPair(one.a, one.b, not one.same) for one in known])
-    assert (bad.pairs.auc, bad.level) == (0, "ignored")
-    assert bad.selectivity == good.selectivity > diagnosing.OBEYED_SELECTIVITY
+    assert (bad.pairs.auc, bad.level) == (0, "hardly")
+    assert bad.sentence.startswith("This model hardly follows this question; teach it with examples")
+    assert bad.verdict == good.verdict
 
 
-@pytest.mark.parametrize(("value", "level"), [(0.75, "obeyed"), (0.74, "weakly"), (0.65, "weakly"), (0.64, "ignored")])
+@pytest.mark.parametrize(
+    ("value", "level"), [(0.75, "followed"), (0.74, "unclear"), (0.65, "unclear"), (0.64, "hardly")]
+)
 def test_the_thresholds_are_those_shown(value, level):
     found = diagnose(Obeying(), TEXTS, ASKED, [fixed(pair) for pair in pairs()])
     found = replace(found, pairs=replace(found.pairs, auc=value, base_auc=0.5))
     assert found.level == level
     shown = found.to_json()["thresholds"]
-    assert (shown["obeyed_auc"], shown["weak_auc"], shown["lost_auc"]) == (0.75, 0.65, 0.05)
+    assert (shown["followed_auc"], shown["weak_auc"], shown["lost_auc"]) == (0.75, 0.65, 0.05)
 
 
-@pytest.mark.parametrize(("base", "level"), [(0.84, "obeyed"), (0.86, "ignored")])
-def test_an_instruction_that_costs_what_pairs_had_without_it_is_not_obeyed(base, level):
+@pytest.mark.parametrize(("base", "level"), [(0.84, "followed"), (0.86, "hardly")])
+def test_a_question_that_costs_what_pairs_had_without_it_is_not_followed(base, level):
     found = diagnose(Obeying(), TEXTS, ASKED, [fixed(pair) for pair in pairs()])
     found = replace(found, pairs=replace(found.pairs, auc=0.8, base_auc=base))
     assert found.level == level
-    assert ("in 80% of cases, and without the instruction in 86%" in found.verdict) == (level == "ignored")
-
-
-@pytest.mark.parametrize(("value", "level"), [(20, "obeyed"), (19.9, "weakly"), (5, "weakly"), (4.9, "ignored")])
-def test_the_selectivity_decides_without_pairs(value, level):
-    assert replace(diagnose(Obeying(), TEXTS, ASKED), selectivity=value).level == level
+    assert ("in 80% of cases, and without the question in 86%" in found.sentence) == (level == "hardly")
 
 
 class Given(Encoder):
@@ -187,12 +177,6 @@ def test_shift_by_hand():
     assert shift(alike, square).regrouped == 1
 
 
-def test_selectivity_is_1_where_nothing_moves():
-    still = Shift(0.0, 0.0)
-    assert selectivity(still, still) == 1
-    assert selectivity(Shift(0, 0.099), Shift(0, 0.499)) == pytest.approx(5)
-
-
 def test_the_shape_of_two_far_groups():
     view = normalise(np.repeat([[1.0, 0.0], [0.0, 1.0]], 6, axis=0) + np.linspace(0, 0.01, 12)[:, None] * [1, -1])
     found = shape(view)
@@ -204,12 +188,13 @@ def test_the_shape_of_two_far_groups():
 def test_the_json_is_stable_and_rounded():
     found = json.loads(json.dumps(diagnose(Obeying(), TEXTS, ASKED).to_json()))
     assert list(found) == [
-        "schema_version", "level", "verdict", "thresholds", "instruction", "encoder", "texts", "base", "paraphrase",
-        "unrelated", "negated", "selectivity", "words", "view", "base_view", "pairs",
+        "schema_version", "level", "verdict", "thresholds", "instruction", "chance", "measured", "texts", "words",
+        "encoder", "features", "base", "paraphrase", "others", "negated", "view", "base_view", "pairs",
     ]  # fmt: skip
     assert found["words"][0] == {"word": "kettle", "texts": 8}
     assert found["pairs"] is None
-    assert found["selectivity"] == round(found["selectivity"], 4)
+    assert found["chance"] == round(found["chance"], 4)
+    assert found["features"]["like_unasked"] < 0.5
 
 
 @pytest.mark.parametrize(("texts", "asked"), [(TEXTS, "  "), (TEXTS[:3] * 9, ASKED)])

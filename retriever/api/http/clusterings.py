@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened
+from retriever.api.http.indexes import IndexName, Where, opened_whole
 from retriever.api.http.jobs import BEGUN, JobAnswer, Wait, begun
 from retriever.core.errors import UsageError
 from retriever.core.text import require_text
@@ -80,7 +80,7 @@ async def classify(
     ]
 
     def work(job: Job) -> dict[str, Any]:
-        found = opened(service, name).classify(
+        found = opened_whole(service, name).classify(
             body.instruction, into, several=body.several, where=body.where, progress=indexing_progress(job)
         )
         return found.to_json()
@@ -93,7 +93,7 @@ async def clusterings(service: Served, name: IndexName) -> Response:
     """Name the clusterings and categories that were saved."""
 
     def work() -> list[str]:
-        return opened(service, name).store.clusterings.names()
+        return opened_whole(service, name).store.clusterings.names()
 
     return answer({"clusterings": await service.workers.run(work)})
 
@@ -106,7 +106,7 @@ async def shown(service: Served, name: IndexName, clustering: ClusteringName, wa
     require_text(clustering)
 
     def work(job: Job) -> dict[str, Any]:
-        return opened(service, name).saved_clustering(clustering, progress=indexing_progress(job)).to_json()
+        return opened_whole(service, name).saved_clustering(clustering, progress=indexing_progress(job)).to_json()
 
     return await begun(service, name, "Saved clustering", work, wait)
 
@@ -134,7 +134,7 @@ async def edit(
         raise UsageError("Changes are asked for and undo, or neither.", hint="Send one of them.")
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened(service, name)
+        index = opened_whole(service, name)
         if body.undo:
             index.undo_edit(clustering)
             return index.saved_clustering(clustering, progress=indexing_progress(job)).to_json()

@@ -132,6 +132,25 @@ class FoundHit(BaseModel):
     percentile: float | None
 
 
+class AnsweredWord(BaseModel):
+    """A word that the model answers, and with how many texts."""
+
+    word: str
+    texts: int
+
+
+class FoundVerdict(BaseModel):
+    """Whether the model follows an instruction, by a sample of the texts; docs/cli.md tells its parts."""
+
+    instruction: str
+    level: Literal["followed", "unclear", "hardly"]
+    chance: float
+    texts: int
+    answers: list[AnsweredWord]
+    measured: bool
+    sentence: str
+
+
 class SearchAnswer(BaseModel):
     """The answer to a search, as `retriever search --json` prints it."""
 
@@ -145,6 +164,9 @@ class SearchAnswer(BaseModel):
     hits: list[FoundHit]
     took_ms: float
     seen: float = Field(default=1, description="Share of the documents searched, where that is below 1.")
+    verdict: FoundVerdict | None = Field(
+        description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
+    )
 
 
 def opened(service: Service, name: str) -> Index | ShardedIndex:
@@ -238,7 +260,9 @@ async def search(
         return await _streamed(service, name, request)
 
     def work() -> SearchResult:
-        return opened(service, name).search_many(request)[0]
+        result = opened(service, name).search_many(request)[0]
+        service.look_into(name, result)
+        return result
 
     return answer((await service.workers.run(work)).to_json())
 
@@ -257,7 +281,9 @@ async def like(
         index = opened(service, name)
         if body.id not in index.documents([body.id]):
             raise NotFoundError(f"There is no document {body.id!r}.", hint="Ids are those of the corpus.")
-        return index.search_like(body.id, instruction=body.instruction, k=body.k, where=body.where)
+        result = index.search_like(body.id, instruction=body.instruction, k=body.k, where=body.where)
+        service.look_into(name, result)
+        return result
 
     return answer((await service.workers.run(work)).to_json())
 
@@ -306,11 +332,15 @@ async def _streamed(service: Service, name: str, request: SearchRequest) -> Resp
     answers = await service.workers.run(lambda: opened(service, name).search_progressively(request))
     first = await service.workers.run(partial(_next, answers))
     unkept = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nor held back by a proxy until it is whole
-    return EventSourceResponse(_events(service, request, answers, first), headers=unkept)
+    return EventSourceResponse(_events(service, name, request, answers, first), headers=unkept)
 
 
 async def _events(
-    service: Service, request: SearchRequest, answers: Iterator[list[SearchResult]], first: SearchResult | None
+    service: Service,
+    name: str,
+    request: SearchRequest,
+    answers: Iterator[list[SearchResult]],
+    first: SearchResult | None,
 ) -> AsyncIterator[bytes]:
     """Yield the first answer at once where another may follow, then the last; or why there is none."""
     last = first
@@ -321,6 +351,7 @@ async def _events(
             last = following
         if last is not None:
             yield _event("settled", last.to_json())
+            await service.workers.run(partial(service.look_into, name, last))
     except Exception as error:
         yield _event("error", problem_told(error).to_json())
 

@@ -1,63 +1,37 @@
-"""Whether an encoder obeys an instruction on a user's own texts: how its view moves, its answers, what pairs say."""
+"""Whether an encoder follows a question on a user's own texts: the verdict, what it rests on, what pairs say."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.text import drop_prefixes
 from retriever.core.types import JSON, BadRow
+from retriever.core.verdicts import Level, Verdict
 from retriever.corpus.readers import read_documents
 from retriever.evaluation.rows import read_rows, sample
 from retriever.evaluation.run.view_measures import Shape, Shift, mean_shift, shape, shift
 from retriever.index.encoding import describe
+from retriever.index.verdicts.judging import TEXTS, OnTexts, judge
+from retriever.index.verdicts.measured import MEASURED
 from retriever.workspace import Index
 
-DIAGNOSED_TEXTS = 200
+DIAGNOSED_TEXTS = TEXTS
 LEAST_TEXTS = 8
 
-PARAPHRASES = (
-    "Tell me: {instruction}",
-    "Look at the text and answer: {instruction}",
-    "Please answer this about the text. {instruction}",
-)
-NEGATED = "Leave this out and look at everything else: {instruction}"
-UNRELATED = (
-    "In which language is the text written?",
-    "Which numbers does the text mention?",
-    "Which season of the year is it?",
-    "What is the first letter of the text?",
-)
-
-STILL = 1e-3
-"""Below this `regrouped`, unrelated instructions change nothing: the encoder does not read the instruction."""
-
-OBEYED_SELECTIVITY = 20.0
-WEAK_SELECTIVITY = 5.0
-OBEYED_AUC = 0.75
+FOLLOWED_AUC = 0.75
 WEAK_AUC = 0.65
 LOST_AUC = 0.05
-"""Thresholds of the verdict, set on 24 diagnoses of 40 labelled reviews with 120 pairs each: four encoders under three
-questions for category and three for polarity (`benchmarks/diagnose_thresholds.py`). Encoders that were not trained to
-listen have selectivities of 0.7 to 3.6 and tell pairs apart no better than without the instruction; the shipped default
-has 41 to 140 and AUCs of 0.68 to 0.91. Verdicts by selectivity and by pairs agree in 22 of the 24, from which they were
-set; on other data they are not tested.
+"""Thresholds where pairs are given, set on 24 diagnoses of 40 labelled reviews with 120 pairs each.
 
-OBEYED_SELECTIVITY, WEAK_SELECTIVITY: how many times as far unrelated instructions move the view as paraphrases do.
-OBEYED_AUC, WEAK_AUC: the chance that a pair which is the same under the instruction has a higher cosine than one which
+FOLLOWED_AUC, WEAK_AUC: the chance that a pair which is the same under the question has a higher cosine than one which
 is not; 0.5 is guessing.
-LOST_AUC: an instruction under which this chance is lower than without it by more than that is not obeyed.
+LOST_AUC: a question under which this chance is lower than without it by more than that is not followed.
 """
-
-_MOST_WORDS = 20
-
-Obedience = Literal["obeyed", "weakly", "ignored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,79 +73,93 @@ class Diagnosis:
     """The result of a diagnosis.
 
     Attributes:
+        verdict: by what the model makes of the texts, whatever pairs say.
         encoder: its name, fingerprint and settings.
-        base: shift against no instruction.
-        paraphrase: mean shift against paraphrases; small where the instruction's meaning counts.
-        unrelated: mean shift against unrelated instructions; large where it is read.
-        negated: shift against the instruction turned around.
-        selectivity: ``regrouped`` of unrelated instructions by that of paraphrases; 1 where nothing moves.
-        words: what the model answers most often, with the number of texts.
-        view: shape under the instruction.
-        base_view: shape under the default instruction.
+        features: what the verdict was made of, by name (`index.verdicts.arithmetic`).
+        base: shift against no question.
+        paraphrase: shift against the question in other words; small where its meaning counts.
+        others: mean shift against other questions; large where the question is read.
+        negated: shift against the question turned around.
+        view: shape under the question.
+        base_view: shape under none.
     """
 
-    instruction: str
+    verdict: Verdict
     encoder: Mapping[str, JSON]
-    texts: int
+    features: Mapping[str, float]
     base: Shift
     paraphrase: Shift
-    unrelated: Shift
+    others: Shift
     negated: Shift
-    selectivity: float
-    words: Sequence[tuple[str, int]]
     view: Shape
     base_view: Shape
     pairs: PairAccuracy | None = None
 
     @property
-    def level(self) -> Obedience:
-        """The verdict: by the pairs where there are any, else by the selectivity."""
-        if self.unrelated.regrouped < STILL:
-            return "ignored"
-        if self.pairs is not None:
-            return "ignored" if self.pairs.lost else _level(self.pairs.auc, OBEYED_AUC, WEAK_AUC)
-        return _level(self.selectivity, OBEYED_SELECTIVITY, WEAK_SELECTIVITY)
+    def level(self) -> Level:
+        """The verdict's level, or what pairs say where there are any."""
+        if self.pairs is None:
+            return self.verdict.level
+        if self.pairs.lost:
+            return "hardly"
+        return "followed" if self.pairs.auc >= FOLLOWED_AUC else "unclear" if self.pairs.auc >= WEAK_AUC else "hardly"
 
     @property
-    def verdict(self) -> str:
-        """The verdict in one sentence, with the threshold it rests on."""
-        word = {"obeyed": "is obeyed", "weakly": "is obeyed weakly", "ignored": "is ignored"}[self.level]
-        if self.unrelated.regrouped < STILL:
-            return f"The instruction {word}: the vectors are the same whatever is asked."
-        if self.pairs is not None:
-            same = f"a pair that is the same is closer than one that is not in {self.pairs.auc:.0%} of cases"
-            if self.pairs.lost:
-                return f"The instruction {word}: {same}, and without the instruction in {self.pairs.base_auc:.0%}."
-            return f"The instruction {word}: {same} (obeyed from {OBEYED_AUC:.0%}, weakly from {WEAK_AUC:.0%})."
-        return (
-            f"The instruction {word}: unrelated instructions move the view {self.selectivity:.1f} times as far as "
-            f"paraphrases do (obeyed from {OBEYED_SELECTIVITY:.1f}, weakly from {WEAK_SELECTIVITY:.1f})."
-        )
+    def sentence(self) -> str:
+        """The verdict in a sentence or two, with what it rests on."""
+        said = replace(self.verdict, level=self.level).sentence
+        if self.pairs is None:
+            least = f"followed from {MEASURED.followed:.0%}, hardly up to {MEASURED.hardly:.0%}"
+            return f"{said} ({self.verdict.chance:.0%} likely that it does; {least}.)"
+        same = f"A pair that is the same is closer than one that is not in {self.pairs.auc:.0%} of cases"
+        if self.pairs.lost:
+            return f"{said} ({same}, and without the question in {self.pairs.base_auc:.0%}.)"
+        return f"{said} ({same}; followed from {FOLLOWED_AUC:.0%}, unclear from {WEAK_AUC:.0%}.)"
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object, rounded to four decimals."""
         found = _rounded(asdict(self))
-        words = [{"word": word, "texts": count} for word, count in self.words]
+        del found["verdict"]
+        verdict = self.verdict.to_json()
         thresholds = {
-            "still": STILL,
-            "obeyed_selectivity": OBEYED_SELECTIVITY,
-            "weak_selectivity": WEAK_SELECTIVITY,
-            "obeyed_auc": OBEYED_AUC,
+            "followed": MEASURED.followed,
+            "hardly": MEASURED.hardly,
+            "followed_auc": FOLLOWED_AUC,
             "weak_auc": WEAK_AUC,
             "lost_auc": LOST_AUC,
         }
-        judged = {"level": self.level, "verdict": self.verdict, "thresholds": thresholds}
-        return {"schema_version": SCHEMA_VERSION, **judged, **found, "words": words}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "level": self.level,
+            "verdict": self.sentence,
+            "thresholds": thresholds,
+            **{key: verdict[key] for key in ("instruction", "chance", "measured", "texts")},
+            "words": verdict["answers"],
+            **found,
+        }
 
 
-def diagnose(encoder: Encoder, texts: Sequence[str], instruction: str, pairs: Sequence[TextPair] = ()) -> Diagnosis:
-    """Measure an instruction's effect on the vectors of some texts, and count the model's answers to it.
+def diagnose(
+    encoder: Encoder,
+    texts: Sequence[str],
+    instruction: str,
+    pairs: Sequence[TextPair] = (),
+    *,
+    plain: Encoder | None = None,
+    on_texts: OnTexts | None = None,
+) -> Diagnosis:
+    """Judge whether an encoder follows an instruction, and measure what moves under it.
 
-    The texts are a sample of the corpus, of which equal ones count once; the pairs are the same, or not, under the
-    instruction.
+    Args:
+        encoder: what is judged.
+        texts: a sample of the corpus, of which equal ones count once.
+        instruction: the question.
+        pairs: texts that are the same under it, or not.
+        plain: a reader of texts as they are, which tells what words mean; None where there is none.
+        on_texts: told how far the reading is; what it raises ends it.
 
     Raises:
-        UsageError: the instruction is empty, or there are too few texts to compare.
+        UsageError: the instruction is empty or too long, or there are too few texts to compare.
     """
     asked = instruction.strip()
     if not asked:
@@ -181,38 +169,21 @@ def diagnose(encoder: Encoder, texts: Sequence[str], instruction: str, pairs: Se
         raise UsageError(
             f"There are {len(distinct)} different texts to look at.", hint=f"A diagnosis needs at least {LEAST_TEXTS}."
         )
-    paraphrases = [one.format(instruction=asked) for one in PARAPHRASES]
-    views = ["", NEGATED.format(instruction=asked), *paraphrases, *UNRELATED]
-    encoded = encoder.encode_with_words(distinct, instruction=asked)
-    view = encoded.embeddings
-    base, negated, *rest = encoder.encode_many(distinct, views)
-    paraphrase = mean_shift(view, rest[: len(paraphrases)])
-    unrelated = mean_shift(view, rest[len(paraphrases) :])
+    found = judge(encoder, plain, distinct, asked, on_texts=on_texts)
+    heard = found.evidence
+    view, base = heard.asked.vectors, heard.unasked.vectors
     return Diagnosis(
-        instruction=asked,
+        verdict=found.verdict,
         encoder=describe(encoder),
-        texts=len(distinct),
+        features=found.features,
         base=shift(view, base),
-        paraphrase=paraphrase,
-        unrelated=unrelated,
-        negated=shift(view, negated),
-        selectivity=selectivity(paraphrase, unrelated),
-        words=_most_answered(encoded.words),
+        paraphrase=shift(view, heard.paraphrase.vectors),
+        others=mean_shift(view, [one.vectors for one in heard.references]),
+        negated=shift(view, heard.negated.vectors),
         view=shape(view),
         base_view=shape(base),
         pairs=pair_accuracy(encoder, pairs, asked) if pairs else None,
     )
-
-
-def _most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
-    """Return the words most texts were answered with, and of how many texts."""
-    counts = Counter(word for words in answers for word in dict.fromkeys(words))
-    return [(word, counts[word]) for word in drop_prefixes((word for word, _ in counts.most_common()), _MOST_WORDS)]
-
-
-def selectivity(paraphrase: Shift, unrelated: Shift) -> float:
-    """Compute how many times as far unrelated instructions regroup a view as paraphrases do; 1 where neither does."""
-    return (unrelated.regrouped + STILL) / (paraphrase.regrouped + STILL)
 
 
 def pair_accuracy(encoder: Encoder, pairs: Sequence[TextPair], instruction: str) -> PairAccuracy:
@@ -271,10 +242,6 @@ def read_pairs(file: Path) -> list[TextPair]:
     """
     rows = read_rows(file.parent, file.name)
     return [TextPair(row.get("a", str), row.get("b", str), row.get("same", bool)) for row in rows]
-
-
-def _level(value: float, obeyed: float, weakly: float) -> Obedience:
-    return "obeyed" if value >= obeyed else "weakly" if value >= weakly else "ignored"
 
 
 def _rounded(value: Any) -> Any:  # noqa: ANN401 - any JSON

@@ -154,6 +154,8 @@ class _Repairing:
         for view_id in rowids.get("similarities", ()):
             mending.remove_similarity(view_id)
         self._store.edits.remove(rowids.get("edits", ()))
+        for view_id in rowids.get("verdicts", ()):
+            mending.remove_verdict(view_id)
         if rows := rowids.get("quarantine"):
             mending.remove_quarantined(rows)
             self.report.left.append(f"{len(rows)} rows in quarantine were removed: their run is unknown.")
@@ -268,6 +270,8 @@ class _Repairing:
                 mending.remove_generation(int(seal.key))
             case "similarity":
                 mending.remove_similarity(int(seal.key))
+            case "verdict":
+                mending.remove_verdict(int(seal.key))
             case "head":
                 self._heads.append(int(seal.key))
             case "edit":

@@ -28,7 +28,8 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
         Each group has a name, its size, the words that set it apart, a typical sentence and the ids of its most central
         documents; quote from those with `fetch`. Under a new instruction the model reads all texts first: where that
         takes long, the answer has status `running`, and the same call gives the result later. In an index of sentences
-        these are grouped: `size` counts them, `documents` those that they are of, and ids are theirs.
+        these are grouped: `size` counts them, `documents` those that they are of, and ids are theirs. Where `caution`
+        says something, the groups may be no answers to the question: tell the user so.
         """
         name = await desk.work(lambda: desk.index_name(index))
 
@@ -40,7 +41,9 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
             ).to_json()
             groups = bounded.take(document["clusters"], lambda one: _group(bounded, one), of="groups")
             counted = {key: document[key] for key in ("documents", "units") if document[key] is not None}
-            return bounded.closed({"index": name, "instruction": instruction, **counted, "groups": groups})
+            verdict = None if document["verdict"] is None else document["verdict"]["sentence"]
+            told = {"instruction": instruction, "verdict": verdict, "caution": document["caution"]}
+            return bounded.closed({"index": name, **told, **counted, "groups": groups})
 
         return await patience.answer("cluster", (name, instruction, k, where, by), work)
 

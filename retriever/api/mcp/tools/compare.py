@@ -53,7 +53,8 @@ def _hits(index: Searches, bounded: Bounded, query: str, asked: tuple[str, str],
     one, other = (index.search_many(request)[0] for request in requests)
     document = compare_ranks(one, other).to_json()
     shown = bounded.take(document["documents"], lambda moved: moved, of="documents")
-    return {"query": query, "overlap": document["overlap"], "paths": document["paths"], "documents": shown}
+    told = {"overlap": document["overlap"], "paths": document["paths"], "verdicts": _sentences(document)}
+    return {"query": query, **told, "documents": shown}
 
 
 def _groups(index: Index, bounded: Bounded, asked: tuple[str, str], where: str, job: Job) -> dict[str, Any]:
@@ -64,4 +65,10 @@ def _groups(index: Index, bounded: Bounded, asked: tuple[str, str], where: str, 
     names = [{each["cluster"]: each["label"] for each in side} for side in document["clusters"]]
     flows = [{**flow, "from": names[0].get(flow["from"]), "to": names[1].get(flow["to"])} for flow in document["flows"]]
     measures = {key: document[key] for key in ("adjusted_rand", "adjusted_mutual_information", "moved")}
+    measures["verdicts"] = _sentences(document)
     return {**measures, "flows": bounded.take(flows, lambda flow: flow, of="flows")}
+
+
+def _sentences(document: dict[str, Any]) -> list[str | None]:
+    """Return of both instructions whether the model follows them; None where nobody has looked."""
+    return [None if one is None else one["sentence"] for one in document["verdicts"]]

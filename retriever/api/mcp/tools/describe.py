@@ -20,7 +20,12 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
         status, found = opened.status(), profile(opened, read_columns(opened))
         views = bounded.take(
             [one for one in status.views if one.instruction],
-            lambda one: {"instruction": one.instruction, "coverage": round(one.coverage, 3), "vectors": one.vectors},
+            lambda one: {
+                "instruction": one.instruction,
+                "coverage": round(one.coverage, 3),
+                "vectors": one.vectors,
+                "followed": None if one.verdict is None else one.verdict.level,
+            },
             of="views",
         )
         fields = bounded.take(sorted(known_fields(opened)), str, of="fields")
@@ -39,6 +44,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def describe(index: IndexName = "") -> dict[str, Any]:
         """Describe an index: how many documents, which fields they have, which instructions it has vectors for.
 
+        Of an instruction, `followed` says whether the model does: followed, unclear or hardly; null is not known.
         The fields are what filters and counts can use; of stars, categories, products and months, where there are
         such fields, it gives the values too.
         """

@@ -22,10 +22,14 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
             result = opened.search_like(like, instruction=request.instruction, k=request.k, where=request.where)
         else:
             result = opened.search_many(request)[0]
+        desk.service.look_into(name, result)
         document = result.to_json()
         hits = bounded.take(document["hits"], lambda hit: hit_of(bounded, name, hit), of="hits")
         asked = {"like": like} if like else {"query": bounded.text(request.queries[0])}
-        kept = {key: document[key] for key in ("instruction", "path", "mode", "seen") if key in document}
+        kept: dict[str, Any] = {
+            key: document[key] for key in ("instruction", "path", "mode", "seen") if key in document
+        }
+        kept["verdict"] = None if result.verdict is None else result.verdict.sentence
         return bounded.closed({"index": name, **asked, **kept, "hits": hits})
 
     async def search(
@@ -46,6 +50,7 @@ def make(desk: Desk) -> Callable[..., Awaitable[dict[str, Any]]]:
         The same query under another instruction ranks by another side of the texts. `score` is a cosine; `percentile`
         says of how many of a hundred random pairs the texts are less alike; `words` are what the model answers to the
         instruction for that document. path `lazy` means that not every document has been read under the instruction.
+        `verdict` says whether the model follows the instruction at all; null where nobody has looked: call `diagnose`.
         """
 
         def work() -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""Judge whether the questions of views are followed: once a view, on a sample of what it holds, and stored with it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from retriever.core.encoder import Encoder
+from retriever.core.errors import UsageError
+from retriever.core.text import drop_prefixes
+from retriever.core.verdicts import Verdict
+from retriever.index.readers import Readers
+from retriever.index.verdicts import arithmetic
+from retriever.index.verdicts.measured import MEASURED, Measured
+from retriever.index.verdicts.reading import Evidence, Heard, read
+from retriever.index.verdicts.stored import store_verdict, stored_verdict
+from retriever.store.database import Store
+from retriever.store.views import View
+
+TEXTS = 40
+"""Most texts that a verdict looks at."""
+
+LEAST_TEXTS = 30
+"""Fewest vectors of a view that is judged without being asked to."""
+
+SUITING = 0.13
+"""Mean cosine of a question and the model's most frequent answers below which no question is called followed.
+
+Kinds of product have 0.11 with "What is the main reason for the rating?", and 0.29 with "What kind of product is it?".
+Of the labelled questions in docs/evaluation.md one in ten has less.
+"""
+
+GROWTH = 2.0
+"""By how much a view has to grow to be judged again, where fewer than `TEXTS` were looked at."""
+
+OnTexts = Callable[[int, int], None]
+"""Called with texts read and texts there are, while a verdict is found; what it raises ends that."""
+
+_MOST_WORDS = 20
+_SUITING = 8
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, the features it was made of by name, and what these were computed from."""
+
+    verdict: Verdict
+    features: Mapping[str, float]
+    evidence: Evidence
+
+
+def wants_judging(store: Store, view: View) -> bool:
+    """Whether a view holds enough for a verdict that it does not have yet, or much more than that one saw."""
+    if not view.key.instruction:
+        return False
+    known, held = stored_verdict(store, view.view_id), store.vectors.count_live(view.view_id)
+    if known is None:
+        return held >= LEAST_TEXTS
+    return known.texts < TEXTS and held >= GROWTH * known.texts
+
+
+def judge_view(store: Store, readers: Readers, view: View, *, on_texts: OnTexts | None = None) -> Verdict | None:
+    """Judge a view by a sample of what it holds, and store the verdict; None where too little can be read.
+
+    Args:
+        store: the index's database.
+        readers: the index's encoders.
+        view: of a question.
+        on_texts: told how far the reading is.
+    """
+    ids = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
+    live = np.intersect1d(ids, store.documents.live_contents())
+    chosen = np.sort(np.random.default_rng(_SEED).permutation(live)[:TEXTS])
+    if len(chosen) < LEAST_TEXTS:
+        return None
+    held = store.vectors.get(view.view_id, chosen)
+    texts = store.documents.texts(held.content_ids)
+    sample = [texts[one] for one in held.content_ids.tolist()]
+    known = Heard(held.embeddings, held.words)
+    plain = readers.base if readers.two else None
+    try:
+        found = judge(readers.question, plain, sample, view.key.instruction, known=known, on_texts=on_texts)
+    except UsageError:  # a question near the limit of an instruction's length cannot be turned around
+        return None
+    store_verdict(store, view.view_id, found.verdict)
+    return found.verdict
+
+
+def judge(
+    encoder: Encoder,
+    plain: Encoder | None,
+    texts: Sequence[str],
+    question: str,
+    *,
+    known: Heard | None = None,
+    on_texts: OnTexts | None = None,
+    measured: Measured = MEASURED,
+) -> Judged:
+    """Judge whether an encoder follows a question on some texts.
+
+    Args:
+        encoder: what is judged.
+        plain: a reader of texts as they are, which tells whether answers suit the question; None where there is none.
+        texts: different ones, the more the surer; `TEXTS` are enough.
+        question: what is asked of them.
+        known: what the encoder made of them under the question, where that is stored.
+        on_texts: told how far the reading is.
+        measured: the model that makes a chance of the features.
+
+    Raises:
+        UsageError: the question is too long to be asked in other words too.
+    """
+    evidence = read(encoder, texts, question, known=known, on_tokens=_texts_read(encoder, texts, on_texts))
+    features = arithmetic.features(evidence)
+    chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(measured.chance(features), 4)
+    answers = most_answered(evidence.asked.words)
+    level = measured.level(chance)
+    if level == "followed" and plain is not None and not suit(plain, answers, question):
+        level = "unclear"
+    verdict = Verdict(
+        instruction=question,
+        level=level,
+        chance=chance,
+        texts=len(texts),
+        answers=answers,
+        measured=encoder.fingerprint == measured.fingerprint,
+    )
+    return Judged(verdict, features, evidence)
+
+
+def suit(plain: Encoder, answers: Sequence[tuple[str, int]], question: str) -> bool:
+    """Whether answers can be those to a question, by the cosines of both in a plain reader's space."""
+    words = [word for word, _ in answers[:_SUITING]]
+    if not words:
+        return True
+    asked, *said = plain.encode([question, *words])
+    return float(np.mean(np.stack(said) @ asked)) >= SUITING
+
+
+def most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
+    """Return the words most texts were answered with, and of how many texts."""
+    counts = Counter(word for words in answers for word in dict.fromkeys(words))
+    return [(word, counts[word]) for word in drop_prefixes((word for word, _ in counts.most_common()), _MOST_WORDS)]
+
+
+def _texts_read(encoder: Encoder, texts: Sequence[str], on_texts: OnTexts | None) -> Callable[[int], None] | None:
+    """Return what turns numbers of tokens into numbers of texts, about."""
+    if on_texts is None:
+        return None
+    total, done = max(1, sum(encoder.count_tokens(texts))), 0
+
+    def told(tokens: int) -> None:
+        nonlocal done
+        done = min(total, done + tokens)
+        on_texts(round(len(texts) * done / total), len(texts))
+
+    return told

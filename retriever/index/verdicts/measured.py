@@ -1,0 +1,69 @@
+"""The model that makes a chance of a verdict's features, as `benchmarks/verdict.py` measured it (``measured.json``)."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from retriever.core.fingerprint import json_hash
+from retriever.core.verdicts import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What a feature counts: its weight per ``deviation`` by which it is above ``mean``."""
+
+    weight: float
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A logistic model over features, and where its chances count as a yes or a no.
+
+    Attributes:
+        version: tells this measurement from others.
+        fingerprint: of the encoder it was measured with.
+        weights: by feature.
+        bias: of the logistic function.
+        followed: least chance of a question that is called followed.
+        hardly: greatest chance of one that is called hardly followed; between the two it is unclear.
+    """
+
+    version: str
+    fingerprint: str
+    weights: Mapping[str, Weight]
+    bias: float
+    followed: float
+    hardly: float
+
+    def chance(self, features: Mapping[str, float]) -> float:
+        """Return the chance, 0 to 1, that the question is followed; a feature that is not there says nothing."""
+        score = self.bias
+        for name, one in self.weights.items():
+            if name in features:
+                score += one.weight * (features[name] - one.mean) / one.deviation
+        return 1 / (1 + math.exp(-score))
+
+    def level(self, chance: float) -> Level:
+        """Return what a chance is called."""
+        return "followed" if chance >= self.followed else "hardly" if chance <= self.hardly else "unclear"
+
+
+def measured_of(document: Mapping[str, Any]) -> Measured:
+    """Return the model of a JSON object as the benchmark writes it."""
+    return Measured(
+        version=json_hash(document)[:12],
+        fingerprint=document["fingerprint"],
+        weights={name: Weight(**one) for name, one in document["weights"].items()},
+        bias=document["bias"],
+        followed=document["followed"],
+        hardly=document["hardly"],
+    )
+
+
+MEASURED = measured_of(json.loads(resources.files(__package__).joinpath("measured.json").read_text(encoding="utf-8")))
+"""The measurement that ships."""

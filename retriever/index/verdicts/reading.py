@@ -1,0 +1,77 @@
+"""Read a sample of texts under a question, and under all that the verdict compares it with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from retriever.core.encoder import Encoder
+from retriever.core.types import Embeddings, Encoded
+from retriever.index.encoding import WORDS
+
+REFERENCES = (
+    "What is the text about?",
+    "Is the writer pleased or displeased?",
+    "What kind of text is it?",
+)
+"""Other questions: a model that does not follow one mostly answers one of these instead, whatever texts they are."""
+
+PARAPHRASE = "Tell me: {question}"
+NEGATED = "Leave this out and look at everything else: {question}"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a model made of n texts under one instruction: vectors (n, dim), words of each, best first."""
+
+    vectors: Embeddings
+    words: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a verdict on a question looks at, of the same n texts.
+
+    Attributes:
+        question: what is asked.
+        texts: what it is asked of.
+        asked: under the question.
+        unasked: under no question.
+        references: under `REFERENCES`.
+        paraphrase: under the question in other words.
+        negated: under the question turned around.
+    """
+
+    question: str
+    texts: Sequence[str]
+    asked: Heard
+    unasked: Heard
+    references: Sequence[Heard]
+    paraphrase: Heard
+    negated: Heard
+
+
+def read(
+    encoder: Encoder,
+    texts: Sequence[str],
+    question: str,
+    *,
+    known: Heard | None = None,
+    on_tokens: Callable[[int], None] | None = None,
+) -> Evidence:
+    """Read different texts in one pass under everything that a verdict compares.
+
+    Args:
+        encoder: what is judged.
+        texts: different ones.
+        question: what is asked of them.
+        known: what the encoder made of them under the question, where that is stored.
+        on_tokens: called with numbers of text tokens as they are read; what it raises ends the reading.
+    """
+    turned = (PARAPHRASE.format(question=question), NEGATED.format(question=question))
+    asked = ["", *REFERENCES, *turned, *([question] if known is None else [])]
+    unasked, *others = map(_heard, encoder.encode_views(texts, asked, words=WORDS, on_tokens=on_tokens))
+    references, (paraphrase, negated, *read_now) = others[: len(REFERENCES)], others[len(REFERENCES) :]
+    return Evidence(question, texts, known or read_now[0], unasked, references, paraphrase, negated)
+
+
+def _heard(encoded: Encoded) -> Heard:
+    return Heard(encoded.embeddings, encoded.words)

@@ -1,0 +1,76 @@
+import pytest
+from index_fakes import FAULT, MOOD, PRODUCT
+from test_api_mcp import answer
+
+from retriever.api.service import VERDICT
+from retriever.index.verdicts.measured import Measured
+
+TEXTS = [
+    f"a {product} I {mood}, {row}"
+    for row in range(5)
+    for product in ("kettle", "toy")
+    for mood in "love hate calm angry".split()
+]
+
+
+@pytest.fixture
+def server(make, serve, monkeypatch):
+    """Serve forty texts; every question is hardly followed."""
+    monkeypatch.setattr(Measured, "chance", lambda self, features: 0.01)
+    make(texts=TEXTS)
+    return serve()
+
+
+def search(server, instruction, **body):
+    response = server.post("/indexes/reviews/search", {"query": "love", "instruction": instruction, "k": 1, **body})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def looked(server):
+    """Wait until nobody looks into an instruction any more."""
+    for job in server.service.jobs.named(VERDICT).values():
+        assert job.wait(30).status == "done"
+
+
+def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):
+    assert search(server, MOOD)["verdict"] is None
+    looked(server)
+    found = search(server, MOOD)["verdict"]
+    assert (found["level"], found["instruction"], found["texts"]) == ("hardly", MOOD, 40)
+    assert found["sentence"].startswith("This model hardly follows this question; teach it with examples")
+    assert search(server, "")["verdict"] is None
+    views = server.get("/indexes/reviews").json()["views"]
+    assert [None if one["verdict"] is None else one["verdict"]["level"] for one in views] == [None, "hardly", "hardly"]
+
+
+def test_one_is_looked_into_at_a_time_and_takes_no_turn_of_a_job(server, encoder):
+    search(server, MOOD)
+    looked(server)
+    search(server, FAULT)
+    assert list(server.service.jobs.named(VERDICT)) == [f"{VERDICT}reviews"]
+    assert server.service.running_jobs() == 0
+    looked(server)
+
+
+def test_clusters_bring_verdict_and_caution(server):
+    response = server.post("/indexes/reviews/cluster?wait=30", {"instruction": PRODUCT, "k": 2})
+    result = response.json()["result"]
+    assert result["verdict"]["level"] == "hardly"
+    assert result["caution"].startswith("These clusters are what sets the texts apart, not answers to the question.")
+
+
+def test_agents_are_told(server):
+    found = answer(server, "cluster", instruction=PRODUCT, k=2)
+    assert found["verdict"] in found["caution"]
+    views = answer(server, "describe")["views"]
+    assert [(one["instruction"], one["followed"]) for one in views] == [(PRODUCT, "hardly")]
+    assert answer(server, "search", query="love", instruction=PRODUCT)["verdict"] == found["verdict"]
+    hits = answer(server, "compare", first=PRODUCT, second=MOOD, query="love")
+    assert hits["verdicts"][0] == found["verdict"]
+
+
+def test_the_schema_describes_the_verdict(server):
+    schemas = server.get("/openapi.json").json()["components"]["schemas"]
+    assert schemas["FoundVerdict"]["properties"]["level"]["enum"] == ["followed", "unclear", "hardly"]
+    assert "verdict" in schemas["SearchAnswer"]["required"]
