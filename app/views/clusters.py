@@ -18,7 +18,7 @@ from retriever_app.view_models.facets import Facets
 from retriever_app.view_models.grouping import MOST_GROUPS, Ask, Grouping
 
 _LAST = "clusters: last"
-_SHOWS = {"map": "One instruction", "flow": "Two side by side", "saved": "Saved and categories"}
+_SHOWS = {"map": "One instruction", "flow": "Two side by side", "saved": "Saved"}
 
 
 def main() -> None:
