@@ -13,6 +13,7 @@ OTHER = "#c8721e"  # 3.5 to 1 and more, as is the next
 FAINT = "#7f8b9a"
 INK = "#727d8b"  # 4.2 to 1 and more
 _BAR_ROW, _SCORE_ROW, _AROUND_SCORES = 24, 40, 110  # pixels of a bar, of a score, and of axis and legend
+_BESIDE_BARS = alt.Axis(ticks=False, domain=False, labelLimit=190, labelFlush=False, labelOverlap=False)
 _ROOM = 1.15  # beyond the longest bar, for its number
 
 
@@ -21,7 +22,7 @@ def bars(rows: Sequence[dict[str, object]], label: str, value: str) -> None:
     most = max((cast("float", row[value]) for row in rows), default=0) or 1
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=alt.X(f"{value}:Q", axis=None, scale=alt.Scale(domain=[0, most * _ROOM], nice=False)),
-        y=alt.Y(f"{label}:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=190)),
+        y=alt.Y(f"{label}:N", sort=None, title=None, axis=_BESIDE_BARS),
         tooltip=[alt.Tooltip(f"{label}:N"), alt.Tooltip(f"{value}:Q", format=",")],
     )
     numbers = base.mark_text(align="left", dx=4, color=INK).encode(text=alt.Text(f"{value}:Q", format=","))

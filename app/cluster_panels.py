@@ -81,16 +81,48 @@ def choose_clusters(found: Clustering) -> None:
 
 def draw_cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_], chosen: Sequence[int] = ()) -> None:
     """Draw the clusters as cards, or those chosen, each of its reviews that pass (n,)."""
-    shown = [one for one in _cards(drawn, columns, passing) if not chosen or one.number in chosen]
+    shown = [one for one in cards_of(drawn, columns, passing) if not chosen or one.number in chosen]
     everything = st.session_state.get(_ALL) == drawn.number
     wanted = shown if everything else shown[:MOST_CARDS]
     for card in wanted:
-        _card(card, can_choose=not chosen)
+        draw_card(card, can_choose=not chosen)
     if len(wanted) < len(shown):
         st.button(
             f"Show {text.count(len(shown) - len(wanted), 'more cluster')}",
             on_click=lambda: st.session_state.update({_ALL: drawn.number}),
         )
+
+
+def draw_card(card: ClusterCard, *, can_choose: bool) -> None:
+    """Draw a cluster as a card: to be chosen, with what its reviews say; or chosen, with the reviews below it."""
+    shades = theme()
+    colour = shades.of(card.number)
+    with st.container(border=True, gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            with st.container(gap=None, width="stretch"):
+                st.markdown(f"**{text.plain(card.name)}**")
+                st.caption(text.plain(card.size))
+                st.caption(text.plain(card.figures))
+            if can_choose:
+                st.button(
+                    "Read",
+                    key=f"choose {card.number}",
+                    icon=":material/arrow_forward:",
+                    type="tertiary",
+                    on_click=lambda: state.change(Grouping, clusters=(card.number,), area=()),
+                )
+        if card.tally.ratings or card.tally.months:
+            left, right = st.columns(2, gap="medium")
+            if card.tally.ratings:
+                spec = cluster_charts.stars_chart(card.tally.ratings, colour, shades)
+                left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
+            if card.tally.months:
+                spec = cluster_charts.trend_chart(card.tally.months, colour, shades)
+                right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} by month", key=f"trend {card.number}")
+        for quote in card.quotes if can_choose else ():
+            st.text(f"“{quote}”", width="stretch")
+        if card.words:
+            st.caption(f"In the texts: {text.plain(card.words)}")
 
 
 @contextmanager
@@ -180,37 +212,6 @@ def _file(write: Callable[..., bytes], found: Clustering, rows: NDArray[np.int64
     return write(clusters.rows(found, rows.tolist()))
 
 
-def _card(card: ClusterCard, *, can_choose: bool) -> None:
-    shades = theme()
-    colour = shades.of(card.number)
-    with st.container(border=True, gap="small"):
-        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            with st.container(gap=None, width="stretch"):
-                st.markdown(f"**{text.plain(card.name)}**")
-                st.caption(text.plain(card.size))
-                st.caption(text.plain(card.figures))
-            if can_choose:
-                st.button(
-                    "Read",
-                    key=f"choose {card.number}",
-                    icon=":material/arrow_forward:",
-                    type="tertiary",
-                    on_click=lambda: state.change(Grouping, clusters=(card.number,), area=()),
-                )
-        if card.tally.ratings or card.tally.months:
-            left, right = st.columns(2, gap="medium")
-            if card.tally.ratings:
-                spec = cluster_charts.stars_chart(card.tally.ratings, colour, shades)
-                left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
-            if card.tally.months:
-                spec = cluster_charts.trend_chart(card.tally.months, colour, shades)
-                right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} by month", key=f"trend {card.number}")
-        for quote in card.quotes:
-            st.text(f"“{quote}”", width="stretch")
-        if card.words:
-            st.caption(f"In the texts: {text.plain(card.words)}")
-
-
 def _numbers(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(map(int, values))
 
@@ -235,7 +236,8 @@ def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
     return clusters.marks(drawn.found, drawn.places, shades)  # type: ignore[arg-type]
 
 
-def _cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
+def cards_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
+    """Return all clusters as cards, each of its reviews that pass (n,)."""
     if passing.all():
         return _all_cards(drawn, columns)
     sides = sides_of(drawn, columns)

@@ -45,6 +45,11 @@ class Drawn:
     places: NDArray[np.float32] | None
     number: int
 
+    def showing(self, found: Clustering) -> "Drawn":
+        """Return another clustering of the same documents in the same places, without its vectors."""
+        material = replace(found.material, vectors=found.material.vectors[:0])
+        return replace(self, found=replace(found, material=material), number=next(_numbers))
+
     def rows(self, part: Part) -> NDArray[np.int64]:
         """Return the rows of the documents of a part, those nearest to their cluster's centre first."""
         partition = self.found.partition
@@ -137,9 +142,7 @@ class ClusteringCache:
         if mapped and known.places is None:
             job.check()
             job.tell(ClusteringProgress("Drawing the map"))
-            places = map_places(known.found)
-            material = replace(known.found.material, vectors=known.found.material.vectors[:0])
-            known = replace(known, found=replace(known.found, material=material), places=places)
+            known = replace(known, places=map_places(known.found)).showing(known.found)
             self._keep(index, ask, known)
         return known
 

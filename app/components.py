@@ -88,7 +88,7 @@ def instruction_box(
     label: str = "Instruction",
     on_change: Callable[[], None] = lambda: None,
 ) -> str:
-    """Draw the box for an instruction, with suggestions below, and return the instruction."""
+    """Draw the box for an instruction, with a row of suggestions below that unfolds, and return the instruction."""
     asked = text_box(label, key, "What should the model look at?", max_chars=1000, on_change=on_change)
     seed = f"{key} seed"
     shown, number = st.session_state.get(seed, (None, 0))
@@ -107,16 +107,35 @@ def instruction_box(
             st.session_state[seed] = ((chosen, suggestions), number)  # the same pills, which keep the focus
             on_change()
 
-    st.pills(
-        "Suggestions",
-        suggestions,
-        key=pills,
-        on_change=take,
-        format_func=plain,
-        label_visibility="collapsed",
-        wrap=True,
-    )
+    with _unfolding(key):
+        st.pills(
+            "Suggestions",
+            suggestions,
+            key=pills,
+            on_change=take,
+            format_func=plain,
+            label_visibility="collapsed",
+            wrap=True,
+        )
     return asked.strip()
+
+
+@contextmanager
+def _unfolding(key: str) -> Iterator[None]:
+    """Draw the block in one row, with a button that shows its other rows; style.css hides the button without any."""
+    name = f"{key} unfolded"
+    unfolded = bool(st.session_state.get(name))
+
+    def turn() -> None:
+        st.session_state[name] = not unfolded
+
+    with (
+        st.container(key=f"{'rows' if unfolded else 'row'} of {key}", gap=None),
+        st.container(key=f"unfolding {key}", gap=None),
+    ):
+        yield
+        with st.container(key=f"unfold {key}", width="content"):
+            st.button("Fewer" if unfolded else "More", key=f"{key} unfold", type="tertiary", on_click=turn)
 
 
 def review_card(card: Card, *, menu: Callable[[Card], None] | None = None) -> None:

@@ -47,6 +47,7 @@ _PREVIEWED_ROWS = 200
 _LOOKED_UP = 1000  # rows whose ids are looked up before they are indexed
 _TABLES, _JSON_LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")
 _USUAL = "windows-1252"
+_HEAD = 4096  # bytes of a file in which a zero tells that it is no text
 _FORGOTTEN = 86_400  # seconds after which a file that was dropped and never indexed goes
 
 
@@ -120,12 +121,22 @@ class TableSample:
 
 
 def guess_encoding(name: str, data: bytes) -> str:
-    """Return the encoding a file seems to be in, a key of `corpus.encodings.ENCODINGS`."""
+    """Return the encoding a file seems to be in, a key of `corpus.encodings.ENCODINGS`.
+
+    Raises:
+        InputError: it is no text.
+    """
     json_lines = name.lower().endswith(_JSON_LINES)
     if not json_lines and not name.lower().endswith(_TABLES):
         return UTF8
     found = find_foreign(io.BytesIO(data), json_lines=json_lines, longest=Limits().line_bytes)
-    return found.encoding or _USUAL if found else UTF8
+    encoding = found.encoding or _USUAL if found else UTF8
+    if encoding not in (UTF8, "utf-16") and b"\0" in data[:_HEAD]:
+        raise InputError(
+            f"{name} holds no text: it is a picture, a spreadsheet or the like under another name.",
+            hint="Export the reviews as CSV, JSON Lines or Parquet.",
+        )
+    return encoding
 
 
 def keep(folder: Path, name: str, data: bytes, encoding: str = UTF8) -> Path:

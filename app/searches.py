@@ -2,17 +2,19 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
 from retriever.core.errors import InputError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
+from retriever.index.encoding import OnTexts
 from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
 from retriever_app import resources, state
 from retriever_app.components import show_problem
+from retriever_app.view_models import search
 from retriever_app.view_models.search import SearchQuestion
 
 FIRST_SECONDS = 120.0  # seconds that a page waits for a first answer; the model may have to be loaded for it
@@ -23,11 +25,18 @@ _READING = threading.Lock()  # one search at a time reads candidates, so that no
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswer:
-    """A search's hits as far as they are known, whether they are the last word, and the ids of the first answer's."""
+    """A search's hits as far as they are known.
+
+    Attributes:
+        settled: whether they are the last word.
+        first: the ids of the first answer's.
+        read: how many texts are read for the last one, and of how many; it sets no answers apart.
+    """
 
     result: SearchResult
     settled: bool
     first: tuple[str, ...]
+    read: tuple[int, int] = field(default=(0, 0), compare=False)
 
 
 @dataclass(slots=True)
@@ -102,10 +111,13 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
 
 @st.fragment(run_every=_REFRESH_SECONDS)
 def _watch(job: Job, shown: Sequence[LiveAnswer]) -> None:
-    """Draw the page again when a search has settled."""
+    """Show how many texts are read, and draw the page again when a search has settled."""
     snapshot = job.snapshot()
     if snapshot.over or snapshot.progress != shown:
         state.rerun()
+    waiting = [one.read for one in snapshot.progress if not one.settled]
+    done, texts = (sum(each) for each in zip(*waiting, strict=True))
+    st.progress(min(1.0, done / texts) if texts else 0.0, text=search.reading_line(done, texts))
 
 
 def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
@@ -119,8 +131,18 @@ def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
 
 
 def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
-    begun = [_first(index, request) for request in requests]
-    answers = [answer for answer, _ in begun]
+    answers: list[LiveAnswer] = []
+
+    def telling(place: int) -> OnTexts:
+        def told(done: int, texts: int) -> None:
+            job.check()
+            answers[place] = replace(answers[place], read=(done, texts))
+            job.tell(tuple(answers))
+
+        return told
+
+    begun = [_first(index, request, telling(place)) for place, request in enumerate(requests)]
+    answers += [answer for answer, _ in begun]
     job.tell(tuple(answers))
     for place, (answer, rest) in enumerate(begun):
         if not answer.settled:
@@ -128,9 +150,9 @@ def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
             job.tell(tuple(answers))
 
 
-def _first(index: Index, request: SearchRequest) -> tuple[LiveAnswer, Iterator[list[SearchResult]]]:
+def _first(index: Index, request: SearchRequest, on_texts: OnTexts) -> tuple[LiveAnswer, Iterator[list[SearchResult]]]:
     """Return the first answer, and those that come after it."""
-    answers = index.search_progressively(request)
+    answers = index.search_progressively(request, on_texts)
     result = next(answers)[0]
     first = tuple(hit.document.id for hit in result.hits)
     return LiveAnswer(result, not _goes_on(index, result), first), answers

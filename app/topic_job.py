@@ -1,7 +1,10 @@
 """Shows saved clusterings, and sorts reviews into categories, as jobs: both may have to read reviews first."""
 
+from dataclasses import dataclass
+
 import streamlit as st
 
+from retriever.clusters.groups import Groups, saved_groups
 from retriever.clusters.saved import SavedClustering
 from retriever.core.results import IndexingReport
 from retriever.index.indexing import OnIndexing
@@ -11,19 +14,33 @@ from retriever_app import resources
 from retriever_app.cluster_job import watch
 from retriever_app.clusterings import ClusteringProgress
 from retriever_app.components import show_problem
+from retriever_app.view_models.topics import Topics, topics
 
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
 
 
-def saved(index: Index, name: str) -> SavedClustering | None:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A saved clustering as it is now, as its page shows it, and its groups, which numbers are of."""
+
+    found: SavedClustering
+    page: Topics
+    groups: Groups
+
+
+def saved(index: Index, name: str) -> Shown | None:
     """Return a saved clustering as it is now; None where the page shows how far it is, or why there is none."""
     holding = [(one.number, one.undone) for one in index.history(name)]
     return _ready(
         f"clusters saved {index.identity}",
         f"{name} {index.revision} {holding[-1:]} {sum(undone is None for _, undone in holding)}",
         "Saved clusters",
-        lambda job: index.saved_clustering(name, progress=_telling(job)),
+        lambda job: _shown(index.saved_clustering(name, progress=_telling(job))),
     )
+
+
+def _shown(found: SavedClustering) -> Shown:
+    return Shown(found, topics(found), saved_groups(found))
 
 
 def classify(index: Index, name: str, instruction: str, into: str, *, several: bool) -> None:
@@ -60,7 +77,7 @@ def sorting(index: Index) -> bool:
     return False
 
 
-def _ready(prefix: str, rest: str, title: str, work: Work) -> SavedClustering | None:
+def _ready(prefix: str, rest: str, title: str, work: Work) -> Shown | None:
     jobs, name = resources.jobs(), f"{prefix} {rest}"
     jobs.forget_others(prefix, name)
     job = jobs.find(name) or jobs.join(name, title, work)
@@ -69,7 +86,7 @@ def _ready(prefix: str, rest: str, title: str, work: Work) -> SavedClustering | 
         watch(job)
         return None
     if snapshot.status == "done":
-        found: SavedClustering = snapshot.result
+        found: Shown = snapshot.result
         return found
     if snapshot.error is not None:
         show_problem(snapshot.error)

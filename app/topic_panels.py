@@ -9,20 +9,24 @@ from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.saved import SavedClustering
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
-from retriever_app import state, topic_job
+from retriever_app import period_panel, report_panel, state, topic_job
 from retriever_app.cluster_panels import MOST_REVIEWS
 from retriever_app.clusterings import Drawn
 from retriever_app.components import attempt, review_card, show_attempt
+from retriever_app.topic_job import Shown
 from retriever_app.view_models import cards, text
 from retriever_app.view_models.cards import Card
 from retriever_app.view_models.grouping import Grouping
-from retriever_app.view_models.topics import TopicCard, Topics, members, topics
+from retriever_app.view_models.topics import TopicCard, members
 
 _NONE = "none of them"
 
 
-def show_saved(index: Index, columns: Columns) -> None:
-    """Draw the saved clusterings of an index: which, what is in it, and what can be changed."""
+def show_saved(index: Index, columns: Columns, where: str | None) -> None:
+    """Draw the saved clusterings of an index: which, what is in it, and what can be changed.
+
+    The report is of the reviews that a filter accepts.
+    """
     show_attempt()
     if topic_job.sorting(index):
         return
@@ -36,9 +40,9 @@ def show_saved(index: Index, columns: Columns) -> None:
     if name not in names:
         st.text("Nothing is saved yet. Name categories of your own, or save clusters from their map.")
         return
-    found = topic_job.saved(index, name)
-    if found is not None:
-        _show(index, found, topics(found), columns)
+    shown = topic_job.saved(index, name)
+    if shown is not None:
+        _show(index, shown, columns, where)
 
 
 def save_clusters(index: Index, drawn: Drawn) -> None:
@@ -77,8 +81,8 @@ def _ask_categories(index: Index) -> None:
     st.button("Sort the reviews", type="primary", on_click=partial(attempt, begin), key="categories go")
 
 
-def _show(index: Index, found: SavedClustering, shown: Topics, columns: Columns) -> None:
-    name = found.stored.name
+def _show(index: Index, saved: Shown, columns: Columns, where: str | None) -> None:
+    found, shown, name = saved.found, saved.page, saved.found.stored.name
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.caption(text.plain(shown.headline), width="stretch")
         if shown.can_undo:
@@ -87,10 +91,14 @@ def _show(index: Index, found: SavedClustering, shown: Topics, columns: Columns)
             with st.popover("History", icon=":material/history:"):
                 for line in shown.history:
                     st.text(line)
+        report_panel.offer(partial(report_panel.made_of_saved, index, saved, where), bool(saved.groups.documents))
+    if where:
+        st.caption("The filters hold for the report. All else on this page is of all reviews.")
     chosen = [one for one in shown.cards if one.number in state.current(Grouping).clusters]
     if len(chosen) == 1:
         _read(index, found, chosen[0], shown.cards, columns)
         return
+    period_panel.draw_periods(saved.groups, columns)
     for start in range(0, len(shown.cards), 2):
         for column, card in zip(st.columns(2), shown.cards[start : start + 2], strict=False):
             with column, st.container(border=True, gap="small"):

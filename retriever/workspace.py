@@ -11,6 +11,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchRequest
 from retriever.core.results import IndexStatus, SearchResult, ViewStatus
 from retriever.core.types import Document
+from retriever.index.encoding import OnTexts
 from retriever.index.generations import IndexType, remember
 from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.readers import Readers
@@ -21,6 +22,7 @@ from retriever.index.searches import Searches
 from retriever.index.status import index_status, own_views, view_states
 from retriever.index.verdicts.stored import stored_verdict
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
+from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
 if TYPE_CHECKING:
@@ -61,15 +63,20 @@ class Index(CuratedIndex, Searches):
             raise UsageError(f"k is {k}.", hint="Ask for at least 1 hit.")
         return found_by_pattern(self.store, regex, k, where)
 
-    def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
-        """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last."""
+    def search_progressively(
+        self, request: SearchRequest, on_texts: OnTexts | None = None
+    ) -> Iterator[list[SearchResult]]:
+        """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last.
+
+        ``on_texts`` is told how many of the texts that are read for the last one are read.
+        """
         marked = [*request.more, *request.less]
         if marked:
             self.require_documents(marked)
             with suppress(IndexLockedError):  # what is unread has no say
                 self.complete([request.instruction], ids=marked)
         views = self._open_views
-        for results in self.searching().search(request):
+        for results in self.searching().search(request, on_texts):
             views.note_use(one.view for one in results if one.view is not None)
             yield [views.calibration.rated(self._with_verdict(one)) for one in results]
         views.shrink()
@@ -199,6 +206,29 @@ class Index(CuratedIndex, Searches):
             view = own.get("")
         taught = self._open_views.taught.of(view)
         return [] if view is None else worth_answering(self.store, view, taught, count, answered)
+
+    def set_apart(self, found: "Clustering", ids: Collection[str], label: str = "") -> "Clustering":
+        """Return a clustering of this index with some of its documents, or units, as a cluster of their own.
+
+        Args:
+            found: the clustering.
+            ids: those documents, one at least.
+            label: the cluster's name; empty for the words that set it apart.
+
+        Raises:
+            UsageError: another cluster has that name, or the documents have changed since they were clustered.
+        """
+        from retriever.clusters.clustering import read_material
+        from retriever.clusters.regrouping import set_apart
+
+        view = next((view for view in self.store.views.all() if view.view_id == found.view), None)
+        wanted = frozenset(ids)
+        with self.store.snapshot():
+            material = view and read_material(self.store, view, optional_filter(found.request.where), found.request.ids)
+        if not material or list(material.documents) != list(found.material.documents):
+            raise UsageError("The reviews have changed since they were clustered.", hint="Cluster them again.")
+        rows = [row for row, one in enumerate(material.documents) if one.id in wanted]
+        return set_apart(found, material, rows, label)
 
     def save_clustering(self, name: str, found: "Clustering") -> None:
         """Save a clustering under a new name.

@@ -27,6 +27,7 @@ def stars_chart(ratings: Mapping[int, int], colour: str, colours: Colours) -> Sp
         "labelColor": colours.text,
         "labelFontSize": 12,
         "labelPadding": 6,
+        "labelFlush": False,
         "labelOverlap": False,
     }
     tips = [channel("stars", "nominal"), channel("reviews", "quantitative", format=",")]

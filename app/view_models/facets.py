@@ -119,6 +119,7 @@ def chart(facet: Facet, found: Sequence[Bar], colours: Colours) -> Spec:
     ]
     lying = facet != "only_month"
     axis = {"ticks": False, "domain": False, "labelColor": colours.text, "labelLimit": 150, "labelOverlap": not lying}
+    axis["labelFlush"] = not lying
     names = channel("said", "nominal", sort=None, title=None, axis=axis)
     tips = [channel("said", "nominal", title=TITLES[facet]), channel("reviews", "quantitative", format=",")]
 

@@ -66,6 +66,8 @@ class Grouping:
         area: x and y of the corners of what is chosen on the map, in ten-thousandths.
         saved: the name of the saved clustering that is shown.
         flow: the flow that is chosen: its cluster under the first instruction and under the second.
+        before: the earlier of two periods that saved clusters are compared in, as 2024-05, 2024-Q2 or 2024.
+        after: the later one.
     """
 
     instruction: str = ""
@@ -77,6 +79,8 @@ class Grouping:
     clusters: tuple[int, ...] = ()
     area: tuple[int, ...] = ()
     flow: tuple[int, ...] = ()
+    before: str = ""
+    after: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", min(max(self.groups, 0), MOST_GROUPS))

@@ -10,7 +10,7 @@ from retriever.index.durability.repair import Repair
 from retriever.index.durability.verify import Remedy, Verification
 from retriever_app.view_models import text
 
-BASE_VIEW = "Base view (no instruction)"
+BASE_VIEW = "No instruction"
 _ANSWERS = 12
 _REMEDIES = {
     Remedy.REPAIR: "It can be mended here.",
@@ -29,10 +29,15 @@ class Fact:
     value: str
 
 
+def model_name(encoder: Mapping[str, Any]) -> str:
+    """Return what a model of an index is called."""
+    return str(encoder.get("name") or "without a name")
+
+
 def model_facts(encoder: Mapping[str, Any]) -> list[Fact]:
-    """Describe a model of an index, as the index records it."""
+    """Describe a model of an index, as the index records it, to somebody who knows models."""
     facts = [
-        Fact("Model", str(encoder.get("name") or "without a name")),
+        Fact("Model", model_name(encoder)),
         Fact("Number format", str(encoder.get("dtype") or "")),
         Fact("Pooling", str(encoder.get("pooling") or "")),
         Fact("Steps (K)", "" if encoder.get("steps") is None else str(encoder["steps"])),
@@ -47,23 +52,33 @@ def index_facts(status: IndexStatus) -> list[Fact]:
     return [
         Fact("Reviews", f"{status.documents:,}"),
         Fact("Different texts", f"{status.texts:,}"),
-        Fact("Views", f"{len(status.views):,}"),
+        Fact("Questions read", f"{sum(bool(view.instruction) for view in status.views):,}"),
         Fact("On disk", text.size(status.size_bytes)),
     ]
 
 
 def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
-    """Return the rows of the table of views; coverage is a share from 0 to 1."""
+    """Return the rows of the table of what was read; coverage is a share from 0 to 1."""
     return [
         {
             "instruction": view.instruction or BASE_VIEW,
             "followed": "" if view.verdict is None else view.verdict.level,
-            "coverage": view.coverage,
+            "read": view.coverage,
+            "last used": view.last_used[:10],
+        }
+        for view in views
+    ]
+
+
+def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
+    """Return the rows of the table of vectors, for somebody who knows indexes."""
+    return [
+        {
+            "instruction": view.instruction or BASE_VIEW,
             "vectors": view.vectors,
             "not yet in the index file": view.tail,
             "index file": view.factory or view.backend or "",
             "recall@10": view.recall,
-            "last used": view.last_used[:16].replace("T", " "),
         }
         for view in views
     ]

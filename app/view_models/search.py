@@ -57,13 +57,18 @@ def headline(result: SearchResult, *, settled: bool) -> str:
         return f"{found} by their words."
     if not settled:
         by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
-        return f"First {found}, {by}. The best candidates are being read under it, for up to a minute …"
+        return f"First {found}, {by}. The best candidates are being read under it."
     kinds = {
         "base": f"{'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, read without an instruction",
         "complete": "all reviews in question were read under this instruction, by the model that follows questions",
         "lazy": "the best candidates were read under this instruction, by the model that follows questions",
     }
     return f"{found}: {kinds[result.path]}."
+
+
+def reading_line(done: int, texts: int) -> str:
+    """Describe how far the reading of a search's candidates is; nothing is known of it before the first text."""
+    return f"{done:,} of {text.count(texts, 'review')} read" if texts else "Choosing what to read …"
 
 
 def rows(result: SearchResult) -> list[dict[str, object]]:

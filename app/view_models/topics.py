@@ -17,7 +17,7 @@ class TopicCard:
     """A cluster or category.
 
     Attributes:
-        size: how many reviews, and which share of all.
+        size: how many reviews, which share of all, and how many came since it was saved.
         quotes: how its most typical reviews begin.
         words: what the model answered of them.
     """
@@ -49,13 +49,13 @@ class Topics:
 
 def topics(found: SavedClustering) -> Topics:
     """Return a saved clustering as its page shows it."""
-    total = max(1, len(found.assignments))
+    total, new = max(1, len(found.assignments)), set(found.new)
     documents = {one.id: one.text for one in found.material.documents}
     cards = [
         TopicCard(
             one["cluster"],
             one["label"],
-            f"{text.count(one['size'], 'review')} · {one['size'] / total:.0%}",
+            _size(one["size"], total, len(new.intersection(found.state.members(one["cluster"])))),
             [_beginning(documents[id]) for id in one["examples"][:QUOTES]],
             ", ".join(one["keywords"]),
             one["cluster"] in found.state.hidden,
@@ -65,14 +65,14 @@ def topics(found: SavedClustering) -> Topics:
     cards.sort(key=lambda card: (card.hidden, -len(found.state.members(card.number)), card.number))
     none = sum(number == NONE for number in found.assignments.values())
     said = f"{text.count(len(documents), 'review')} in {text.count(len(cards), 'cluster')}"
-    new = f", {text.count(len(found.new), 'review')} new since" if found.new else ""
+    since = f", {text.count(len(found.new), 'review')} new since" if found.new else ""
     history = [
         f"{edit.made[:16].replace('T', ' ')} · {edit.author}: {describe(edit.change)}"
         f"{' (taken back)' if edit.undone else ''}"
         for edit in reversed(found.edits)
     ]
     can_undo = any(edit.undone is None for edit in found.edits)
-    return Topics(f"{said}; {text.count(none, 'review')} in none of them{new}.", cards, history, can_undo)
+    return Topics(f"{said}; {text.count(none, 'review')} in none of them{since}.", cards, history, can_undo)
 
 
 def members(found: SavedClustering, number: int) -> list[tuple[Document, Sequence[str]]]:
@@ -80,6 +80,11 @@ def members(found: SavedClustering, number: int) -> list[tuple[Document, Sequenc
     inside = set(found.state.members(number))
     rows = zip(found.material.documents, found.material.answers, strict=True)
     return [(document, words) for document, words in rows if document.id in inside]
+
+
+def _size(size: int, total: int, new: int) -> str:
+    said = f"{text.count(size, 'review')} · {size / total:.0%}"
+    return f"{said} · {new:,} new" if new else said
 
 
 def _beginning(body: str) -> str:

@@ -1,14 +1,25 @@
 """Clusters: what reviews answer to an instruction, on a map and as cards, and what another instruction changes."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import streamlit as st
 
 from retriever.clusters.caution import division
 from retriever.workspace import Index
+from retriever_app import (
+    area_panel,
+    facet_panel,
+    filters,
+    flow_panel,
+    frame,
+    report_panel,
+    resources,
+    state,
+    topic_panels,
+)
 from retriever_app import cluster_panels as panels
-from retriever_app import facet_panel, filters, flow_panel, frame, report_panel, resources, state, topic_panels
 from retriever_app.cluster_job import ready
 from retriever_app.clusterings import Drawn
 from retriever_app.components import instruction_box
@@ -30,7 +41,7 @@ def main() -> None:
     grouping = state.current(Grouping)
     _ask(grouping, suggestions)
     if grouping.show == "saved":
-        topic_panels.show_saved(index, resources.columns(index))
+        topic_panels.show_saved(index, resources.columns(index), where)
         return
     asks = [grouping.ask(where)]
     if grouping.show == "flow":
@@ -61,7 +72,8 @@ def _let_go_elsewhere(index: Index, where: str | None) -> None:
 
 def _ask(grouping: Grouping, suggestions: Sequence[str]) -> None:
     """Draw what is asked: one instruction or two, and how many clusters."""
-    with st.container(horizontal=True, gap="medium"):
+    left, right = st.columns([5, 6], gap="medium") if grouping.show == "map" else (st.container(), None)
+    with left, st.container(horizontal=True, gap="small"):
         st.segmented_control(
             "Show",
             list(_SHOWS),
@@ -80,8 +92,9 @@ def _ask(grouping: Grouping, suggestions: Sequence[str]) -> None:
             on_change=panels.clear_selection,
             width=140,
         )
-    if grouping.show == "map":
-        instruction_box(state.key(Grouping, "instruction"), suggestions, on_change=panels.clear_selection)
+    if right is not None:
+        with right:
+            instruction_box(state.key(Grouping, "instruction"), suggestions, on_change=panels.clear_selection)
         return
     sides = (("instruction", "First instruction"), ("beside", "Second instruction"))
     for column, (field, label) in zip(st.columns(2), sides, strict=True):
@@ -115,13 +128,17 @@ def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
             if some and len(rows) > 1:
                 panels.look_closer(grouping, part, len(chosen), suggestions)
             panels.download(drawn.found, rows, "selection" if some else "clusters")
-            report_panel.offer(index, drawn, passing, only)
+            report_panel.offer(partial(report_panel.made, index, drawn, passing, text.listed(only.said)), passing.any())
             if not some and not grouping.within:
                 topic_panels.save_clusters(index, drawn)
+            if part.area and len(chosen) and not grouping.within:
+                area_panel.save_area(index, drawn, part)
             if some:
                 st.button("Clear", on_click=panels.clear_selection, icon=":material/close:")
-        if not some or not part.area:
+        if not part.area:
             panels.draw_cards(drawn, columns, passing, part.clusters)
+        elif len(chosen):
+            area_panel.draw_area(index, drawn, part, columns, passing)
         if some:
             panels.draw_reviews(drawn.found, rows, columns, part.spell())
 

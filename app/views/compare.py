@@ -59,7 +59,7 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
                 on_click="ignore",
             )
     if not (first.settled and second.settled):
-        st.progress(1.0, text="First answers. The best candidates are being read …")
+        st.caption("First answers. The best candidates are being read.")
     for column, answer in zip(st.columns(2), answers, strict=True):
         with column:
             show_verdict(index, answer.result.instruction, ready=first.settled and second.settled)

@@ -1,6 +1,7 @@
 """Corpus: from a file of reviews to an index, and what an index holds."""
 
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import streamlit as st
@@ -18,6 +19,7 @@ from retriever_app.view_models.problems import calling
 _REFRESH_SECONDS = 1.0  # between looks at an indexing
 _KEPT_FILE = "corpus: kept"
 _BOX = "corpus: box"
+_ICON = files("retriever_app").joinpath("icon.svg").read_text(encoding="utf-8")
 
 
 def main() -> None:
@@ -38,14 +40,20 @@ def main() -> None:
         else:
             with st.expander("Add reviews, or open another file", icon=":material/upload_file:"):
                 _drop()
+                _example()
 
 
 def _welcome() -> None:
-    st.title("Ask your reviews")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.image(_ICON, width=56)
+        st.title("retriever", anchor=False, width="content")
     st.text(
-        "Drop in a file of reviews, and ask it questions: what broke, how customers feel, what they use the product "
-        "for. Everything stays on this machine."
+        "Ask your reviews questions in plain words: what broke, how customers feel, what they use the product for. "
+        "Everything stays on this machine."
     )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _example()
+        st.text("or open a file of your own:", width="content")
 
 
 def _work() -> None:
@@ -142,6 +150,16 @@ def _start(plan: Plan) -> None:
     resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
 
 
+def _example() -> None:
+    st.button(
+        "Try the example",
+        help="224 invented reviews of 12 products",
+        icon=":material/play_arrow:",
+        on_click=attempt,
+        args=(_take_example,),
+    )
+
+
 def _drop() -> None:
     """Draw the way from a file to an index."""
     number = st.session_state.setdefault(_BOX, 0)
@@ -150,12 +168,6 @@ def _drop() -> None:
         type=list(intake.TYPES),
         key=f"corpus: file {number}",
         help="One review a row, with column names.",
-    )
-    st.button(
-        "Take the example: 224 invented reviews of 12 products",
-        type="tertiary",
-        on_click=attempt,
-        args=(_take_example,),
     )
     if dropped is not None:
         data = dropped.getvalue()

@@ -11,7 +11,7 @@ from retriever.evaluation.run import diagnosing
 from retriever.index.durability import repair, verify
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
-from retriever_app import frame, resources, state
+from retriever_app import frame, resources, state, view_panel
 from retriever_app.components import attempt, facts, instruction_box, show_attempt, show_problem, told
 from retriever_app.verdicts import DIAGNOSE
 from retriever_app.view_models import model, search, text
@@ -36,21 +36,21 @@ def _describe() -> None:
     index = frame.needed_index()
     status = resources.status(index)
     facts(model.index_facts(status))
-    if status.plain is None:
-        st.subheader("Model")
-    else:
-        st.subheader("Model that reads reviews as they are")
-        st.caption("It answers searches without an instruction, and draws candidates for the others.")
-        facts(model.model_facts(status.plain))
-        st.subheader("Model that follows instructions")
-    facts(model.model_facts(status.encoder))
-    st.subheader("Views")
-    st.caption("A view is how the model reads the reviews under one instruction. Whole ones answer at once.")
+    st.subheader("What was read")
+    st.caption("The model reads the reviews once for every instruction. Where all are read, answers come at once.")
     st.dataframe(
         model.view_rows(status.views),
         hide_index=True,
-        column_config={"coverage": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
+        column_config={"read": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
     )
+    view_panel.draw_upkeep(index, status.views)
+    with st.expander("Models and vectors", icon=":material/memory:"):
+        if status.plain is not None:
+            st.caption("It reads reviews as they are: for searches without an instruction, and to draw candidates.")
+            facts(model.model_facts(status.plain))
+            st.caption("It follows instructions.")
+        facts(model.model_facts(status.encoder))
+        st.dataframe(model.detail_rows(status.views), hide_index=True)
     st.subheader("Does the model follow an instruction?")
     _diagnose(index, search.suggestions(status.views))
 

@@ -41,8 +41,12 @@ def _ask(index: Index, question: SearchQuestion, suggestions: list[str]) -> None
         )
         if question.like:
             _like_banner(index, question.like)
+        _options(index)
     with right:
         instruction_box(state.key(SearchQuestion, "instruction"), suggestions)
+
+
+def _options(index: Index) -> None:
     with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
         number_box("Hits", state.key(SearchQuestion, "k"), search.MOST_HITS)
         st.selectbox(

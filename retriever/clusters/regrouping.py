@@ -1,14 +1,16 @@
-"""Describe clusters that nobody computed: those a person put together, and categories somebody named."""
+"""Describe clusters that nobody computed: those a person put together or drew, and categories somebody named."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition
-from retriever.clusters.clustering import Material, described
+from retriever.clusters.clustering import Clustering, Material, described
 from retriever.clusters.editing import Places
+from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 
 
@@ -21,13 +23,13 @@ def described_anew(
 
     Args:
         material: the documents.
-        places: the clusters of every document, the first of which counts here.
+        places: the clusters of every document, all of which count.
         numbers: those to describe.
         instruction: the clustering's.
     """
-    given = np.array([places[one.id][0] for one in material.documents], dtype=np.int64)
-    rows = np.flatnonzero(given >= 0).tolist()
-    there, labels = np.unique(given[rows], return_inverse=True)
+    pairs = [(row, number) for row, one in enumerate(material.documents) for number in places[one.id] if number >= 0]
+    rows = [row for row, _ in pairs]
+    there, labels = np.unique(np.array([number for _, number in pairs], dtype=np.int64), return_inverse=True)
     part = Material(
         [material.documents[row] for row in rows], material.vectors[rows], [material.answers[row] for row in rows]
     )
@@ -38,6 +40,37 @@ def described_anew(
             if number in found:
                 found[number] = {**one.to_json(), "cluster": number}
     return found
+
+
+def set_apart(found: Clustering, material: Material, rows: Sequence[int], label: str = "") -> Clustering:
+    """Return a clustering with some of its rows as a cluster of their own; those that lose all rows are gone.
+
+    The others keep their names. Clusters are numbered anew, the largest first; how many there are was chosen by nobody.
+
+    Args:
+        found: the clustering.
+        material: its rows, with their vectors.
+        rows: those that become a cluster; one at least.
+        label: its name; empty for the words that set it apart.
+
+    Raises:
+        UsageError: another cluster has that name.
+    """
+    labels = found.partition.labels.copy()
+    labels[list(rows)] = len(found.clusters)
+    there, sizes = np.unique(labels, return_counts=True)
+    order = there[np.lexsort((there, -sizes))]
+    given = np.argsort(order, kind="stable")[np.searchsorted(np.sort(order), labels)]
+    partition = grouped_rows(material.vectors, given, len(order))
+    kept, label = {one.number: one.label for one in found.clusters}, " ".join(label.split())
+    names = {other.casefold() for number, other in kept.items() if number in there}
+    if label.casefold() in names:
+        raise UsageError(f"There is a cluster {label!r} already.", hint="Choose another name.")
+    clusters = []
+    for number, one in zip(order.tolist(), described(material, partition, found.request.instruction), strict=True):
+        own = label or (one.label if one.label.casefold() not in names else f"{one.label} ({one.number})")
+        clusters.append(replace(one, label=kept.get(number, own)))
+    return replace(found, clusters=clusters, choice=None, months={}, levels=(), material=material, partition=partition)
 
 
 def grouped_rows(vectors: NDArray[np.float32], labels: NDArray[np.int64], k: int) -> Partition:

@@ -19,6 +19,9 @@ _UNSAID: Mapping[str, JSON] = {"pooling": "", "dtype": "float32"}
 
 REEMBED = "`retriever reembed --encoder NAME` (or `--plain NAME`, for the plain reader) embeds the index with another"
 
+OnTexts = Callable[[int, int], None]
+"""Called with texts read, about, and texts there are; what it raises ends the reading."""
+
 Loader = Callable[[Mapping[str, JSON]], Encoder]
 """Gives the encoder of a description; errors as `load_described`."""
 
@@ -54,6 +57,30 @@ def encode_views(
 ) -> list[Encoded]:
     """Read documents: embeddings and the words that an index keeps, under every instruction."""
     return encoder.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
+
+
+def texts_read(
+    encoder: Encoder, texts: Sequence[str], on_texts: OnTexts | None, *, before: int = 0, after: int = 0
+) -> Callable[[int], None] | None:
+    """Return what turns numbers of tokens that are read of some texts into numbers of texts, about.
+
+    Args:
+        encoder: what reads them.
+        texts: those that are read now.
+        on_texts: told of them; None for nobody.
+        before: texts that were read already.
+        after: texts that will be read behind these.
+    """
+    if on_texts is None:
+        return None
+    total, done = max(1, sum(encoder.count_tokens(texts))), 0
+
+    def told(tokens: int) -> None:
+        nonlocal done
+        done = min(total, done + tokens)
+        on_texts(before + round(len(texts) * done / total), before + len(texts) + after)
+
+    return told
 
 
 def count_tokens(encoder: Encoder, texts: Sequence[str]) -> list[int]:

@@ -7,12 +7,13 @@ import numpy as np
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
 from retriever.core.verdicts import Verdict
+from retriever.index.encoding import OnTexts
 from retriever.index.generations import IndexType, build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
 from retriever.index.open_index import OpenIndex
 from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.status import own_views
-from retriever.index.verdicts.judging import OnTexts, judge_view, wants_judging
+from retriever.index.verdicts.judging import judge_view, wants_judging
 from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.filters import optional_filter
 from retriever.store.views import View

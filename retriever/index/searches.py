@@ -7,6 +7,7 @@ from retriever.core.errors import InputError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Mode, SearchResult
 from retriever.core.types import Document, parent_id
+from retriever.index.encoding import OnTexts
 
 
 class Searches(ABC):
@@ -88,8 +89,13 @@ class Searches(ABC):
         return last
 
     @abstractmethod
-    def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
-        """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last."""
+    def search_progressively(
+        self, request: SearchRequest, on_texts: OnTexts | None = None
+    ) -> Iterator[list[SearchResult]]:
+        """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last.
+
+        ``on_texts`` is told how many of the texts that are read for the last one are read.
+        """
 
     @abstractmethod
     def meant(self, id: str) -> Document | None:

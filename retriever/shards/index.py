@@ -16,6 +16,7 @@ from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import IndexingReport, IndexStatus, SearchResult, ViewStatus
 from retriever.core.types import JSON, BadRow, Document
 from retriever.index import encoding
+from retriever.index.encoding import OnTexts
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
 from retriever.index.open_views import OpenViews
 from retriever.index.readers import PlainReader, Readers
@@ -163,7 +164,9 @@ class ShardedIndex(Closing, Searches):
             found = most_often(cast("Store", self.store), counts, k, condition)
         return replace(found, seen=self.fleet.seen(scope))
 
-    def search_progressively(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
+    def search_progressively(
+        self, request: SearchRequest, on_texts: OnTexts | None = None
+    ) -> Iterator[list[SearchResult]]:
         """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last.
 
         Raises:
@@ -173,7 +176,7 @@ class ShardedIndex(Closing, Searches):
             raise UsageError(
                 f"{self.path} is in shards, where no hits are marked.", hint="Mark them in an index in one folder."
             )
-        answers, scope = self.searching().search(request), Scope(self.fleet.deadline)
+        answers, scope = self.searching().search(request, on_texts), Scope(self.fleet.deadline)
         while True:
             with self.fleet.answering(scope):
                 results = next(answers, None)

@@ -1,5 +1,7 @@
 import shutil
 
+from retriever_app import resources
+
 
 def remove(folder):
     """Delete an index that is open; what reads it may delete its own files meanwhile."""
@@ -18,3 +20,13 @@ def shown(session):
     """Return every text that a session shows, one after the other."""
     kinds = (session.title, session.header, session.subheader, session.markdown, session.text, session.caption)
     return "\n".join(str(element.value) for kind in kinds for element in kind)
+
+
+def click(session, label):
+    return whole(next(button for button in session.button if button.label.startswith(label)).click().run())
+
+
+def finish(session, name):
+    """Wait for an indexing and draw the page again."""
+    resources.jobs().find(f"index {name}").wait(60)
+    return whole(session.run())

@@ -27,6 +27,10 @@ REVIEWS = [
 ]
 for day, review in enumerate(REVIEWS, start=1):
     review["date"] = f"2024-{day:02d}-10"
+OWN_COLUMNS = "Review Text;ASIN;Rating;Review Date\n" + "".join(
+    f"{review['text']} Again and again.;{review['product']};{review['stars']} out of 5;{review['date']}\n"
+    for review in REVIEWS
+)
 
 
 class KeywordEncoder(Encoder):

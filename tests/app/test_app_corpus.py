@@ -1,35 +1,18 @@
 import json
-import threading
 
 import pytest
-from app_checks import shown, whole
-from app_fakes import REVIEWS, KeywordEncoder, load_encoder
+from app_checks import click, finish, shown, whole
+from app_fakes import OWN_COLUMNS, REVIEWS, KeywordEncoder, load_encoder
 
 from retriever.core.errors import EncoderError
-from retriever.index.indexing import IndexingOptions
 from retriever.workspace import Index
-from retriever_app import intake, resources
-
-CSV = "Review Text;ASIN;Rating;Review Date\n" + "".join(
-    f"{review['text']} Again and again.;{review['product']};{review['stars']} out of 5;{review['date']}\n"
-    for review in REVIEWS
-)
-
-
-def click(session, label):
-    return whole(next(button for button in session.button if button.label.startswith(label)).click().run())
-
-
-def finish(session, name):
-    """Wait for an indexing and draw the page again."""
-    resources.jobs().find(f"index {name}").wait(60)
-    return whole(session.run())
+from retriever_app import intake
 
 
 def test_a_dropped_file_becomes_an_index(indexes, app):
     session = app("corpus")
     assert "Everything stays on this machine" in shown(session)
-    session.file_uploader[0].set_value(("my reviews.csv", CSV.encode(), "text/csv"))
+    session.file_uploader[0].set_value(("my reviews.csv", OWN_COLUMNS.encode(), "text/csv"))
     whole(session.run())
     chosen = {box.label: box.value for box in session.selectbox}
     assert chosen == {
@@ -92,6 +75,7 @@ def test_columns_are_shown_as_the_file_heads_them_and_fields_inside_objects_by_t
     [
         ("a.csv", b"stars,date\n1,2024-01-01\n", "Say which column holds the text"),
         ("a.csv", b"", "has no rows"),
+        ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\xe9", "a.csv holds no text: it is a picture"),
         ("a.parquet", b"PAR1 not at all", "cannot be read as Parquet"),
         ("a.jsonl.gz", b"no zip", "cannot be read"),
         ("a.csv", b'text,stars\n"never closed,1\n', "quote that is never closed"),
@@ -119,7 +103,7 @@ def test_what_cannot_be_read_is_said_and_the_page_lives_on(app, name, data, says
     whole(session.run())
     assert says in shown(session).replace("\\", "")
     assert "--" not in shown(session)
-    session.file_uploader[0].set_value(("good.csv", CSV.encode(), ""))
+    session.file_uploader[0].set_value(("good.csv", OWN_COLUMNS.encode(), ""))
     whole(session.run())
     assert len(session.dataframe) == 1
 
@@ -154,7 +138,7 @@ def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypa
 
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", missing)
     session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", CSV.encode(), ""))
+    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), ""))
     whole(session.run())
     finish(click(session, "Index"), "a")
     assert "The backbone is not installed." in shown(session)
@@ -184,164 +168,6 @@ def test_skipped_rows_are_listed_with_reasons(app):
     assert "is empty" in table["why"][0]
 
 
-def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch):
-    shard = IndexingOptions().shard
-    rows = "".join(f"The toy broke on day {row}.;Toy;1;2024-01-10\n" for row in range(shard + 4))
-    slow = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: slow)
-    session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", f"{CSV.splitlines()[0]}\n{rows}".encode(), ""))
-    whole(session.run())
-    click(session, "Index")
-    job = resources.jobs().find("index a")
-    other = app("corpus")
-    assert "Indexing a.csv into a" in shown(other)
-    click(other, "Stop")
-    assert job.snapshot().status == "stopping"
-    slow.gate.set()
-    assert job.wait(30).status == "stopped"
-    whole(other.run())
-    assert "was stopped. What was read stays." in shown(other)
-    with Index(indexes / "a", encoder=slow) as index:
-        assert len(index.store.documents) == shard
-    finish(click(other, "Go on"), "a")
-    report = resources.jobs().find("index a").snapshot().result
-    assert (report.unchanged, report.added) == (shard, 4)
-
-
-@pytest.fixture
-def gated(monkeypatch):
-    encoder = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
-    return encoder
-
-
-def begin(session, name):
-    """Drop the file again and index it under a name."""
-    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
-    whole(session.run())
-    session.text_input[0].set_value(name).run()
-    return click(session, "Index")
-
-
-def files(indexes):
-    return {file: file.stat().st_ino for file in (indexes / intake.UPLOADS_FOLDER).glob("*/a.csv")}
-
-
-def test_one_file_becomes_two_indexes_at_once(indexes, app, gated):
-    session = begin(app("corpus"), "one")
-    first = files(indexes)
-    begin(session, "two")
-    assert len(files(indexes)) == 2
-    assert files(indexes).items() > first.items()
-    gated.gate.set()
-    finish(session, "one")
-    finish(session, "two")
-    assert shown(session).count("6 reviews added") == 2
-    assert not list((indexes / intake.UPLOADS_FOLDER).glob("*"))
-
-
-def test_a_file_that_is_dropped_again_does_not_touch_the_one_being_indexed(indexes, app, gated):
-    session = begin(app("corpus"), "one")
-    before = files(indexes)
-    assert not [one for one in session.button if one.label.startswith("Index ")]
-    for data in (CSV, CSV + "One more kettle.;Kettle;1;2024-01-01\n"):
-        session.file_uploader[0].set_value(("a.csv", data.encode(), "text/csv"))
-        whole(session.run())
-        assert len(files(indexes)) == 2
-        assert files(indexes).items() > before.items()
-    gated.gate.set()
-
-
-def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
-    session = begin(app("corpus"), "one")
-    begin(session, "one")
-    assert "Indexing a.csv into one is still going on." in shown(session)
-    whole(session.run())
-    assert "The indexing of a.csv was not finished." in shown(session)
-    gated.gate.set()
-    finish(session, "one")
-    click(session, "Close")
-    finish(click(session, "Go on"), "one")
-    assert "6 were there already" in shown(session)
-
-
-def test_going_on_while_another_file_is_indexed_is_told(indexes, app, gated):
-    kept = intake.keep(indexes, "b.csv", CSV.encode())
-    intake.note(intake.Plan(kept, "one", intake.preview(kept).columns))
-    session = click(begin(app("corpus"), "one"), "Go on")
-    assert "Indexing a.csv into one is still going on." in shown(session)
-    assert "Wait for it, or stop it first." in shown(session)
-    gated.gate.set()
-
-
-def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
-    kept = intake.keep(indexes, "a.csv", CSV.encode())
-    intake.note(intake.Plan(kept, "../elsewhere", intake.preview(kept).columns))
-    session = click(app("corpus"), "Go on")
-    assert "'../elsewhere' cannot be the name of an index." in shown(session)
-    assert not resources.jobs().named("")
-
-
-def test_an_indexing_that_was_stopped_when_its_file_was_gone(indexes, app, gated):
-    session = begin(app("corpus"), "one")
-    assert gated.reached.wait(60), "the file was to be open by now"
-    click(session, "Stop")
-    intake.discard(next(iter(files(indexes))).parent)
-    gated.gate.set()
-    finish(session, "one")
-    assert "Indexing a.csv into one was stopped" in shown(session)
-    click(session, "Close")
-    assert "was stopped" not in shown(session)
-
-
-def test_what_is_deleted_is_the_folder_of_the_plan_alone(indexes, app, tmp_path):
-    precious = tmp_path / "precious" / "a.csv"
-    precious.parent.mkdir()
-    precious.write_text(CSV)
-    kept = intake.keep(indexes, "a.csv", CSV.encode())
-    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns))
-    note = kept.with_name(intake.NOTE)
-    said = json.loads(note.read_text())
-    assert said["file"] == "a.csv"
-    note.write_text(json.dumps(said | {"file": str(precious)}))
-    click(app("corpus"), "Leave it")
-    assert precious.exists()
-    assert not kept.parent.exists()
-
-
-@pytest.mark.parametrize(
-    "note",
-    [
-        "",
-        "{",
-        "[]",
-        '{"file": 1, "index": "a", "columns": {}, "instructions": []}',
-        '{"file": "a.csv", "index": [], "columns": {}, "instructions": []}',
-        '{"file": "a.csv", "index": "a", "columns": {"taste": "b"}, "instructions": []}',
-        '{"file": "a.csv", "index": "a", "columns": {}, "instructions": 3}',
-    ],
-)
-def test_a_plan_that_cannot_be_read_breaks_nothing(indexes, app, note):
-    kept = intake.keep(indexes, "a.csv", CSV.encode())
-    kept.with_name(intake.NOTE).write_text(note)
-    session = app("corpus")
-    assert "what it was to do cannot be read" in shown(session)
-    assert session.file_uploader
-    click(session, "Leave it")
-    assert "cannot be read" not in shown(session)
-    assert not kept.exists()
-
-
-def test_an_indexing_that_the_server_did_not_survive_is_offered_again(indexes, app):
-    kept = intake.keep(indexes, "a.csv", CSV.encode())
-    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns))
-    session = app("corpus")
-    assert "The indexing of a.csv was not finished" in shown(session)
-    finish(click(session, "Go on"), "a")
-    assert "6 reviews added" in shown(session)
-
-
 def test_the_summary_counts(make, app):
     make(rows=[*REVIEWS, {**REVIEWS[0], "id": "again"}])
     session = app("corpus")
@@ -351,21 +177,21 @@ def test_the_summary_counts(make, app):
 
 
 def test_the_example_is_there(app):
-    session = click(app("corpus"), "Take the example")
+    session = click(app("corpus"), "Try the example")
     assert session.dataframe[0].value["Stars"][0] == 5
     assert any(button.label == "Index 224 reviews" for button in session.button)
 
 
 def test_the_example_takes_the_place_of_a_dropped_file(indexes, app):
     session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
+    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), "text/csv"))
     whole(session.run())
-    click(session, "Take the example")
+    click(session, "Try the example")
     assert any(button.label == "Index 224 reviews" for button in session.button)
     whole(session.run())
     assert any(button.label == "Index 224 reviews" for button in session.button)
     assert [file.name for file in (indexes / intake.UPLOADS_FOLDER).glob("*/*")] == ["example.jsonl"]
-    session.file_uploader[0].set_value(("a.csv", CSV.encode(), "text/csv"))
+    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), "text/csv"))
     whole(session.run())
     assert any(button.label == "Index 6 reviews" for button in session.button)
 

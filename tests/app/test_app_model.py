@@ -2,6 +2,7 @@ import sqlite3
 import threading
 from contextlib import closing
 
+import pytest
 from app_checks import remove, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
@@ -12,8 +13,8 @@ def test_views_with_coverage(make, app):
     make(instructions=[MOOD])
     session = app("model")
     table = session.dataframe[0].value
-    assert list(table["instruction"]) == ["Base view (no instruction)", MOOD]
-    assert list(table["coverage"]) == [1.0, 1.0]
+    assert list(table["instruction"]) == ["No instruction", MOOD]
+    assert list(table["read"]) == [1.0, 1.0]
     assert f"{len(REVIEWS)}" in shown(session)
     assert "keywords" in shown(session)
 
@@ -21,10 +22,30 @@ def test_views_with_coverage(make, app):
 def test_an_index_changed_elsewhere_shows_at_once(make, app):
     make(rows=REVIEWS[:2])
     session = app("model")
-    assert session.dataframe[0].value["vectors"][0] == 2
+    assert session.dataframe[1].value["vectors"][0] == 2
     make(rows=REVIEWS)
     session.run()
-    assert session.dataframe[0].value["vectors"][0] == len(REVIEWS)
+    assert session.dataframe[1].value["vectors"][0] == len(REVIEWS)
+
+
+def test_the_rest_is_read_under_an_instruction_and_what_was_read_is_dropped(make, app):
+    from retriever.workspace import Index
+
+    with Index(make(), encoder=KeywordEncoder()) as index:
+        index.complete([MOOD], ids=["r1", "r2"])
+    session = app("model")
+    assert session.dataframe[0].value["read"][1] == pytest.approx(2 / 6, abs=1e-3)
+    assert resources.jobs().named("read") == {}
+    rest = next(one for one in session.button if one.label == "Read the rest")
+    assert rest.help == "4 reviews, about half a minute"
+    rest.click().run()
+    next(iter(resources.jobs().named("read").values())).wait(60)
+    whole(session.run())
+    assert session.dataframe[0].value["read"][1] == 1.0
+    assert next(one for one in session.button if one.label == "Read the rest").disabled
+    next(one for one in session.button if one.label == "Drop").click().run()
+    assert list(whole(session).dataframe[0].value["instruction"]) == ["No instruction"]
+    assert not [one for one in session.button if one.label == "Drop"]
 
 
 def test_an_index_deleted_while_open(make, app):
@@ -36,7 +57,7 @@ def test_an_index_deleted_while_open(make, app):
     assert "Choose another" in shown(session)
     make()
     session.run()
-    assert len(session.dataframe) == 1
+    assert len(session.dataframe) == 2
 
 
 def test_without_an_index(app):

@@ -4,10 +4,11 @@ import re
 from urllib.parse import urlencode
 
 import pytest
-from app_fakes import MOOD, PRODUCT, REVIEWS
+from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 from browsing import SLOW, read, rest
 from train_fakes import finish, rows
 
+from retriever.workspace import Index
 from retriever_app.serving import UPLOAD_MB
 from retriever_app.trainings import MODELS_FOLDER, Trainings
 
@@ -27,11 +28,15 @@ SPILLED = """() => {
         .filter(box => scrolls(box) || box.getBoundingClientRect().right > wide + 1)
         .map(box => `${box.dataset.testid || box.tagName}: ${(box.innerText || '').slice(0, 40)}`);
 }"""
+WIDER_FONT = "* { letter-spacing: .04em !important }"
 PAGES = {
     "corpus": ("", {}, "Length in words"),
     "search": ("search", {"q": "kettle", "instruction": PRODUCT}, "read under this instruction"),
     "compare": ("compare", {"q": "kettle", "first": PRODUCT, "second": MOOD}, "on both sides"),
     "map": ("clusters", {"instruction": PRODUCT, "groups": 3, "clusters": 0}, "In the texts"),
+    "saved": ("clusters", {"show": "saved", "saved": "kinds"}, "in none of them"),
+    "one that is saved": ("clusters", {"show": "saved", "saved": "kinds", "clusters": 0}, "Move to"),
+    "teach": ("teach", {"instruction": MOOD, "answers": "love, hate"}, "Learn from"),
     "flow": ("clusters", {"instruction": PRODUCT, "beside": MOOD, "groups": 2, "show": "flow"}, "Unrelated"),
     "a new training": ("train", {"begin": "example"}, "170 rows"),
     "a trained model": ("train", {"training": "moods"}, "Searches it never saw"),
@@ -73,30 +78,86 @@ def test_a_search_and_more_like_a_hit_with_the_keyboard_alone(make, serve, page)
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    """A folder with an index and a trained model."""
-    from app_fakes import documents, load_encoder
-
-    from retriever.workspace import Index
-
+def address(tmp_path_factory, serve_module):
+    """Serve long reviews, as many as a verdict takes, under three instructions, and a trained model."""
     folder = tmp_path_factory.mktemp("everything")
     with Index(folder / "reviews", encoder=load_encoder()) as index:
         long = [{**one, "text": f"{one['text']} {'Oh' * 60}"} for one in REVIEWS]
         index.add(documents(long), instructions=[PRODUCT, MOOD, LONG])
+        index.save_clustering("kinds", index.cluster(PRODUCT, k=3))
+    with Index(folder / "many", encoder=load_encoder()) as index:
+        many = [
+            {**one, "id": f"{one['id']} {copy}", "text": f"{one['text']} {copy}"}
+            for one in REVIEWS
+            for copy in range(6)
+        ]
+        index.add(documents(many), instructions=[PRODUCT, MOOD, LONG])
     finish(Trainings(folder / MODELS_FOLDER).create("moods", rows()))
-    return folder
+    return serve_module(folder).address
 
 
-def test_nothing_spills_sideways_on_a_narrow_screen(everything, serve, browser):
-    page = browser.new_page(viewport={"width": NARROW, "height": 860})
-    page.set_default_timeout(SLOW)
-    address, spilled = serve(everything).address, {}
-    for name, (path, parameters, shows) in PAGES.items():
-        page.goto(f"{address}/{path}?{urlencode({'index': 'reviews', **parameters})}")
+@pytest.fixture
+def visit(address, browser):
+    """Open a page of the app, drawn to its end, where it shows something."""
+
+    def open_page(path, shows, *, width=1280, page=None, **parameters):
+        page = page or browser.new_page(viewport={"width": width, "height": 900 if width > NARROW else 860})
+        page.set_default_timeout(SLOW)
+        page.goto(f"{address}/{path}?{urlencode({'index': 'many', **parameters})}")
         page.get_by_text(shows).first.wait_for()
         rest(page)
+        return page
+
+    return open_page
+
+
+def test_nothing_spills_sideways_on_a_narrow_screen(visit, browser):
+    page = browser.new_page(viewport={"width": NARROW, "height": 860})
+    spilled = {}
+    for name, (path, parameters, shows) in PAGES.items():
+        visit(path, shows, page=page, **{"index": "reviews", **parameters})
+        page.add_style_tag(content=WIDER_FONT)
+        page.wait_for_timeout(100)
         spilled[name] = page.evaluate(SPILLED)
     assert not any(spilled.values()), spilled
+
+
+def top_of_first_card(page):
+    return page.evaluate(
+        """() => [...document.querySelectorAll('[data-testid=stMain] strong')].find(one => one.innerText === '1')
+            .closest('[data-testid=stVerticalBlock]').getBoundingClientRect().top"""
+    )
+
+
+def test_the_first_hit_begins_in_the_upper_part_of_the_screen(visit):
+    page = visit("search", "read under this instruction", q="kettle", instruction=PRODUCT)
+    page.get_by_text(re.compile("^This model|^The model")).first.wait_for()  # the verdict stands above it
+    assert top_of_first_card(page) <= 320
+
+
+def test_suggestions_stand_in_one_row_that_unfolds(visit):
+    page = visit("compare", "on both sides", width=NARROW, q="kettle", first=PRODUCT, second=MOOD)
+    rows, more = page.locator("[class*=st-key-row-of]"), page.get_by_role("button", name="More", exact=True)
+    assert [one.bounding_box()["height"] < 45 for one in rows.all()] == [True, True]
+    more.first.click()
+    page.get_by_role("button", name="Fewer", exact=True).wait_for()
+    assert page.locator("[class*=st-key-rows-of]").bounding_box()["height"] > 120
+    page.get_by_role("button", name="What is it used for?").first.click()
+    page.wait_for_url(re.compile("first=What(\\+|%20)is(\\+|%20)it(\\+|%20)used"))
+    page.set_viewport_size({"width": 2600, "height": 900})  # all stand in one row
+    page.add_style_tag(content="[data-testid=stMainBlockContainer] { max-width: none !important }")
+    page.wait_for_timeout(300)
+    row, button = rows.first.bounding_box(), more.first.bounding_box()
+    assert button["y"] + button["height"] <= row["y"]  # out of sight
+
+
+def test_the_reviews_of_a_cluster_begin_beside_the_map(visit):
+    page = visit("clusters", "In the texts", instruction=PRODUCT, groups=3, clusters=0)
+    drawn = page.get_by_role("application", name="Map of the reviews").bounding_box()
+    review = page.get_by_text(re.compile(r"kettle\\S* \\d$|kettle\. \d$")).first.bounding_box()
+    assert review["x"] > drawn["x"] + drawn["width"]
+    assert review["y"] + review["height"] < 900
+    assert drawn["y"] < 320
 
 
 def test_a_file_that_is_too_large_is_refused_with_a_sentence(serve, page, tmp_path, monkeypatch):

@@ -4,9 +4,11 @@ import json
 
 import pytest
 from app_checks import shown, whole
-from app_fakes import MOOD, PRODUCT
+from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 
-from retriever_app import resources
+from retriever.clusters.edit_requests import ClusterEdits
+from retriever_app import report_panel, resources, topic_job
+from retriever_app.view_models import text
 
 
 def settled(session):
@@ -75,6 +77,61 @@ def test_categories_are_typed_and_saved(opened):
     session.text_input(key="categories name").set_value("moods")
     session.button(key="categories go").click()
     assert "There is a clustering 'moods' already." in shown(whole(session.run()))
+
+
+def test_two_periods_are_compared_and_a_review_counts_in_all_its_categories(make, app):
+    from retriever.workspace import Index
+
+    rows = [{**one, "date": f"2024-0{1 + (one['id'] in ('r5', 'r6'))}-10"} for one in REVIEWS]
+    with Index(make(rows=rows), encoder=load_encoder()) as index:
+        found = index.classify(PRODUCT, ["kettle", "lamp", "toy"], several=True)
+        index.save_classification("kinds", found)
+        index.edit_clustering("kinds", ClusterEdits(move={"r5": "lamp, toy", "r6": "lamp, toy"}))
+        index.add(documents([{**REVIEWS[4], "id": "r7", "date": "2024-02-11"}]))
+        index.edit_clustering("kinds", ClusterEdits(move={"r7": "lamp, toy"}))
+    session = settled(app("clusters", show="saved", saved="kinds"))
+    assert [box.value for box in session.selectbox if box.label in ("From", "To")] == ["2024-01", "2024-02"]
+    assert "New in 2024-02: toy." in shown(session)
+    table = session.dataframe[0].value.set_index("cluster")
+    assert list(table.loc["toy"])[:4] == ["0%", "100%", "+100", 3]
+    assert list(table.loc["lamp"])[:4] == ["50%", "100%", "+50", 3]
+    said = shown(session)
+    assert "1 review new since" in said
+    assert said.count("1 new") == 2  # the new review is in two categories
+    session.selectbox(key="Grouping.after").set_value("2024-01").run()
+    session.selectbox(key="Grouping.before").set_value("2024-02").run()
+    assert list(whole(session).dataframe[0].value.set_index("cluster").loc["toy"])[:4] == ["100%", "0%", "-100", 0]
+    assert "New in" not in shown(session)
+
+
+def test_the_report_of_saved_clusters_has_what_was_changed_and_keeps_to_the_filters(opened):
+    session = opened(show="saved")
+    session.text_input(key="topic name 0").set_value("Water & all")
+    session = press(session, "topic Rename 0")
+    index = resources.open_index("reviews")
+    saved = topic_job.saved(index, "products")
+    page = report_panel.made_of_saved(index, saved, None, "html").decode()
+    assert "Water &amp; all" in page
+    assert "6 reviews" in page
+    assert "3 reviews" in report_panel.made_of_saved(index, saved, "stars >= 3", "md").decode()
+    assert "The filters hold for the report" in shown(opened(show="saved", stars=["5", "4"]))
+
+
+def test_an_area_has_what_clusters_have_and_is_saved_as_one(make, app):
+    make(instructions=[PRODUCT])
+    everything = ["-11000", "-11000", "-11000", "11000", "11000", "11000", "11000", "-11000"]
+    session = settled(app("clusters", instruction=PRODUCT, groups="3", area=everything))
+    assert "6 reviews · 100% · 2\\.7 ★" in shown(session)
+    assert "In the texts: " in shown(session)
+    label = next(one for one in session.text_input if one.label == "Name of this cluster")
+    assert label.value
+    assert f"**{text.plain(label.value)}**" in shown(session)
+    label.set_value("Mine")
+    session.text_input(key="save area as").set_value("areas")
+    session = press(session, "save area")
+    assert session.query_params["saved"] in ("areas", ["areas"])
+    assert "**Mine**" in shown(session)
+    assert "6 reviews in 1 cluster" in shown(session)
 
 
 def test_hits_are_marked_and_forgotten(opened):

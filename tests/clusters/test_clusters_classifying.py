@@ -39,6 +39,13 @@ def test_several_apply_where_several_are_asked_for(full):
     assert [one["size"] for one in found.to_json()["clusters"]] == [3, 3, 1]
 
 
+def test_a_document_of_several_categories_describes_them_all(full):
+    found = full.classify(PRODUCT, NAMES, several=True)
+    kettle, toy, _ = found.to_json()["clusters"]
+    assert set(kettle["examples"]) == {"d0", "d1", "d4"}
+    assert set(toy["examples"]) == {"d2", "d3", "d4"}
+
+
 def test_a_filter_is_kept_to_and_an_empty_category_is_told(full):
     found = full.classify(PRODUCT, [*NAMES, "shoe"], where="row < 4")
     assert sorted(found.assignments) == ["d0", "d1", "d2", "d3"]

@@ -121,6 +121,26 @@ def test_what_makes_no_sense_is_refused(saved, edits, problem):
         edit(saved, **edits)
 
 
+def test_documents_become_a_cluster_of_their_own_which_can_be_saved(saved):
+    found = saved.cluster(PRODUCT, k=3)
+    drawn = ["kettle0", "lamp0", "lamp1", "toy0", "toy1", "toy2"]
+    apart = saved.set_apart(found, drawn, " Best  of all ")
+    assert [(one.label, one.measures.size) for one in apart.clusters] == [
+        ("Best of all", 6),
+        ("lamp", 3),
+        ("kettle", 3),
+    ]
+    assert {id for id, number in apart.assignments.items() if number == 0} == set(drawn)
+    assert "toy" in saved.set_apart(found, drawn).clusters[0].label  # there is no other cluster of that name any more
+    with pytest.raises(UsageError, match="There is a cluster 'KETTLE' already"):
+        saved.set_apart(found, ["lamp0"], "KETTLE")
+    saved.save_clustering("mine", apart)
+    saved.add([Document("new", "toy new")])
+    assert sizes(saved.saved_clustering("mine")) == {"Best of all": 7, "lamp": 3, "kettle": 3}
+    with pytest.raises(UsageError, match="have changed since they were clustered"):
+        saved.set_apart(found, drawn)
+
+
 def test_edits_of_a_clustering_that_is_not_there(saved):
     with pytest.raises(InputError, match="no saved clustering 'moods'"):
         saved.edit_clustering("moods", ClusterEdits(hide=["0"]))

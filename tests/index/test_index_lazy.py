@@ -54,6 +54,15 @@ def test_first_the_base_answer_then_the_one_under_the_instruction(index, encoder
     assert 0 < first.took_ms < second.took_ms
 
 
+def test_how_many_texts_a_search_has_read_is_told(rich):
+    rich.add(documents("toy sad", "toy love", "lamp love hate"))
+    read = []
+    list(rich.search_progressively(SearchRequest(["toy"], MOOD), lambda *one: read.append(one)))
+    assert read[-1] == (3, 3)
+    assert [of for _, of in read] == [3] * len(read)
+    assert [done for done, _ in read] == sorted({done for done, _ in read})
+
+
 def test_the_words_have_their_say_in_a_lazy_hybrid_search(index):
     index.add(documents("toy sad", "toy love", "lamp love", "mug query hate"))
     *_, last = answers(index, "query toy love", mode="hybrid")

@@ -15,8 +15,8 @@ from retriever.core.verdicts import Level, Verdict
 from retriever.corpus.readers import read_documents
 from retriever.evaluation.rows import read_rows, sample
 from retriever.evaluation.run.view_measures import Shape, Shift, mean_shift, shape, shift
-from retriever.index.encoding import describe
-from retriever.index.verdicts.judging import TEXTS, OnTexts, judge
+from retriever.index.encoding import OnTexts, describe
+from retriever.index.verdicts.judging import TEXTS, judge
 from retriever.index.verdicts.measured import MEASURED
 from retriever.workspace import Index
 

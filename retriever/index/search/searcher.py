@@ -17,7 +17,7 @@ from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import Mode, SearchPath, SearchResult
 from retriever.core.types import Embeddings
-from retriever.index.encoding import encode_views, view_key, with_steps
+from retriever.index.encoding import OnTexts, encode_views, texts_read, view_key, with_steps
 from retriever.index.open_views import OpenViews
 from retriever.index.readers import Readers
 from retriever.index.search.auto import auto_mode
@@ -78,11 +78,12 @@ class Searcher:
         self._readers = readers
         self._options = options
 
-    def search(self, request: SearchRequest) -> Iterator[list[SearchResult]]:
+    def search(self, request: SearchRequest, on_texts: OnTexts | None = None) -> Iterator[list[SearchResult]]:
         """Yield one result per query; where the instruction's view lacks texts, a first answer and then the final one.
 
         Each answer comes from one state of the database, whatever is written meanwhile. Where the index changes its
-        encoder between the two, the final one is searched for from the start.
+        encoder between the two, the final one is searched for from the start. ``on_texts`` is told how many are read
+        of the texts that the final one needs; what it raises ends the search.
 
         Raises:
             FilterError: the filter cannot be parsed or names an unknown field.
@@ -94,7 +95,7 @@ class Searcher:
         first = self._steadily(lambda: self._first(asked))
         yield first.results
         while first.unfinished is not None:
-            final = self._finished(first.unfinished)
+            final = self._finished(first.unfinished, on_texts)
             if final is not None:
                 yield final
                 return
@@ -167,12 +168,12 @@ class Searcher:
             answers = self._fused(now.request, self._views.loaded(base), dense, plain, found)
         return self._answered(now, replace(answers, steps=steps), _Unfinished(asked, queries, found))
 
-    def _finished(self, begun: _Unfinished) -> list[SearchResult] | None:
+    def _finished(self, begun: _Unfinished, on_texts: OnTexts | None) -> list[SearchResult] | None:
         """Return the final answer, or None where the queries' vectors are not of the index's views any longer."""
         try:
             if not self._serves(begun):
                 return None
-            view = self._read(begun)
+            view = self._read(begun, on_texts)
             return self._steadily(lambda: self._final(begun, view))
         except RetrieverError:
             if self._serves(begun):
@@ -190,13 +191,14 @@ class Searcher:
         """Return what tells what a view was taught from all else; None for nothing."""
         return None if view is None else self._store.heads.identity(view.view_id)
 
-    def _read(self, begun: _Unfinished) -> View:
+    def _read(self, begun: _Unfinished, on_texts: OnTexts | None) -> View:
         """Embed what the view of the instruction lacks, as far as the token budget reaches; return the view."""
         readers, instruction = begun.queries.readers, begun.asked.request.instruction
         view = self._store.views.ensure(readers.view_key(instruction), lazy=True)
         budget, found = self._options.token_budget, begun.found
         learns = readers.two and not mostly_filled(self._shown(view), found.allowed)
         rounds = [budget // 2, budget - budget // 2] if learns else [budget]
+        read = 0
         for number, share in enumerate(rounds):
             if number:
                 found = replace(found, learned=self._learned(begun, view))
@@ -204,8 +206,12 @@ class Searcher:
                 loaded = self._shown(view)
                 chosen = texts_to_read(self._store, readers.question, loaded, found, self._options, share)
             if chosen.texts:
-                encoded = encode_views(readers.question, list(chosen.texts.values()), [view.key.instruction])[0]
+                texts = list(chosen.texts.values())
+                after = len(texts) * (len(rounds) - 1 - number)  # about as many
+                told = texts_read(readers.question, texts, on_texts, before=read, after=after)
+                encoded = encode_views(readers.question, texts, [view.key.instruction], told)[0]
                 self._views.keep(view, list(chosen.texts), encoded)
+                read += len(texts)
         return view
 
     def _learned(self, begun: _Unfinished, view: View) -> list[Ranking]:

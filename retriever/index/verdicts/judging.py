@@ -1,7 +1,7 @@
 """Judge whether the questions of views are followed: once a view, on a sample of what it holds, and stored with it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from retriever.core.encoder import Encoder
 from retriever.core.errors import UsageError
 from retriever.core.text import drop_prefixes
 from retriever.core.verdicts import Verdict
+from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.readers import Readers
 from retriever.index.verdicts import arithmetic
 from retriever.index.verdicts.measured import MEASURED, Measured
@@ -33,9 +34,6 @@ Of the labelled questions in docs/evaluation.md one in ten has less.
 
 GROWTH = 2.0
 """By how much a view has to grow to be judged again, where fewer than `TEXTS` were looked at."""
-
-OnTexts = Callable[[int, int], None]
-"""Called with texts read and texts there are, while a verdict is found; what it raises ends that."""
 
 _MOST_WORDS = 20
 _SUITING = 8
@@ -112,7 +110,7 @@ def judge(
     Raises:
         UsageError: the question is too long to be asked in other words too.
     """
-    evidence = read(encoder, texts, question, known=known, on_tokens=_texts_read(encoder, texts, on_texts))
+    evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
     features = arithmetic.features(evidence)
     chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(measured.chance(features), 4)
     answers = most_answered(evidence.asked.words)
@@ -143,17 +141,3 @@ def most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
     """Return the words most texts were answered with, and of how many texts."""
     counts = Counter(word for words in answers for word in dict.fromkeys(words))
     return [(word, counts[word]) for word in drop_prefixes((word for word, _ in counts.most_common()), _MOST_WORDS)]
-
-
-def _texts_read(encoder: Encoder, texts: Sequence[str], on_texts: OnTexts | None) -> Callable[[int], None] | None:
-    """Return what turns numbers of tokens into numbers of texts, about."""
-    if on_texts is None:
-        return None
-    total, done = max(1, sum(encoder.count_tokens(texts))), 0
-
-    def told(tokens: int) -> None:
-        nonlocal done
-        done = min(total, done + tokens)
-        on_texts(round(len(texts) * done / total), len(texts))
-
-    return told

@@ -1,0 +1,170 @@
+"""Indexings that the app begins: stopped, gone on with, several at a time."""
+
+import json
+import threading
+
+import pytest
+from app_checks import click, finish, shown, whole
+from app_fakes import OWN_COLUMNS, KeywordEncoder
+
+from retriever.index.indexing import IndexingOptions
+from retriever.workspace import Index
+from retriever_app import intake, resources
+
+
+def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch):
+    shard = IndexingOptions().shard
+    rows = "".join(f"The toy broke on day {row}.;Toy;1;2024-01-10\n" for row in range(shard + 4))
+    slow = KeywordEncoder(gate=threading.Event())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: slow)
+    session = app("corpus")
+    session.file_uploader[0].set_value(("a.csv", f"{OWN_COLUMNS.splitlines()[0]}\n{rows}".encode(), ""))
+    whole(session.run())
+    click(session, "Index")
+    job = resources.jobs().find("index a")
+    other = app("corpus")
+    assert "Indexing a.csv into a" in shown(other)
+    click(other, "Stop")
+    assert job.snapshot().status == "stopping"
+    slow.gate.set()
+    assert job.wait(30).status == "stopped"
+    whole(other.run())
+    assert "was stopped. What was read stays." in shown(other)
+    with Index(indexes / "a", encoder=slow) as index:
+        assert len(index.store.documents) == shard
+    finish(click(other, "Go on"), "a")
+    report = resources.jobs().find("index a").snapshot().result
+    assert (report.unchanged, report.added) == (shard, 4)
+
+
+@pytest.fixture
+def gated(monkeypatch):
+    encoder = KeywordEncoder(gate=threading.Event())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
+    return encoder
+
+
+def begin(session, name):
+    """Drop the file again and index it under a name."""
+    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), "text/csv"))
+    whole(session.run())
+    session.text_input[0].set_value(name).run()
+    return click(session, "Index")
+
+
+def files(indexes):
+    return {file: file.stat().st_ino for file in (indexes / intake.UPLOADS_FOLDER).glob("*/a.csv")}
+
+
+def test_one_file_becomes_two_indexes_at_once(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    first = files(indexes)
+    begin(session, "two")
+    assert len(files(indexes)) == 2
+    assert files(indexes).items() > first.items()
+    gated.gate.set()
+    finish(session, "one")
+    finish(session, "two")
+    assert shown(session).count("6 reviews added") == 2
+    assert not list((indexes / intake.UPLOADS_FOLDER).glob("*"))
+
+
+def test_a_file_that_is_dropped_again_does_not_touch_the_one_being_indexed(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    before = files(indexes)
+    assert not [one for one in session.button if one.label.startswith("Index ")]
+    for data in (OWN_COLUMNS, OWN_COLUMNS + "One more kettle.;Kettle;1;2024-01-01\n"):
+        session.file_uploader[0].set_value(("a.csv", data.encode(), "text/csv"))
+        whole(session.run())
+        assert len(files(indexes)) == 2
+        assert files(indexes).items() > before.items()
+    gated.gate.set()
+
+
+def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    begin(session, "one")
+    assert "Indexing a.csv into one is still going on." in shown(session)
+    whole(session.run())
+    assert "The indexing of a.csv was not finished." in shown(session)
+    gated.gate.set()
+    finish(session, "one")
+    click(session, "Close")
+    finish(click(session, "Go on"), "one")
+    assert "6 were there already" in shown(session)
+
+
+def test_going_on_while_another_file_is_indexed_is_told(indexes, app, gated):
+    kept = intake.keep(indexes, "b.csv", OWN_COLUMNS.encode())
+    intake.note(intake.Plan(kept, "one", intake.preview(kept).columns))
+    session = click(begin(app("corpus"), "one"), "Go on")
+    assert "Indexing a.csv into one is still going on." in shown(session)
+    assert "Wait for it, or stop it first." in shown(session)
+    gated.gate.set()
+
+
+def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
+    kept = intake.keep(indexes, "a.csv", OWN_COLUMNS.encode())
+    intake.note(intake.Plan(kept, "../elsewhere", intake.preview(kept).columns))
+    session = click(app("corpus"), "Go on")
+    assert "'../elsewhere' cannot be the name of an index." in shown(session)
+    assert not resources.jobs().named("")
+
+
+def test_an_indexing_that_was_stopped_when_its_file_was_gone(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    assert gated.reached.wait(60), "the file was to be open by now"
+    click(session, "Stop")
+    intake.discard(next(iter(files(indexes))).parent)
+    gated.gate.set()
+    finish(session, "one")
+    assert "Indexing a.csv into one was stopped" in shown(session)
+    click(session, "Close")
+    assert "was stopped" not in shown(session)
+
+
+def test_what_is_deleted_is_the_folder_of_the_plan_alone(indexes, app, tmp_path):
+    precious = tmp_path / "precious" / "a.csv"
+    precious.parent.mkdir()
+    precious.write_text(OWN_COLUMNS)
+    kept = intake.keep(indexes, "a.csv", OWN_COLUMNS.encode())
+    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns))
+    note = kept.with_name(intake.NOTE)
+    said = json.loads(note.read_text())
+    assert said["file"] == "a.csv"
+    note.write_text(json.dumps(said | {"file": str(precious)}))
+    click(app("corpus"), "Leave it")
+    assert precious.exists()
+    assert not kept.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "{",
+        "[]",
+        '{"file": 1, "index": "a", "columns": {}, "instructions": []}',
+        '{"file": "a.csv", "index": [], "columns": {}, "instructions": []}',
+        '{"file": "a.csv", "index": "a", "columns": {"taste": "b"}, "instructions": []}',
+        '{"file": "a.csv", "index": "a", "columns": {}, "instructions": 3}',
+    ],
+)
+def test_a_plan_that_cannot_be_read_breaks_nothing(indexes, app, note):
+    kept = intake.keep(indexes, "a.csv", OWN_COLUMNS.encode())
+    kept.with_name(intake.NOTE).write_text(note)
+    session = app("corpus")
+    assert "what it was to do cannot be read" in shown(session)
+    assert session.file_uploader
+    click(session, "Leave it")
+    assert "cannot be read" not in shown(session)
+    assert not kept.exists()
+
+
+def test_an_indexing_that_the_server_did_not_survive_is_offered_again(indexes, app):
+    kept = intake.keep(indexes, "a.csv", OWN_COLUMNS.encode())
+    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns))
+    session = app("corpus")
+    assert "The indexing of a.csv was not finished" in shown(session)
+    finish(click(session, "Go on"), "a")
+    assert "6 reviews added" in shown(session)
