@@ -128,7 +128,9 @@ def _show_map(index: Index, drawn: Drawn, suggestions: Sequence[str]) -> None:
             if some and len(rows) > 1:
                 panels.look_closer(grouping, part, len(chosen), suggestions)
             panels.download(drawn.found, rows, "selection" if some else "clusters")
-            report_panel.offer(partial(report_panel.made, index, drawn, passing, text.listed(only.said)), passing.any())
+            report_panel.offer(
+                partial(report_panel.made, index, drawn, passing, text.listed(only.said)), bool(passing.any())
+            )
             if not some and not grouping.within:
                 topic_panels.save_clusters(index, drawn)
             if part.area and len(chosen) and not grouping.within:

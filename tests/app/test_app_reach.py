@@ -131,7 +131,7 @@ def top_of_first_card(page):
 
 def test_the_first_hit_begins_in_the_upper_part_of_the_screen(visit):
     page = visit("search", "read under this instruction", q="kettle", instruction=PRODUCT)
-    page.get_by_text(re.compile("^This model|^The model")).first.wait_for()  # the verdict stands above it
+    page.get_by_text(re.compile("this question")).first.wait_for()  # the verdict stands above it
     assert top_of_first_card(page) <= 320
 
 
@@ -142,7 +142,7 @@ def test_suggestions_stand_in_one_row_that_unfolds(visit):
     more.first.click()
     page.get_by_role("button", name="Fewer", exact=True).wait_for()
     assert page.locator("[class*=st-key-rows-of]").bounding_box()["height"] > 120
-    page.get_by_role("button", name="What is it used for?").first.click()
+    page.get_by_text("What is it used for?").first.click()
     page.wait_for_url(re.compile("first=What(\\+|%20)is(\\+|%20)it(\\+|%20)used"))
     page.set_viewport_size({"width": 2600, "height": 900})  # all stand in one row
     page.add_style_tag(content="[data-testid=stMainBlockContainer] { max-width: none !important }")
@@ -154,7 +154,7 @@ def test_suggestions_stand_in_one_row_that_unfolds(visit):
 def test_the_reviews_of_a_cluster_begin_beside_the_map(visit):
     page = visit("clusters", "In the texts", instruction=PRODUCT, groups=3, clusters=0)
     drawn = page.get_by_role("application", name="Map of the reviews").bounding_box()
-    review = page.get_by_text(re.compile(r"kettle\\S* \\d$|kettle\. \d$")).first.bounding_box()
+    review = page.get_by_text(re.compile(r"kettle(\.| broke\.) \d$")).first.bounding_box()
     assert review["x"] > drawn["x"] + drawn["width"]
     assert review["y"] + review["height"] < 900
     assert drawn["y"] < 320

@@ -108,6 +108,28 @@ def test_first_hits_show_at_once_and_settle(make, app, gated):
     assert session.session_state["search: running"].job is job
 
 
+class HalfwayEncoder(KeywordEncoder):
+    """Says that it has read the first text, and waits before it goes on."""
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        if on_tokens:
+            on_tokens(len(texts[0].split()))
+        return super().encode_views(texts, instructions, words=words)
+
+
+def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
+    encoder = HalfwayEncoder(gate=threading.Event())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
+    make()
+    session = app("search", q="lamp", instruction=MOOD)
+    assert encoder.reached.wait(30)
+    whole(session.run())
+    assert session.get("progress")[0].proto.text == "1 of 6 reviews read"
+    encoder.gate.set()
+    session.session_state["search: running"].job.wait(30)
+    assert not whole(session.run()).get("progress")
+
+
 def test_an_index_that_changed_is_searched_again(make, app):
     make(rows=REVIEWS[:2])
     session = app("search", q="kettle")
