@@ -6,13 +6,13 @@ token, and has no dashboard; see docs/security.md.
 
 import importlib
 import os
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import RetrieverError
+from retriever.core.local_ray import guard_local_ray
 from retriever.core.registry import resolve
 from retriever.shards.messages import Gone
 from retriever.shards.shard import Shard
@@ -125,9 +125,7 @@ def _connected(address: str) -> Any:  # noqa: ANN401 - Ray is not there to be ty
     own: dict[str, object] = {}
     if address == LOCAL:
         _require_unloaded()
-        os.environ["RAY_AUTH_MODE"] = "token"
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # it listens on loopback then, on any system
+        guard_local_ray()
         own = {"include_dashboard": False, "object_store_memory": _OBJECTS}
     resolve("ray:init", package=_PACKAGE)
     ray = importlib.import_module("ray")

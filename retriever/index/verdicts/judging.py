@@ -113,6 +113,8 @@ def judge(
         UsageError: the question is too long to be asked in other words too.
     """
     evidence = read(encoder, texts, question, known=known, on_tokens=_texts_read(encoder, texts, on_texts))
+    if on_texts is not None:
+        on_texts(len(texts), len(texts))
     features = arithmetic.features(evidence)
     chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(measured.chance(features), 4)
     answers = most_answered(evidence.asked.words)
