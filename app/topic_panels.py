@@ -13,6 +13,7 @@ from retriever_app import state, topic_job
 from retriever_app.cluster_panels import MOST_REVIEWS
 from retriever_app.clusterings import Drawn
 from retriever_app.components import attempt, review_card, show_attempt
+from retriever_app.verdicts import show_verdict
 from retriever_app.view_models import cards, text
 from retriever_app.view_models.cards import Card
 from retriever_app.view_models.grouping import Grouping
@@ -87,6 +88,7 @@ def _show(index: Index, found: SavedClustering, shown: Topics, columns: Columns)
             with st.popover("History", icon=":material/history:"):
                 for line in shown.history:
                     st.text(line)
+    show_verdict(index, str(found.stored.document["instruction"]))
     chosen = [one for one in shown.cards if one.number in state.current(Grouping).clusters]
     if len(chosen) == 1:
         _read(index, found, chosen[0], shown.cards, columns)
