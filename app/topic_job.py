@@ -9,7 +9,7 @@ from retriever.serving.jobs import Job, Work
 from retriever.workspace import Index
 from retriever_app import resources
 from retriever_app.cluster_job import watch
-from retriever_app.clusterings import ClusteringProgress
+from retriever_app.clusterings import JUDGING, READING, ClusteringProgress
 from retriever_app.components import show_problem
 
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
@@ -83,11 +83,11 @@ def _sorting(index: Index) -> str:
 
 def _telling(job: Job) -> OnIndexing:
     """Return what tells the share of texts that is read, and ends where the job is stopped."""
-    job.tell(ClusteringProgress("Reading the reviews under the instruction", None))
+    job.tell(ClusteringProgress(READING))
 
     def tell(report: IndexingReport) -> None:
         job.check()
         share = report.in_hand / report.expected if report.expected else None
-        job.tell(ClusteringProgress("Reading the reviews under the instruction", share))
+        job.tell(ClusteringProgress(JUDGING if report.judging else READING, share))
 
     return tell
