@@ -94,6 +94,11 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
     folder = make(rows=ROWS, instructions=[MOOD])
     with Index(folder, encoder=load_encoder()) as index:
         index.teach(MOOD, [(row["id"], "broke" if "broke" in row["text"] else "whole") for row in ROWS])
+        held = index.lessons(MOOD).after
+    assert list(app("model").dataframe[0].value["taught"]) == [
+        "",
+        f"42 reviews, {held.value:.0%} right ({held.low:.0%} to {held.high:.0%})",
+    ]
     for page in ("search", "clusters"):
         session = settle(app(page, q="broke", instruction=MOOD))
         assert "This question was taught by 42 reviews" in shown(session)
@@ -166,3 +171,4 @@ def test_the_model_page_shows_it_in_the_table_of_views(make, app, chance):
     make(rows=ROWS, instructions=[MOOD])
     table = app("model").dataframe[0].value
     assert list(table["followed"]) == ["", "hardly"]
+    assert list(table["taught"]) == ["", ""]
