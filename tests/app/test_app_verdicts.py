@@ -1,4 +1,5 @@
 import threading
+import time
 from urllib.parse import parse_qs
 
 import pytest
@@ -41,6 +42,16 @@ def elements(node):
     return [node]
 
 
+def awaited(session, said):
+    """Draw the page again until it says something: a search and a verdict after it take their time."""
+    for _ in range(300):
+        if said in shown(session):
+            return session
+        time.sleep(0.1)
+        whole(session.run())
+    raise AssertionError(shown(session))
+
+
 def settle(session):
     """Wait for what is under way, and draw the page again."""
     for _ in range(3):
@@ -67,8 +78,7 @@ def test_the_line_says_what_to_do():
 
 def test_a_search_looks_into_its_question_and_says_what_it_found(make, app, chance):
     make(rows=ROWS)
-    session = settle(app("search", q="broke", instruction=MOOD))
-    assert SHOWN in shown(session)
+    session = awaited(app("search", q="broke", instruction=MOOD), SHOWN)
     assert links(session) == [("Teach it", "teach", {"instruction": [MOOD], "index": ["reviews"]})]
     assert SHOWN not in shown(settle(app("search", q="broke")))
 
@@ -84,7 +94,7 @@ def test_clusters_say_what_they_are(make, app, chance):
 def test_the_link_leads_to_the_question_on_the_page_teach(make, app, chance):
     make("other", rows=ROWS)
     make(rows=ROWS)
-    ((_, page, asked),) = links(settle(app("search", q="broke", instruction=MOOD, index="reviews")))
+    ((_, page, asked),) = links(awaited(app("search", q="broke", instruction=MOOD, index="reviews"), SHOWN))
     session = app(page, **{name: value for name, (value,) in asked.items()})
     assert session.text_input(key="TaughtQuestion.instruction").value == MOOD
     assert session.selectbox(key="Chosen.index").value == "reviews"
@@ -100,8 +110,7 @@ def test_a_question_that_was_taught_says_how_well_it_is_answered(make, app, chan
         f"42 reviews, {held.value:.0%} right ({held.low:.0%} to {held.high:.0%})",
     ]
     for page in ("search", "clusters"):
-        session = settle(app(page, q="broke", instruction=MOOD))
-        assert "This question was taught by 42 reviews" in shown(session)
+        session = awaited(app(page, q="broke", instruction=MOOD), "This question was taught by 42 reviews")
         assert SHOWN not in shown(session)
         assert [one[0] for one in links(session)] == ["Teach it more"]
 
@@ -156,15 +165,11 @@ def test_one_question_is_looked_into_at_a_time(make, app, chance):
     make(rows=ROWS)
     go = threading.Event()
     running = resources.jobs().start("diagnose another", "The diagnosis", lambda job: go.wait(60))
-    session = app("search", q="broke", instruction=MOOD)
-    for job in resources.jobs().named("clusters").values():
-        job.wait(60)
-    whole(session.run())
-    assert "is looked into after another one" in shown(session)
+    session = awaited(app("search", q="broke", instruction=MOOD), "is looked into after another one")
     assert list(resources.jobs().named("diagnose")) == ["diagnose another"]
     go.set()
     running.wait(60)
-    assert SHOWN in shown(settle(session))
+    awaited(session, SHOWN)
 
 
 def test_the_model_page_shows_it_in_the_table_of_views(make, app, chance):
