@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from retriever.core.encoder import Encoder, WrappedEncoder
+from retriever.core.errors import RetrieverError
 from retriever.core.types import JSON, Document, Encoded
 from retriever.index.encoding import load_described
 from retriever.index.indexing import IndexingOptions
@@ -306,7 +307,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     if options.index:
-        index_with_small_pieces(options)
+        try:
+            index_with_small_pieces(options)
+        except RetrieverError as error:  # its workers are gone: another start goes on
+            raise SystemExit(f"The run has ended: {error.message}") from None
     elif options.how:
         print(json.dumps(timed(options)))
     else:
