@@ -10,8 +10,8 @@ _OURS = (
 _INSIDE = re.compile(rf"(?:/(?:{_OURS}))+(?![\w/-])")
 """The rest of a path from an index's folder on: files of ours, whose names hold no spaces."""
 
-_ABSOLUTE = re.compile(r"(?<![\w.~/:<'\"`-])(?!/(?:v1|indexes|jobs)/)/(?:[^\s/'\",;:()]+/)+([^\s/'\",;:()]+)")
-"""A path of two names or more; no address of this server, and nothing in quotes, which the client said."""
+_ABSOLUTE = re.compile(r"(?<![\w.~/:<-])(?!/(?:v1|indexes|jobs)/)/(?:[^\s/'\",;:()]+/)+([^\s/'\",;:()]+)")
+"""A path of two names or more, but no address of this server."""
 
 
 def without_places(text: str, folder: Path | None) -> str:

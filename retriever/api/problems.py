@@ -10,6 +10,7 @@ from retriever.core.errors import (
     BusyError,
     EncoderError,
     EncoderMismatchError,
+    FilterError,
     IndexDamagedError,
     IndexLockedError,
     IndexNotFoundError,
@@ -108,4 +109,6 @@ def problem_of(error: BaseException, folder: Path | None = None) -> Problem:
             "The server goes on; its log shows where.",
         )
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
+    if isinstance(error, NotFoundError | InputError | FilterError):  # of what the client said, and of no file here
+        return Problem(status, code, error.message, error.hint)
     return Problem(status, code, without_places(error.message, folder), without_places(error.hint, folder))

@@ -19,13 +19,24 @@ FOLDER = Path("/srv/my data/indexes")
         ("Process 3 is writing to /srv/my data/indexes/model: index.", "Process 3 is writing to model: index."),
         ("Shard 1 of /srv/my data/indexes/all/shard-0001/corpus.sqlite3.", "Shard 1 of all."),
         ("Made by /home/me/models/reviews, which is gone.", "Made by reviews, which is gone."),
-        ("There is no document '/2024/views/3.txt/a'.", "There is no document '/2024/views/3.txt/a'."),
+        (
+            "[Errno 13] Permission denied: '/srv/my data/indexes/reviews/writer.lock'",
+            "[Errno 13] Permission denied: 'reviews'",
+        ),
         ("GET /v1/models and /indexes/reviews tell.", "GET /v1/models and /indexes/reviews tell."),
         ("http://there:6333/path/to does not answer.", "http://there:6333/path/to does not answer."),
     ],
 )
 def test_what_becomes_of_paths(message, told):
     assert without_places(message, FOLDER) == told
+
+
+def test_what_a_client_said_is_told_as_it_was_said(make, serve):
+    make()
+    server = serve()
+    missing = server.post("/indexes/reviews/like", {"id": "/2024/views/3.txt"})
+    assert refused(missing, 404, "not_found", "'/2024/views/3.txt'")
+    assert "'/2024/views/3.txt'" in asked(server, "fetch", id="/2024/views/3.txt").content[0].text
 
 
 def test_no_error_of_a_server_tells_where_its_files_lie(make, serve, tmp_path, monkeypatch):
