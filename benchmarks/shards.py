@@ -32,6 +32,7 @@ from common import machine, write
 from shards_equal import COMPLETE, OPTIONS, equality, random_corpus
 
 from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.errors import RetrieverError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit
 from retriever.core.similarity import normalise
@@ -237,7 +238,11 @@ def killed(single: Index, sharded: ShardedIndex, transport: TimedShards, times: 
         started = time.perf_counter()
         watched, seen, took = Return(shards, part, pid), 0.0, 0.0
         while seen < 1 or not watched.at:
-            answer = sharded.search_many(request)[0]
+            try:
+                answer = sharded.search_many(request)[0]
+            except RetrieverError:  # no shard at all came in time
+                answers["refused"] += 1
+                continue
             seen, took = answer.seen, took or time.perf_counter() - started
             kind = "whole" if seen == 1 else "partial"
             answers[kind] += 1

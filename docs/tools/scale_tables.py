@@ -231,8 +231,9 @@ def killed_shards(measured: Mapping[str, Any]) -> str:
     told = ("first_answer", "shard_is_back", "whole_after_its_return")
     times = [f"{found[name]['median_ms']:.0f}, {found[name]['p95_ms']:.0f}" for name in told]
     counts = [f"{answers.get(kind, 0):,}, {wrong.get(kind, 0)}" for kind in ("partial", "whole")]
-    head = ["kills", "partial answers, wrong ones", "whole ones, wrong ones", "first answer", "shard answers again"]
-    return table([*head, "whole after that"], [[str(found["kills"]), *counts, *times]])
+    head = ["kills", "partial answers, wrong ones", "whole ones, wrong ones", "refused", "first answer"]
+    row = [str(found["kills"]), *counts, str(answers.get("refused", 0)), *times]
+    return table([*head, "shard answers again", "whole after that"], [row])
 
 
 @measured_by("handover")

@@ -62,7 +62,7 @@ def test_rows_of_what_was_killed_and_compared(results):
             "equality": {**equality, "different": 1},
         },
     )
-    assert "| 4 | 9, 0 | 0, 0 | 1, 2 | 1, 2 | 1, 2 |" in scale_tables.killed_shards()
+    assert "| 4 | 9, 0 | 0, 0 | 0 | 1, 2 | 1, 2 | 1, 2 |" in scale_tables.killed_shards()
     assert "| 1,000 | 3 lazy | 4 | 10 | 5 added | 1 |" in scale_tables.equal_shards()
     view = {"queries": 100, "same_top_10": 99, "largest_difference_of_scores": 1e-7}
     results("handover", {"points": 500, "same_ids_and_metadata": True, "export_seconds": 2.0, "base": view})
