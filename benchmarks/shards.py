@@ -47,6 +47,9 @@ from retriever.workspace import Index
 EQUAL_PARTS = 4
 """Shards whose answers are compared after additions and deletions."""
 
+PAUSE = 0.02
+"""Seconds between two searches while a shard comes back, which takes the same cores."""
+
 WORDS = [f"word{number}" for number in range(2000)]
 
 
@@ -246,7 +249,14 @@ def killed(single: Index, sharded: ShardedIndex, transport: TimedShards, times: 
             seen, took = answer.seen, took or time.perf_counter() - started
             kind = "whole" if seen == 1 else "partial"
             answers[kind] += 1
-            wrong[kind] += answer.hits != whole if seen == 1 else told(answer.hits) != told(rest)
+            if seen == 1:
+                wrong[kind] += answer.hits != whole
+            elif abs(seen - 1 + len(ids) / len(every)) < 1e-6:
+                wrong[kind] += told(answer.hits) != told(rest)
+            else:  # others were late too: what it has is in the order of the whole
+                left = iter(told(every))
+                wrong[kind] += not all(one in left for one in told(answer.hits))
+            time.sleep(PAUSE)
         first.append(1000 * took)
         back.append(1000 * (watched.at - started))
         after.append(max(0.0, 1000 * (time.perf_counter() - watched.at)))
