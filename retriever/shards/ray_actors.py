@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,13 @@ _STARTING = 120.0  # seconds
 
 
 class ShardActor:
-    """A shard in a process of its own; opened at the first question, so that a damaged one answers with its error."""
+    """A shard in a process of its own; one that cannot be opened answers why, and is tried again at every question."""
 
     def __init__(self, folder: str, device: str) -> None:
         self._folder, self._device = Path(folder), device
         self._shard: Shard | None = None
+        with suppress(OSError, RetrieverError):
+            self._shard = Shard(self._folder, device=device)
 
     def answer(self, question: str, version: int | None, arguments: Sequence[object]) -> object:
         """Answer; see `Shard.answer`."""
