@@ -32,8 +32,8 @@ demo: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not model and not gpu and not durability"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "durability"
-	$(BIN)/python -m pytest -m "model"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "durability" tests/durability
+	$(BIN)/python -m pytest -m "model" $$(grep -rl 'mark\.model' tests)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -20,6 +20,7 @@ from retriever.workspace import Index
 from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 MOST_KEPT = 8
+READING = "Reading the reviews under the instruction"
 JUDGING = "Checking whether the model follows the instruction"
 _STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _numbers = count()
@@ -204,8 +205,7 @@ def _read(job: Job, index: Index, instructions: Sequence[str], where: str | None
     lacking = index.lacking(instructions, where=where, ids=ids)
     if not len(lacking):
         return
-    doing = "Reading the reviews under the instruction"
-    job.tell(ClusteringProgress(doing, 0.0))
+    job.tell(ClusteringProgress(READING, 0.0))
     tokens = index.count_tokens(lacking)
 
     def tell(report: IndexingReport) -> None:
@@ -213,6 +213,6 @@ def _read(job: Job, index: Index, instructions: Sequence[str], where: str | None
         if report.judging:
             job.tell(ClusteringProgress(JUDGING, report.in_hand / max(report.expected or 1, 1)))
         else:
-            job.tell(ClusteringProgress(doing, min(1.0, report.tokens / max(tokens, 1))))
+            job.tell(ClusteringProgress(READING, min(1.0, report.tokens / max(tokens, 1))))
 
     index.complete(instructions, where=where, ids=ids, progress=tell)

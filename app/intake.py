@@ -238,7 +238,8 @@ def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], I
         rows = _Rows(plan, job)
 
         def tell(report: IndexingReport) -> None:
-            job.tell(TableSample(report.in_hand, total, report.seconds))
+            if not report.judging:  # that counts the texts of a sample
+                job.tell(TableSample(report.in_hand, total, report.seconds))
             if rows.ended:
                 job.check()
 

@@ -12,7 +12,7 @@ from retriever.serving.jobs import Job, Work
 from retriever.workspace import Index
 from retriever_app import resources
 from retriever_app.cluster_job import watch
-from retriever_app.clusterings import ClusteringProgress
+from retriever_app.clusterings import JUDGING, READING, ClusteringProgress
 from retriever_app.components import show_problem
 from retriever_app.view_models.topics import Topics, topics
 
@@ -100,11 +100,11 @@ def _sorting(index: Index) -> str:
 
 def _telling(job: Job) -> OnIndexing:
     """Return what tells the share of texts that is read, and ends where the job is stopped."""
-    job.tell(ClusteringProgress("Reading the reviews under the instruction", None))
+    job.tell(ClusteringProgress(READING))
 
     def tell(report: IndexingReport) -> None:
         job.check()
         share = report.in_hand / report.expected if report.expected else None
-        job.tell(ClusteringProgress("Reading the reviews under the instruction", share))
+        job.tell(ClusteringProgress(JUDGING if report.judging else READING, share))
 
     return tell

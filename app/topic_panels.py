@@ -14,6 +14,7 @@ from retriever_app.cluster_panels import MOST_REVIEWS
 from retriever_app.clusterings import Drawn
 from retriever_app.components import attempt, review_card, show_attempt
 from retriever_app.topic_job import Shown
+from retriever_app.verdicts import show_verdict
 from retriever_app.view_models import cards, text
 from retriever_app.view_models.cards import Card
 from retriever_app.view_models.grouping import Grouping
@@ -94,6 +95,7 @@ def _show(index: Index, saved: Shown, columns: Columns, where: str | None) -> No
         report_panel.offer(partial(report_panel.made_of_saved, index, saved, where), bool(saved.groups.documents))
     if where:
         st.caption("The filters hold for the report. All else on this page is of all reviews.")
+    show_verdict(index, str(found.stored.document["instruction"]))
     chosen = [one for one in shown.cards if one.number in state.current(Grouping).clusters]
     if len(chosen) == 1:
         _read(index, found, chosen[0], shown.cards, columns)

@@ -22,6 +22,7 @@ from common import write
 
 from retriever import load_encoder
 from retriever.core.encoder import Encoder, WrappedEncoder
+from retriever.core.errors import UsageError
 from retriever.core.requests import SearchOptions
 from retriever.core.results import SearchResult
 from retriever.core.types import Document, Encoded
@@ -74,14 +75,20 @@ class Known(WrappedEncoder):
         words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        """Return what the whole index holds of documents under every instruction; queries are embedded."""
+        """Return what the whole index holds of documents under every instruction; queries are embedded.
+
+        Raises:
+            UsageError: it does not hold an instruction. So no verdict is looked for, which would have to read more.
+        """
         if not words:
             return super().encode_views(texts, instructions, on_tokens=on_tokens)
         store = self._whole.store
         ids = store.documents.known(texts)
         found = []
-        for instruction in instructions:
-            view = store.views.ensure(view_key(self._whole.encoder, instruction))
+        held = [store.views.find(view_key(self._whole.encoder, one)) for one in instructions]
+        for view in held:
+            if view is None:
+                raise UsageError("The index does not hold this instruction.")
             stored = store.vectors.get(view.view_id, [ids[text] for text in texts])
             found.append(Encoded(np.asarray(stored.embeddings), [answers[:words] for answers in stored.words]))
         return found

@@ -66,7 +66,8 @@ class Given:
     vectors: Embeddings
 
 
-Method = Callable[[Draw], Given]
+Method = Callable[[Draw], Given | None]
+"""Gives None where a draw has too few examples for it."""
 
 
 def main() -> None:
@@ -111,6 +112,8 @@ def measured(
             for name, method in methods.items():
                 started = time.perf_counter()
                 given = method(draw)
+                if given is None:
+                    continue
                 scores[name]["seconds"].append(time.perf_counter() - started)
                 for measure, value in judged(given, draw).items():
                     scores[name][measure].append(value)
@@ -221,7 +224,9 @@ def means(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             methods = dict.fromkeys(method for one in measured_kinds for method in one)
             by_number[number] = {
                 method: {
-                    measure: round(float(np.mean([one[method][measure] for one in measured_kinds])), _ROUNDED)
+                    measure: round(
+                        float(np.mean([one[method][measure] for one in measured_kinds if method in one])), _ROUNDED
+                    )
                     for measure in (*MEASURES, "seconds")
                 }
                 for method in methods

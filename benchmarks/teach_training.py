@@ -9,7 +9,10 @@ import numpy as np
 from teach import Draw, Given, by_logistic, untaught
 
 from retriever import load_encoder
+from retriever.encoders.catalog import resolve_name
 from retriever.encoders.sources import find_source
+from retriever.index.readers import DEFAULT_PLAIN
+from retriever.training.run.checks import LEAST_ROWS
 from retriever.training.run.finetuning import FinetuneRequest, finetune
 
 PAIRS = 20
@@ -23,7 +26,8 @@ def setfit(draw: Draw) -> Given:
     from sentence_transformers import SentenceTransformer
 
     torch.manual_seed(draw.seed)
-    model = SentenceTransformer(str(find_source("minilm").folder), device="cpu")
+    source = find_source(resolve_name(DEFAULT_PLAIN).partition(":")[2])
+    model = SentenceTransformer(str(source.folder), device="cpu")
     texts = [draw.kind.texts[row] for row in draw.examples]
     pairs = drawn_pairs(draw.read.labels[draw.examples], draw.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
@@ -49,8 +53,10 @@ def drawn_pairs(labels: np.ndarray, seed: int) -> list[tuple[int, int, bool]]:
     return [found[one] for one in generator.permutation(len(found))]
 
 
-def finetuned(draw: Draw) -> Given:
-    """Fine-tune the question reader on the examples; then the nearest mean in its view."""
+def finetuned(draw: Draw) -> Given | None:
+    """Fine-tune the question reader on the examples; then the nearest mean in its view. None where they are too few."""
+    if len(draw.examples) < LEAST_ROWS:
+        return None
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.jsonl"
         answers = [draw.kind.labels[row] for row in draw.examples]

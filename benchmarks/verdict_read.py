@@ -75,7 +75,7 @@ def read(encoder: Encoder, source: Source) -> dict[str, Any]:
 
 def read_file(file: Path) -> Read:
     """Return what a file of the cache keeps."""
-    with np.load(file) as kept:
+    with np.load(file, allow_pickle=False) as kept:
         meta = json.loads(str(kept["meta"]))
         heard = {
             one: Heard(normalise(kept[f"{name}{place}"]), meta["words"][one])

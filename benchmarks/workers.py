@@ -1,12 +1,14 @@
 """Workers under fire, and what they cost.
 
-python benchmarks/workers.py kills --ray local --kills 50 --rows 3000 --output benchmarks/results/workers_kills.json
-python benchmarks/workers.py overhead CORPUS.jsonl --rows 300 --output benchmarks/results/workers_overhead.json
+    python benchmarks/workers.py CORPUS.jsonl --output benchmarks/results/workers.json
 
-``kills`` indexes rows with an encoder that sleeps, kills a process of the run at random (an actor or worker, Ray's
-driver, its node process, its control store, the writer), starts the run again where it has ended, and compares what is
-stored with an undisturbed run. ``overhead`` indexes reviews with a real model in one process, in two, and on a Ray
-with two actors, in turns; rates are from the first finished piece on, so that starting is told apart.
+First reviews are indexed by workers while their processes are killed at random: a worker, Ray's driver, its node
+process, its control store, the writer. A run that has ended is started again, and one that is done is followed by
+another, on Ray and on processes in turns, until so many kills have fallen. What is stored then is compared with an
+undisturbed run, and what was read twice with what was in flight when something was killed.
+
+Then the same reviews are indexed in one process with two threads, by two processes, and on a Ray with two actors, in
+turns. Rates are from the first finished piece on, so that starting is told apart.
 """
 
 import argparse
@@ -22,37 +24,47 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.encoder import Encoder, WrappedEncoder
+from retriever.core.errors import RetrieverError
 from retriever.core.types import JSON, Document, Encoded
+from retriever.index.encoding import load_described
 from retriever.index.indexing import IndexingOptions
 from retriever.index.workers.choice import Workers
+from retriever.index.workers.pool import IN_FLIGHT
 from retriever.workspace import Index
 
 SELF = Path(__file__).resolve()
-DIM = 64
+WORKERS = 2
 PIECE, SHARD = 25, 200
-VIEW = "What broke?"
-VICTIMS = {"ray::Actor": "actor", "raylet": "node process", "gcs_server": "control store"}
+"""Texts of a piece and of a shard where something is killed, so that kills find many of both."""
+
+LOG = "RETRIEVER_BENCHMARK_READ"
+"""Environment variable with the file in which workers note what they read."""
+
+WAYS: dict[str, dict[str, Any]] = {
+    "one process": {},
+    "processes": {"count": WORKERS},
+    "ray": {"count": WORKERS, "ray": "local"},
+}
+WORKER = "worker"
+KINDS = {
+    "ray::Actor": WORKER,
+    "workers.process_worker": WORKER,
+    "workers.ray_driver": "Ray's driver",
+    "raylet/raylet": "Ray's node process",
+    "gcs_server": "Ray's control store",
+}
+"""What is killed, by what its command line holds; the writer besides."""
 
 
-class Slow(Encoder):
-    """Sleeps for every text, and notes which it has read in a file; a vector is drawn from its text's hash.
-
-    Args:
-        path: of its settings, which is its name: ``seconds`` a text and ``log``.
-    """
-
-    def __init__(self, path: str) -> None:
-        settings = json.loads(Path(path).read_text())
-        self._seconds, self._log = settings["seconds"], Path(settings["log"])
-        self.spec: EncoderSpec = EncoderSpec("slow".ljust(64, "0"), DIM, name=path, pooling="hash")
+class Noted(WrappedEncoder):
+    """Notes every text in a file before it is read."""
 
     def encode_views(
         self,
@@ -62,190 +74,255 @@ class Slow(Encoder):
         words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        """Return random vectors of length 1, always the same for a text and an instruction."""
-        if words:
-            time.sleep(self._seconds * len(texts))
-            with self._log.open("a") as file:
-                file.write("".join(f"{text}\n" for text in texts))
-            if on_tokens is not None:
-                on_tokens(len(texts))
-        return [Encoded(_drawn(texts, one), [[one[:4] or "base"][:words] for _ in texts]) for one in instructions]
-
-
-def _drawn(texts: Sequence[str], instruction: str) -> Any:  # noqa: ANN401 - (n, DIM) float32
-    seeds = [hashlib.sha256(f"{instruction}\0{text}".encode()).digest()[:8] for text in texts]
-    rows = np.array([np.random.default_rng(int.from_bytes(seed)).normal(size=DIM) for seed in seeds], np.float32)
-    return rows.reshape(-1, DIM) / np.linalg.norm(rows.reshape(-1, DIM), axis=1, keepdims=True)
+        """Return what the encoder makes of the texts."""
+        with Path(os.environ[LOG]).open("a") as file:
+            file.write("".join(f"{hashlib.sha256(text.encode()).hexdigest()}\n" for text in texts))
+        return super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
 
 
 def load(description: Mapping[str, JSON], *, device: str = "auto") -> Encoder:
-    """Give the encoder of a description to a worker."""
-    return Slow(str(description["name"]))
+    """Give a worker the encoder of a description; it notes what it reads."""
+    return Noted(load_described(description, device=device))
 
 
-def index_rows(folder: Path, settings: Path, rows: int, workers: int, ray: str | None) -> None:
-    """Index made-up reviews."""
-    documents = (Document(f"d{row}", f"review number {row}") for row in range(rows))
-    chosen = Workers(workers or None, ray, load="workers:load", piece=PIECE)
-    with Index(folder, encoder=Slow(str(settings))) as index:
-        index.add(documents, instructions=[VIEW], options=IndexingOptions(shard=SHARD, workers=chosen))
-
-
-def stored(folder: Path, settings: Path) -> dict[str, Any]:
-    """Return all texts of an index with their vectors and words in every view."""
-    with Index(folder, encoder=Slow(str(settings))) as index:
-        contents = index.store.documents.live_contents()
-        texts = index.store.documents.texts(contents)
-        found: dict[str, Any] = {text: {} for text in texts.values()}
-        for view in index.store.views.all():
-            held = index.store.vectors.get(view.view_id, contents)
-            for content, row, words in zip(held.content_ids.tolist(), held.embeddings, held.words, strict=True):
-                found[texts[content]][view.key.instruction] = row.tobytes(), words
-        return found
-
-
-def below(process: int) -> dict[int, str]:
-    """Return the processes below one by their number, with what kind each is."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in listed.splitlines()]
-    found, parents = {}, {process}
-    while parents:
-        here = {int(row[0]): row[2] for row in rows if int(row[1]) in parents}
-        found.update(here)
-        parents = set(here)
-    kinds = {**VICTIMS, "workers.ray_driver": "Ray's driver", "process_worker": "worker"}
-    named = {
-        pid: [kind for part, kind in kinds.items() if part in shown.split(" --")[0]] for pid, shown in found.items()
-    }
-    return {pid: kind[0] for pid, kind in named.items() if kind}
-
-
-def kills(options: argparse.Namespace) -> dict[str, Any]:
-    """Index with so many kills on the way, and compare with an undisturbed run."""
-    chance = random.Random(options.seed)
-    with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        folder = Path(name)
-        settings = folder / "slow.json"
-        settings.write_text(json.dumps({"seconds": options.seconds, "log": str(folder / "log")}))
-        (folder / "quick.json").write_text(json.dumps({"seconds": 0, "log": os.devnull}))
-        run = [sys.executable, str(SELF), "run", str(folder / "index"), str(settings), str(options.rows)]
-        run += [str(options.workers), options.ray or ""]
-        killed: Counter[str] = Counter()
-        starts, began = 0, time.monotonic()
-        while True:
-            process = subprocess.Popen(run)
-            starts += 1
-            while sum(killed.values()) < options.kills and process.poll() is None:
-                time.sleep(chance.uniform(0.2, options.every))
-                victims = {process.pid: "writer", **below(process.pid)}
-                kind = chance.choice(sorted(set(victims.values())))
-                pid = chance.choice([one for one, each in victims.items() if each == kind])
-                if process.poll() is None:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                        killed[kind] += 1
-            if process.wait() == 0:
-                break
-            if starts > 3 * options.kills + 3:
-                raise SystemExit("The run does not come to its end.")
-        seconds = time.monotonic() - began
-        read = Counter((folder / "log").read_text().splitlines())
-        index_rows(folder / "alone", folder / "quick.json", options.rows, 0, None)
-        expected = stored(folder / "alone", folder / "quick.json")
-        got = stored(folder / "index", settings)
-        return {
-            "killed": dict(killed),
-            "kills": sum(killed.values()),
-            "starts": starts,
-            "seconds": round(seconds, 1),
-            "texts": len(got),
-            "lost": len(expected.keys() - got.keys()),
-            "different": sum(got.get(text) != one for text, one in expected.items()),
-            "read_again": sum(read.values()) - len(read),
-            "in_flight_at_most": sum(killed.values()) * options.workers * PIECE,
-            "ledger_left": (folder / "index" / "ledger").exists(),
-        }
-
-
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Index reviews once, one way, and return its times."""
+def named_encoder(name: str) -> Encoder:
+    """Load an encoder by its name."""
     from retriever import load_encoder
-    from retriever.index.files import read_documents
 
-    encoder = load_encoder(options.encoder, device="cpu")
+    return load_encoder(name, device="cpu")
+
+
+def reviews(options: argparse.Namespace) -> list[Document]:
+    """Return the first reviews with a text of their own, without metadata."""
+    from common import read_texts
+
+    texts = read_texts(options.corpus, options.rows)
+    return [Document(f"d{row:06}", text) for row, text in enumerate(texts)]
+
+
+def index_with_small_pieces(options: argparse.Namespace) -> None:
+    """Index the reviews: a run that can be killed."""
+    workers = Workers(**WAYS[options.how], device="cpu", load="workers:load", piece=PIECE)
+    with Index(options.index, encoder=named_encoder(options.encoder)) as index:
+        index.add(reviews(options), options=IndexingOptions(shard=SHARD, workers=workers))
+
+
+def timed(options: argparse.Namespace) -> dict[str, Any]:
+    """Index the reviews once with the usual pieces, and return the times."""
+    encoder, rows = named_encoder(options.encoder), reviews(options)
     told: list[tuple[float, int]] = []
-    count, ray = {"one process": (None, None), "processes": (2, None), "ray": (2, "local")}[options.how]
-    workers = Workers(count, ray, device="cpu", piece=PIECE)
-    rows = list(islice(read_documents([str(options.corpus)]), options.rows))
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder), encoder=encoder) as index:
         began = time.perf_counter()
         index.add(
-            [replace(one, metadata={}) for one in rows],
-            instructions=[VIEW],
-            options=IndexingOptions(workers=workers),
+            rows,
+            options=IndexingOptions(workers=Workers(**WAYS[options.how], device="cpu")),
             progress=lambda report: told.append((time.perf_counter(), report.tokens)),
         )
         whole = time.perf_counter() - began
-    last = max(tokens for _, tokens in told)
-    first = next(one for one in told if one[1])
-    end = next(at for at, tokens in told if tokens == last)
-    rate = (last - first[1]) / (end - first[0])
-    return {"seconds": round(whole, 2), "start": round(first[0] - began, 2), "tokens_a_second": round(rate, 1)}
+    steps = [(at, tokens) for (_, before), (at, tokens) in pairwise([(began, 0), *told]) if tokens > before]
+    (first, some), (last, every) = steps[0], steps[-1]
+    rate = (every - some) / (last - first) if last > first else None
+    return {
+        "seconds": round(whole, 2),
+        "first_piece": round(first - began, 2),
+        "tokens_a_second": rate and round(rate, 1),
+    }
+
+
+def stored(folder: Path) -> dict[str, tuple[Any, Any]]:
+    """Return the vector, as an array, and the words of every text that an index has."""
+    with Index(folder) as index:
+        contents = index.store.documents.live_contents()
+        texts = index.store.documents.texts(contents)
+        (view,) = index.store.views.all()
+        held = index.store.vectors.get(view.view_id, contents)
+        rows = zip(held.content_ids.tolist(), held.embeddings, held.words, strict=True)
+        return {texts[content]: (row.copy(), words) for content, row, words in rows}
+
+
+def below(process: int) -> dict[int, str]:
+    """Return the processes below one that are worth killing, by their number, with what kind each is."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    found: dict[int, str] = {}
+    parents = {process}
+    while parents:
+        here = {int(row[0]): row[2] for row in rows if len(row) == 3 and int(row[1]) in parents}
+        found.update(here)
+        parents = set(here)
+    kinds = {
+        pid: [kind for part, kind in KINDS.items() if part in shown.split(" --")[0]] for pid, shown in found.items()
+    }
+    return {pid: kind[0] for pid, kind in kinds.items() if kind}
+
+
+def kill_something(writer: int, chance: random.Random) -> str:
+    """Kill a worker, or else one of all other kinds that there are, at random; return its kind."""
+    victims = {writer: "writer", **below(writer)}
+    others = sorted(set(victims.values()) - {WORKER})
+    kind = WORKER if WORKER in victims.values() and chance.random() < 0.5 else chance.choice(others)
+    pid = chance.choice([one for one, each in victims.items() if each == kind])
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        return kind
+    return ""
+
+
+def read_so_far(log: Path) -> list[str]:
+    """Return the hashes of the texts that workers have begun to read."""
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def under_fire(
+    way: str, folder: Path, options: argparse.Namespace, chance: random.Random, kills: int
+) -> dict[str, Any]:
+    """Index in a new folder with about so many kills on the way, and return what happened."""
+    log, index = folder / "read", folder / "index"
+    folder.mkdir()
+    points = sorted(chance.uniform(0, 0.9 * options.rows) for _ in range(kills))
+    killed: Counter[str] = Counter()
+    codes: Counter[int] = Counter()
+    began = time.monotonic()
+    while True:
+        process = started("--how", way, "--index", str(index), log=log)
+        while points and process.poll() is None:
+            if len(read_so_far(log)) < points[0]:
+                time.sleep(0.05)
+                continue
+            time.sleep(chance.uniform(0, options.wait))
+            if process.poll() is None and (kind := kill_something(process.pid, chance)):
+                killed[kind] += 1
+                points.pop(0)
+        codes[process.wait()] += 1
+        if not process.returncode:
+            break
+        if codes.total() > 3 * kills + 3:
+            raise SystemExit("The run does not come to its end.")
+    read = Counter(read_so_far(log))
+    return {
+        "way": way,
+        "killed": dict(killed),
+        "starts": codes.total(),
+        "seconds": round(time.monotonic() - began, 1),
+        "read_again": read.total() - len(read),
+        "in_flight_at_most": sum(
+            times * PIECE * (1 if kind == WORKER else IN_FLIGHT * WORKERS) for kind, times in killed.items()
+        ),
+        "ledger_left": (index / "ledger").exists(),
+    }
+
+
+def started(*more: str, log: Path) -> "subprocess.Popen[bytes]":
+    """Start this script on the same reviews, as the run that ``more`` tells."""
+    environment = {**os.environ, LOG: str(log), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return subprocess.Popen([sys.executable, str(SELF), *sys.argv[1:], *more], env=environment, stdout=sys.stderr)
+
+
+def compared(found: Mapping[str, tuple[Any, Any]], expected: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Tell what is lost, and which vectors are not those of the undisturbed run, to the last bit and in truth."""
+    both = found.keys() & expected.keys()
+    unequal = [text for text in both if not np.array_equal(found[text][0], expected[text][0])]
+    apart = [float(np.abs(found[text][0] - expected[text][0]).max()) for text in unequal]
+    return {
+        "texts": len(found),
+        "lost": len(expected.keys() - found.keys()),
+        "not_the_same_bits": len(unequal),
+        "largest_difference": max(apart, default=0.0),
+        "other_words": sum(found[text][1] != expected[text][1] for text in both),
+    }
+
+
+def kills(options: argparse.Namespace) -> dict[str, Any]:
+    """Kill so many processes, over as many runs as it takes, and compare each with an undisturbed one."""
+    chance = random.Random(options.seed)
+    runs: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        began = time.monotonic()
+        if started("--how", "processes", "--index", str(folder / "alone"), log=folder / "read").wait():
+            raise SystemExit("The undisturbed run failed.")
+        alone, expected = time.monotonic() - began, stored(folder / "alone")
+        total = 0
+        while total < options.kills:
+            ways = ("ray", "processes")
+            most = min(options.kills_a_run, options.kills - total)
+            run = under_fire(ways[len(runs) % 2], folder / str(len(runs)), options, chance, most)
+            run |= compared(stored(folder / str(len(runs)) / "index"), expected)
+            runs.append(run)
+            total += sum(run["killed"].values())
+    killed: Counter[str] = Counter()
+    for run in runs:
+        killed.update(run["killed"])
+    return {
+        "kills": total,
+        "killed": dict(killed),
+        "undisturbed_seconds": round(alone, 1),
+        "seconds": round(sum(run["seconds"] for run in runs), 1),
+        **{name: sum(run[name] for run in runs) for name in SUMMED},
+        "largest_difference": max(run["largest_difference"] for run in runs),
+        "runs": runs,
+    }
+
+
+SUMMED = ("starts", "lost", "read_again", "in_flight_at_most", "not_the_same_bits", "other_words")
 
 
 def overhead(options: argparse.Namespace) -> dict[str, Any]:
     """Measure all ways in turns."""
     from common import median_ratio
 
-    ways = ("one process", "processes", "ray")
-    runs: dict[str, list[dict[str, Any]]] = {how: [] for how in ways}
+    runs: dict[str, list[dict[str, Any]]] = {how: [] for how in WAYS}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(WORKERS)}  # workers are told their own
     for turn in range(options.rounds):
-        for how in ways if turn % 2 == 0 else reversed(ways):
-            ran = subprocess.run([sys.executable, str(SELF), *sys.argv[1:], "--how", how], stdout=-1, check=True)
+        for how in WAYS if turn % 2 == 0 else reversed(WAYS):
+            command = [sys.executable, str(SELF), *sys.argv[1:], "--how", how]
+            ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
             runs[how].append(json.loads(ran.stdout.splitlines()[-1]))
-    rates = {how: [one["tokens_a_second"] for one in each] for how, each in runs.items()}
-    return {
-        "runs": runs,
-        "ray_seconds_a_token_over_processes": median_ratio(rates["processes"], rates["ray"]),
-        "ray_seconds_a_token_over_one_process": median_ratio(rates["one process"], rates["ray"]),
-        "processes_seconds_a_token_over_one_process": median_ratio(rates["one process"], rates["processes"]),
-    }
+    report: dict[str, Any] = {"runs": runs}
+    for name in ("seconds", "tokens_a_second"):
+        values = {how: [one[name] for one in each] for how, each in runs.items()}
+        if all(value for each in values.values() for value in each):
+            over = (lambda a, b: (a, b)) if name == "seconds" else (lambda a, b: (b, a))
+            report[f"{name}_ray_over_processes"] = median_ratio(*over(values["ray"], values["processes"]))
+            report[f"{name}_ray_over_one_process"] = median_ratio(*over(values["ray"], values["one process"]))
+            report[f"{name}_processes_over_one_process"] = median_ratio(
+                *over(values["processes"], values["one process"])
+            )
+    return report
 
 
 def main() -> None:
     """Parse the options, measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ways = parser.add_subparsers(dest="what", required=True)
-    one = ways.add_parser("kills")
-    one.add_argument("--rows", type=int, default=3000)
-    one.add_argument("--kills", type=int, default=50)
-    one.add_argument("--workers", type=int, default=2)
-    one.add_argument("--ray", help="local; without it, processes")
-    one.add_argument("--seconds", type=float, default=0.05, help="that a text takes")
-    one.add_argument("--every", type=float, default=6.0, help="most seconds between two kills")
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--folder", type=Path)
-    two = ways.add_parser("overhead")
-    two.add_argument("corpus", type=Path)
-    two.add_argument("--rows", type=int, default=300)
-    two.add_argument("--rounds", type=int, default=3)
-    two.add_argument("--encoder", default="default")
-    two.add_argument("--how", help="for one run in this process")
-    for each in (one, two):
-        each.add_argument("--output", type=Path)
-    run = ways.add_parser("run", help="one run that can be killed")
-    for name in ("index", "settings", "rows", "workers", "ray"):
-        run.add_argument(name)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--kills", type=int, default=50, help="0 for none of it")
+    parser.add_argument("--kills-a-run", type=int, default=10)
+    parser.add_argument("--wait", type=float, default=0.6, help="most seconds between a drawn place and its kill")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=3, help="of the ways in turns; 0 for none of it")
+    parser.add_argument("--how", choices=WAYS, help=argparse.SUPPRESS)  # for a run in a process of its own
+    parser.add_argument("--index", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    if options.what == "run":
-        asked = Path(options.index), Path(options.settings), int(options.rows), int(options.workers)
-        index_rows(*asked, options.ray or None)
-    elif options.what == "overhead" and options.how:
-        print(json.dumps(measure(options)))
+    if options.index:
+        try:
+            index_with_small_pieces(options)
+        except RetrieverError as error:  # its workers are gone: another start goes on
+            raise SystemExit(f"The run has ended: {error.message}") from None
+    elif options.how:
+        print(json.dumps(timed(options)))
     else:
         from common import write
 
-        write("workers", options, kills(options) if options.what == "kills" else overhead(options))
+        asked = argparse.Namespace(**{key: one for key, one in vars(options).items() if key not in ("how", "index")})
+        report = {
+            "encoder": {"name": options.encoder, "fingerprint": named_encoder(options.encoder).fingerprint},
+            "kills": kills(options) if options.kills else None,
+            "overhead": overhead(options) if options.rounds else None,
+        }
+        write("workers", asked, report)
 
 
 if __name__ == "__main__":

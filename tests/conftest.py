@@ -6,6 +6,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # A place where nothing can be: what the user of this machine promoted is neither tested nor overwritten.
 os.environ["RETRIEVER_CONFIG"] = f"{os.devnull}/retriever"
+# Before Ray, which reads it once: a cluster that a test starts lets nobody else in.
+os.environ["RAY_AUTH_MODE"] = "token"
 # Before torch: threads that wait sleep. Spinning beside another busy process, tiny tensors take twenty times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

@@ -63,6 +63,7 @@ def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
         {
             "instruction": view.instruction or BASE_VIEW,
             "followed": "" if view.verdict is None else view.verdict.level,
+            "taught": _taught(view),
             "read": view.coverage,
             "last used": view.last_used[:10],
         }
@@ -82,6 +83,14 @@ def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
         }
         for view in views
     ]
+
+
+def _taught(view: ViewStatus) -> str:
+    """Say by how many reviews a view was taught, and how many of those left out are answered rightly."""
+    if view.taught is None:
+        return ""
+    after, count = view.taught.after, text.count(sum(view.taught.answers.values()), "review")
+    return f"{count}, {after.value:.0%} right ({after.low:.0%} to {after.high:.0%})"
 
 
 @dataclass(frozen=True, slots=True)

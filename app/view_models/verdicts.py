@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from retriever.core.results import Lessons
 from retriever.core.verdicts import Verdict
 from retriever_app.view_models import text
 
@@ -10,11 +11,19 @@ ICONS = {"followed": ":material/check_circle:", "unclear": ":material/help:", "h
 
 @dataclass(frozen=True, slots=True)
 class VerdictLine:
-    """The line beside a question: an icon, one sentence with what to do, and the answers it rests on."""
+    """The line beside a question.
+
+    Attributes:
+        icon: before it.
+        sentence: whether the question is followed, and what to do.
+        answers: what that rests on.
+        link: what the link to where the question is taught says; empty where there is nothing to teach.
+    """
 
     icon: str
     sentence: str
     answers: str
+    link: str = ""
 
 
 def line(found: Verdict) -> VerdictLine:
@@ -27,4 +36,17 @@ def line(found: Verdict) -> VerdictLine:
         f"{looked}; the model answers most often: {answers}."
         if answers
         else f"{looked}; the model answers in no words.",
+        "Teach it" if found.warns else "",
+    )
+
+
+def taught_line(lessons: Lessons) -> VerdictLine:
+    """Describe in one line how well a question is answered that was taught."""
+    after = lessons.after
+    return VerdictLine(
+        ":material/school:",
+        f"This question was taught by {text.count(sum(lessons.answers.values()), 'review')}: of reviews left out, "
+        f"{after.value:.0%} get the right answer.",
+        f"Between {after.low:.0%} and {after.high:.0%}. Answers: {text.listed(list(lessons.answers))}.",
+        "Teach it more",
     )

@@ -157,9 +157,11 @@ def _existing(drawn: Drawn) -> Grouping:
 
 def _show_flow(index: Index, first: Drawn, second: Drawn) -> None:
     change = flow_panel.change_between(first, second)
-    for column, one in zip(st.columns(2), (first, second), strict=True):
+    for column, one, place in zip(st.columns(2), (first, second), ("first", "second"), strict=True):
         with column:
-            show_verdict(index, one.found.request.instruction)
+            show_verdict(index, one.found.request.instruction, place=place)
+            if said := division(one.found):
+                st.caption(text.plain(said))
     wanted = state.current(Grouping).flow
     chosen = next((flow for flow in change.flows if (flow.first, flow.second) == wanted), None)
     st.text(flows.sentence(change))

@@ -60,9 +60,10 @@ def _show(index: Index, answers: Sequence[LiveAnswer]) -> None:
             )
     if not (first.settled and second.settled):
         st.caption("First answers. The best candidates are being read.")
-    for column, answer in zip(st.columns(2), answers, strict=True):
+    ready = first.settled and second.settled
+    for column, answer, place in zip(st.columns(2), answers, ("first", "second"), strict=True):
         with column:
-            show_verdict(index, answer.result.instruction, ready=first.settled and second.settled)
+            show_verdict(index, answer.result.instruction, ready=ready, place=place)
     if change.moved:
         _sides(change, columns)
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from retriever.api.places import without_places
 from retriever.core.errors import (
     BusyError,
     EncoderError,
     EncoderMismatchError,
+    FilterError,
     IndexDamagedError,
     IndexLockedError,
     IndexNotFoundError,
@@ -91,8 +94,13 @@ class Problem:
         }
 
 
-def problem_of(error: BaseException) -> Problem:
-    """Describe an error; of one that is none of ours no more is told than its kind."""
+def problem_of(error: BaseException, folder: Path | None = None) -> Problem:
+    """Describe an error: of one that is none of ours no more than its kind, of files no more than whose they are.
+
+    Args:
+        error: what was raised.
+        folder: that indexes lie in, where the error may name their files.
+    """
     if not isinstance(error, RetrieverError):
         return Problem(
             500,
@@ -101,4 +109,6 @@ def problem_of(error: BaseException) -> Problem:
             "The server goes on; its log shows where.",
         )
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
-    return Problem(status, code, error.message, error.hint)
+    if isinstance(error, NotFoundError | InputError | FilterError):  # of what the client said, and of no file here
+        return Problem(status, code, error.message, error.hint)
+    return Problem(status, code, without_places(error.message, folder), without_places(error.hint, folder))

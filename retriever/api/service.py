@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from retriever.api.problems import NotFoundError
 from retriever.api.settings import ServerSettings
@@ -57,12 +58,17 @@ class Service:
         self.limits = settings.limits
         self.queue = BatchQueue(waiting_texts=settings.limits.waiting_texts, on_pass=on_pass)
         self._encoders = EncoderPool(load, wrap=lambda encoder: QueuedEncoder(encoder, self.queue))
-        self.indexes = IndexPool(index_folder(settings.index), self._encoders)
+        self.indexes = IndexPool(index_folder(settings.index.absolute()), self._encoders)
         self._shards = None if settings.ray is None else served_shards(settings.index, self._encoders, settings.ray)
         self.jobs = Jobs()
         self._loaded: dict[str, QueuedEncoder] = {}
         self._looked: set[tuple[str, str]] = set()
         self.workers = Workers(settings.limits)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that what is served lies in."""
+        return self.indexes.folder.folder if self._shards is None else self._shards.path.parent
 
     def names(self) -> list[str]:
         """Return the names of the indexes that are there now."""

@@ -1,5 +1,6 @@
 """`retriever reembed`: the same documents under another encoder."""
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -16,6 +17,9 @@ from retriever.cli.options import (
     embedding,
 )
 from retriever.core.errors import UsageError
+from retriever.core.text import printable, shortened
+
+_LONGEST = 60  # characters of an instruction
 
 
 def reembed(  # noqa: PLR0913 - one parameter per option
@@ -39,7 +43,8 @@ def reembed(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Embed an index with other encoders, beside the old vectors, and switch when all is there.
 
-    Searches go on with the old ones meanwhile. The same command again goes on where it was interrupted.
+    Searches go on with the old ones meanwhile. The same command again goes on where it was interrupted. Questions that
+    examples had taught are taught anew by the same examples.
 
     Example: retriever reembed --encoder models/reviews
     """
@@ -69,7 +74,16 @@ def reembed(  # noqa: PLR0913 - one parameter per option
     )
     if done.left:
         output.result(f"{len(done.left)} views were not whole: searches fill them again.")
-    for instruction in done.untaught:
-        output.say(f"{instruction!r} was taught by examples, on vectors of the encoder before: teach it again.")
+    for instruction, lessons in done.retaught.items():
+        after = lessons.after
+        output.result(
+            f"{shortened(instruction, _LONGEST)} was taught anew by its {sum(lessons.answers.values())} examples: "
+            f"{after.value:.0%} of those left out are answered rightly ({after.low:.0%} to {after.high:.0%})."
+        )
+    for instruction, why in done.untaught.items():
+        output.say(
+            f"{shortened(instruction, _LONGEST)} could not be taught anew: {printable(why)} Teach it again: "
+            f"retriever teach --index {quote(str(index))} --instruction {quote(printable(instruction))} EXAMPLES.jsonl"
+        )
     if done.previous is not None:
         output.say("`retriever reembed --rollback` goes back, `--forget` frees the old vectors.")

@@ -7,12 +7,15 @@ highest (d - 0.75 m) . c: what all documents have in common says nothing, and wh
 plain reader's similarity of text and name has a small say besides. Where a document is not as near to its category's
 name as documents are to their mean (cosine below 0.92 |m|), it belongs to none of them.
 
+Of a question that was taught, text and name are what its head makes of both readers' vectors (`taught_names`), and the
+rules are the same; but where all categories are answers that it was taught, no document belongs to none of them.
+
 These rules and numbers lead, by names alone, on rows of which the figures in docs/evaluation.md are not; the words that
 the model answers, and the plain reader alone or with more of a say, were worse (benchmarks/classify.py).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,9 +26,12 @@ from retriever.clusters.clustering import Material
 from retriever.clusters.editing import NONE, Places
 from retriever.clusters.regrouping import described_anew
 from retriever.clusters.saved import text_key
+from retriever.core.results import Lessons
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
+from retriever.core.verdicts import Verdict
+from retriever.index.teaching.head import Head
 from retriever.store.clusterings import StoredClustering
 from retriever.store.database import Store
 
@@ -40,6 +46,9 @@ PLAIN = 0.15
 
 FLOOR = 0.92
 """Cosine with its category, over the length of the documents' mean, below which a document belongs to none."""
+
+NO_FLOOR = -1e9
+"""The floor where no document belongs to none."""
 
 GAP = 0.1
 """What the scores of further categories of a document may be below its best, where several are asked for."""
@@ -95,7 +104,10 @@ class Classification:
         material: the documents.
         names: (k, dim) vectors of the categories, those of the plain reader behind them where there is one.
         fit: of every document and category.
+        floor: of that fit, below which a document belongs to none.
         places: the categories of every document by id, the best first; `NONE` where it belongs to none.
+        lessons: what examples taught of the question, by which the categories go; None where they taught nothing.
+        verdict: whether the model follows the question; None where it was taught, or too few texts are there to say.
     """
 
     request: ClassifyRequest
@@ -103,7 +115,10 @@ class Classification:
     material: Material
     names: Embeddings
     fit: Fit
+    floor: float
     places: Places
+    lessons: Lessons | None = None
+    verdict: Verdict | None = None
 
     @property
     def assignments(self) -> dict[str, int]:
@@ -135,6 +150,9 @@ class Classification:
             ],
             "levels": [],
             "months": {},
+            "taught": None if self.lessons is None else asdict(self.lessons),
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
+            "floor": self.floor,
             "assignments": assignments,
             **({"places": several} if request.several else {}),
             "margins": {
@@ -145,7 +163,13 @@ class Classification:
 
 
 def classify(
-    material: Material, view: int, request: ClassifyRequest, names: Embeddings, plain: Plain | None = None
+    material: Material,
+    view: int,
+    request: ClassifyRequest,
+    names: Embeddings,
+    plain: Plain | None = None,
+    *,
+    floor: float = FLOOR,
 ) -> Classification:
     """Put documents to categories.
 
@@ -155,20 +179,41 @@ def classify(
         request: what is asked.
         names: (k, dim) what `read_of` says of the categories, read under the instruction as documents are.
         plain: the same documents and the names as the plain reader has them; None without one.
+        floor: the fit below which a document belongs to none.
     """
     vectors = _with_examples(names, request.categories, material)
     fit = fitted(material.vectors, vectors, material.vectors.mean(axis=0), plain)
     if plain is not None:
         vectors = np.hstack([vectors, plain.names])
-    placed = chosen(fit, several=request.several)
+    placed = chosen(fit, several=request.several, floor=floor)
     places = {one.id: clusters for one, clusters in zip(material.documents, placed, strict=True)}
-    return Classification(request, view, material, vectors, fit, places)
+    return Classification(request, view, material, vectors, fit, floor, places)
 
 
 def read_of(category: Category) -> str:
     """Return the text that is read of a category."""
     said = ", ".join([category.name] * 3)
     return f"{said}: {category.description}" if category.description else said
+
+
+def all_taught(head: Head, categories: Sequence[Category]) -> bool:
+    """Whether all categories are answers that a head was taught, by their names."""
+    return {one.name.casefold() for one in categories} <= {one.casefold() for one in head.answers}
+
+
+def taught_names(head: Head, categories: Sequence[Category], names: Embeddings, plain: Embeddings) -> Embeddings:
+    """Return the vectors of categories (k, dim) as a head makes them of those of both readers.
+
+    Where all of them are taught answers, each is that answer alone: what its name looks like has been learned from.
+    """
+    mapped = head.map(names, plain)
+    if not all_taught(head, categories):
+        return mapped
+    numbers = {one.casefold(): number for number, one in enumerate(head.answers)}
+    for row, one in enumerate(categories):
+        mapped[row, : len(head.answers)] = 0
+        mapped[row, numbers[one.name.casefold()]] = np.sqrt(head.share)
+    return normalise(mapped)
 
 
 def fitted(vectors: Embeddings, names: Embeddings, mean: NDArray[np.float32], plain: Plain | None = None) -> Fit:
@@ -181,14 +226,14 @@ def fitted(vectors: Embeddings, names: Embeddings, mean: NDArray[np.float32], pl
     return Fit(np.asarray(scores, dtype=np.float32), np.asarray(vectors @ names.T / length, dtype=np.float32))
 
 
-def chosen(fit: Fit, *, several: bool) -> list[tuple[int, ...]]:
+def chosen(fit: Fit, *, several: bool, floor: float = FLOOR) -> list[tuple[int, ...]]:
     """Return the categories of every document, the best first; `NONE` where the best is below the floor."""
     found: list[tuple[int, ...]] = []
     for scores, reach in zip(fit.scores, fit.reach, strict=True):
         order = np.argsort(-scores, kind="stable")
         least = scores[order[0]] - GAP if several else np.inf
-        further = [int(one) for one in order[1:] if scores[one] >= least and reach[one] >= FLOOR]
-        found.append((int(order[0]), *further) if reach[order[0]] >= FLOOR else (NONE,))
+        further = [int(one) for one in order[1:] if scores[one] >= least and reach[one] >= floor]
+        found.append((int(order[0]), *further) if reach[order[0]] >= floor else (NONE,))
     return found
 
 
@@ -219,7 +264,7 @@ def place(
     names, behind = stored.centroids[:, :dim], stored.centroids[:, dim:]
     said = None if plain is None or not behind.size else Plain(plain, behind)
     fit = fitted(material.vectors[list(rows)], names, material.vectors.mean(axis=0), said)
-    return chosen(fit, several=stored.document["several"])
+    return chosen(fit, several=stored.document["several"], floor=stored.document.get("floor", FLOOR))
 
 
 def _with_examples(names: Embeddings, categories: Sequence[Category], material: Material) -> Embeddings:

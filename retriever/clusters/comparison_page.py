@@ -87,8 +87,13 @@ def _flows(document: Mapping[str, Any]) -> str:
 
 
 def _heading(document: Mapping[str, Any], title: str) -> str:
-    named = zip("AB", document["instructions"], strict=True)
-    return f"<h1>{_text(title)}</h1>" + "".join(f"<p>{name}: {_text(one or '(default)')}</p>" for name, one in named)
+    """Return what is compared: the title, then the instructions, each with its verdict where that warns."""
+    parts = [f"<h1>{_text(title)}</h1>"]
+    for name, asked, verdict in zip("AB", document["instructions"], document["verdicts"], strict=True):
+        parts.append(f"<p>{name}: {_text(asked or '(default)')}</p>")
+        if verdict is not None and verdict["level"] != "followed":
+            parts.append(f"<p>{_text(verdict['sentence'])}</p>")
+    return "".join(parts)
 
 
 def _table(header: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:

@@ -1,12 +1,14 @@
 """An index whose documents go to categories, whose saved clusterings people edit, and whose hits they mark."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Marks
 from retriever.index.indexing import OnIndexing
 from retriever.index.selection import nothing_matches
+from retriever.index.status import lessons_of
 from retriever.index.taught_index import TaughtIndex
 from retriever.store.filters import optional_filter
 from retriever.store.views import View
@@ -36,7 +38,8 @@ class CuratedIndex(TaughtIndex):
     ) -> "Classification":
         """Put every document to the category that answers an instruction best, or to none of them.
 
-        What the instruction's view lacks is embedded first.
+        What the instruction's view lacks is embedded first. Where examples taught the instruction, categories go by
+        what they taught.
 
         Args:
             instruction: what the categories are answers to.
@@ -51,7 +54,16 @@ class CuratedIndex(TaughtIndex):
             FilterError: the filter cannot be parsed or names an unknown field.
         """
         from retriever.clusters.categories import Category, checked
-        from retriever.clusters.classifying import ClassifyRequest, Plain, classify, read_of
+        from retriever.clusters.classifying import (
+            FLOOR,
+            NO_FLOOR,
+            ClassifyRequest,
+            Plain,
+            all_taught,
+            classify,
+            read_of,
+            taught_names,
+        )
         from retriever.clusters.clustering import read_material
 
         asked = instruction.strip()
@@ -63,13 +75,22 @@ class CuratedIndex(TaughtIndex):
         request = ClassifyRequest(asked, categories, several, where)
         condition = optional_filter(where)
         with self.store.snapshot():
-            material = read_material(self.store, view, condition)
+            taught = self._open_views.taught.of(view)
+            shown = view if taught is None else taught.view
+            material = read_material(self.store, shown, condition)
             read = self._read_plainly([one.id for one in material.documents])
+            lessons = lessons_of(self.store, view)
         if not material.documents:
             raise nothing_matches(self.store)
-        names = self.readers.question.encode([read_of(one) for one in categories], instruction=asked)
+        said = [read_of(one) for one in categories]
+        names = self.readers.question.encode(said, instruction=asked)
+        floor = FLOOR
+        if taught is not None:
+            names = taught_names(taught.head, categories, names, self.readers.base.encode(said))
+            floor = NO_FLOOR if all_taught(taught.head, categories) else FLOOR
         plain = None if read is None else Plain(read, self.readers.base.encode([one.name for one in categories]))
-        return classify(material, view.view_id, request, names, plain)
+        found = classify(material, shown.view_id, request, names, plain, floor=floor)
+        return replace(found, lessons=lessons, verdict=self.verdict(asked))
 
     def save_classification(self, name: str, found: "Classification") -> None:
         """Save a classification under a new name, as a clustering is; later documents go to its categories.
@@ -80,7 +101,7 @@ class CuratedIndex(TaughtIndex):
         from retriever.clusters.classifying import save
 
         with self._writing("save"), self.store.transaction():
-            save(self.store, name, found, self.readers.view_key(found.request.instruction).fingerprint)
+            save(self.store, name, found, self._fingerprint_in(found.view))
 
     def saved_clustering(self, name: str, *, progress: OnIndexing | None = None) -> "SavedClustering":
         """Return a saved clustering or classification; documents indexed since are embedded and put to their cluster.
@@ -192,13 +213,30 @@ class CuratedIndex(TaughtIndex):
                 plain = self._read_plainly([material.documents[row].id for row in rows]) if rows else None
                 return classifying.place(stored, material, rows, plain)
 
-        return shown_again(self.store, view if place else self.shown(view), stored, place)
+        untaught = stored.fingerprint == view.key.fingerprint
+        return shown_again(self.store, view if untaught else self.shown(view), stored, place)
 
     def _fingerprint_of(self, name: str) -> "Callable[[str], str]":
-        """Return what tells the fingerprint of the view a saved clustering is of; categories go by the untaught one."""
-        if self.store.clusterings.get(name).document.get("kind") is None:
-            return self._shown_fingerprint
-        return lambda asked: self.readers.view_key(asked).fingerprint
+        """Return what tells the fingerprint of the view that a saved clustering has to be of.
+
+        Categories that were made before their question was taught stay in the untaught view.
+        """
+        stored = self.store.clusterings.get(name)
+        untaught = self.readers.view_key(stored.document["instruction"]).fingerprint
+        if stored.document.get("kind") is not None and stored.fingerprint == untaught:
+            return lambda asked: untaught
+        return self._shown_fingerprint
+
+    def _fingerprint_in(self, view_id: int) -> str:
+        """Return the fingerprint of a view.
+
+        Raises:
+            InputError: it is gone.
+        """
+        found = next((one for one in self.store.views.all() if one.view_id == view_id), None)
+        if found is None:
+            raise InputError("The view was dropped, taught or forgotten meanwhile.", hint="Sort the documents again.")
+        return found.key.fingerprint
 
     def _read_plainly(self, ids: Sequence[str]) -> "Embeddings | None":
         """Return what the plain reader says of documents (n, d), in their order; None where there is none."""

@@ -96,6 +96,8 @@
   levelBox.hidden = levels.length === 1;
   levelBox.addEventListener("change", () => choose(levelBox.selectedIndex));
   find("title").textContent = data.title;
+  find("caution").textContent = data.caution;
+  find("caution").hidden = !data.caution;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   choose(0);
 })();

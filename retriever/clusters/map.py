@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.projection import project
+from retriever.clusters.caution import caution, division
 from retriever.clusters.clustering import Clustering
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output, writing
@@ -48,7 +49,9 @@ def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
     title = found.request.instruction or "Clusters"
-    data = json.dumps({"title": title, **_content(found, places)}, ensure_ascii=False, allow_nan=False)
+    data = json.dumps(
+        {"title": title, "caution": caution(found), **_content(found, places)}, ensure_ascii=False, allow_nan=False
+    )
     for unsafe, escaped in _UNSAFE.items():
         data = data.replace(unsafe, escaped)
     style = map_asset("scatter.css")
@@ -75,7 +78,8 @@ def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None
         label = cluster.label.replace("$", r"\$")  # no formula
         axes.annotate(label, (x, y), ha="center", weight="bold", bbox={"fc": "white", "ec": "none", "alpha": 0.7})
     axes.set_axis_off()
-    axes.set_title(found.request.instruction.replace("$", r"\$"))
+    titles = (found.request.instruction.replace("$", r"\$"), division(found))
+    axes.set_title("\n".join(filter(None, titles)))
     try:
         with writing(path, "--png"):
             figure.savefig(path, dpi=150)

@@ -13,6 +13,7 @@ from typing import Any
 
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.arithmetic.naming import typical_sentence
+from retriever.clusters.caution import division_of
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers, Trend
@@ -81,6 +82,7 @@ class Report:
         question: the instruction; empty for none.
         where: the filter of the reviews; empty for all.
         diagnosis: what is known of whether the model follows the question.
+        caution: what the groups are where they are no answers to it; empty elsewhere.
         models: by role, name and fingerprint.
         made: when, in UTC.
     """
@@ -91,13 +93,14 @@ class Report:
     numbers: Numbers
     sections: Sequence[Section]
     diagnosis: str
+    caution: str
     models: Mapping[str, str]
     made: datetime
 
     @property
     def findings(self) -> list[str]:
         """The report in a few sentences."""
-        return _findings(self.numbers)
+        return [*filter(None, [self.caution]), *_findings(self.numbers)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -132,10 +135,11 @@ def make_report(
         found: the clustering.
         counted: its numbers.
         models: by role, name and fingerprint.
-        diagnosis: what is known of whether the model follows the question.
+        diagnosis: what is known of whether the model follows the question; empty for what the clustering knows of it.
         where: the filter of what was counted, beside that of the clustering.
     """
     shown = found.to_json()
+    verdict = shown.get("verdict")
     words = {
         int(one["cluster"]): list(dict.fromkeys([*one["keywords"], *one["text_keywords"]])) for one in shown["clusters"]
     }
@@ -163,7 +167,8 @@ def make_report(
         where=" and ".join(f"({one})" for one in (shown["where"], where) if one),
         numbers=numbers,
         sections=sections,
-        diagnosis=diagnosis,
+        diagnosis=diagnosis or ("" if verdict is None else str(verdict["sentence"])),
+        caution=division_of(shown),
         models=models,
         made=datetime.now(UTC),
     )

@@ -2,7 +2,8 @@
 
 New views are filled beside the old ones, which go on serving. One transaction then makes the new encoder the index's
 own and remembers the one before; until it is forgotten, the way back is one transaction too. An interrupted run has
-changed nothing but the new views, and the same command goes on from there.
+changed nothing but the new views, and the same command goes on from there. Questions that examples had taught are
+taught anew by these.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from retriever.core.encoder import Encoder
 from retriever.core.errors import UsageError
+from retriever.core.results import Lessons
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import JSON
 from retriever.index.encoding import VIEW_SETTINGS, Loader, describe, load_described
@@ -20,7 +22,8 @@ from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
 from retriever.index.readers import PlainReader, Readers, made
 from retriever.index.run_record import recorded
-from retriever.index.status import ENCODER, PLAIN, ReaderDescriptions, reader_descriptions
+from retriever.index.status import ENCODER, PLAIN, ReaderDescriptions, lessons_of, reader_descriptions
+from retriever.index.teaching.reteaching import Retaught, reteach
 from retriever.index.view_upkeep import clear_dropped
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -41,7 +44,8 @@ class Reembedding:
         left: instructions of views that were not whole, and are filled by searches again.
         embedded: vectors computed.
         dropped: views removed.
-        untaught: instructions that examples had taught, and that are to be taught again.
+        retaught: by instruction, what was learned anew from the examples that had taught it.
+        untaught: by instruction that examples had taught, why nothing could be learned from them now.
     """
 
     encoder: str = ""
@@ -51,7 +55,8 @@ class Reembedding:
     left: list[str] = field(default_factory=list)
     embedded: int = 0
     dropped: list[int] = field(default_factory=list)
-    untaught: list[str] = field(default_factory=list)
+    retaught: dict[str, Lessons] = field(default_factory=dict)
+    untaught: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -171,7 +176,9 @@ class _Change:
         """Fill the views of some encoders, then make them the index's own."""
         with recorded(self._store, "reembed") as run_id:
             self._fill(wanted, instructions, run_id)
-            self._switch(wanted)
+            current = _current(self._store)
+            taught = reteach(self._store, self._readers, current, wanted, run_id, self._progress)
+            self._switch(wanted, current, taught)
             self.report.instructions = list(instructions)
             self._store.runs.progress(run_id, self.report.to_json())
         clear_dropped(self._store, self._path)
@@ -191,11 +198,9 @@ class _Change:
             filled = indexer.views
         build_outgrown(self._store, filled, self._path)
 
-    def _switch(self, wanted: ReaderDescriptions) -> None:
-        current = _current(self._store)
+    def _switch(self, wanted: ReaderDescriptions, current: ReaderDescriptions, taught: Retaught) -> None:
         views = self._store.views.all()
         dropped = [view.view_id for view in views if not (view.taught or wanted.make(view) or current.make(view))]
-        before = _taught(self._store, current)
         other_base = [view for view in views if not (view.key.instruction or wanted.make(view))]
         with self._store.transaction():
             for names, one in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):
@@ -208,7 +213,12 @@ class _Change:
                 dropped += self._store.heads.made_of(view.view_id) if _same(wanted.question, current.question) else []
             for view_id in dropped:
                 self._store.views.drop(view_id)
-        self.report.untaught = sorted(before - _taught(self._store, wanted))
+            taught.store(self._store)
+        sources = {asked: one.source for asked, one in taught.learned.items()}
+        build_outgrown(self._store, sources.values(), self._path)
+        lessons = {asked: lessons_of(self._store, source) for asked, source in sources.items()}
+        self.report.retaught = {asked: one for asked, one in lessons.items() if one is not None}
+        self.report.untaught = taught.lost
         self.report.encoder, self.report.previous = (str(one.question.get("name")) for one in (wanted, current))
         self.report.plain = _plain_name(wanted)
         self.report.dropped = dropped
@@ -219,12 +229,6 @@ def _current(store: Store) -> ReaderDescriptions:
     if found is None:
         raise UsageError(f"{store.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
     return found
-
-
-def _taught(store: Store, readers: ReaderDescriptions) -> set[str]:
-    """Return the instructions whose views by some encoders were taught."""
-    sources = set(store.heads.sources().values())
-    return {view.key.instruction for view in store.views.all() if view.view_id in sources and readers.make(view)}
 
 
 def _names(readers: ReaderDescriptions) -> str:

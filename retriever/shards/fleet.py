@@ -58,6 +58,7 @@ class Fleet:
         self._known: dict[int, ShardState] = {}
         self._stale = set(range(transport.parts))
         self._missing: set[int] = set()
+        self._reason = "none came in time"  # why a shard did not answer the last time
         self._pings: dict[int, object] = {}
         self._local = threading.local()
         self.remembered: dict[object, Any] = {}
@@ -310,7 +311,10 @@ class Fleet:
         back = {part: one for part, one in fresh.items() if part in self._missing}
         answers = self.transport.gather(waited, 0.0)
         answers |= scope.gather(self.transport, {part: one for part, one in fresh.items() if part not in back})
-        answers |= Scope(GRACE if scope.left is None else min(GRACE, scope.left)).gather(self.transport, back)
+        if answers or len(self._missing) < self.transport.parts:
+            answers |= Scope(GRACE if scope.left is None else min(GRACE, scope.left)).gather(self.transport, back)
+        else:  # without them there is no answer at all
+            answers |= scope.gather(self.transport, {**waited, **back})
         for part, token in {**waited, **fresh}.items():
             answer = answers.get(part)
             if isinstance(answer, ShardState):
@@ -321,11 +325,14 @@ class Fleet:
                 raise answer.error
             else:
                 self._missing.add(part)
-                if answer is None:
+                if isinstance(answer, Gone):
+                    self._reason = answer.reason
+                else:
                     self._pings[part] = token  # it may answer yet
 
     def _require_some(self, session: Session) -> None:
         if len(session.left_out) == self.transport.parts:
             raise RetrieverError(
-                f"No shard of {self.folder} answers.", hint="`retriever verify` looks at a shard's folder."
+                f"No shard of {self.folder} answers: {self._reason.rstrip('.')}.",
+                hint="`retriever verify` looks at a shard's folder.",
             )

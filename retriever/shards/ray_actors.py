@@ -6,13 +6,14 @@ token, and has no dashboard; see docs/security.md.
 
 import importlib
 import os
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import RetrieverError
+from retriever.core.local_ray import guard_local_ray
 from retriever.core.registry import resolve
 from retriever.shards.messages import Gone
 from retriever.shards.shard import Shard
@@ -27,11 +28,13 @@ _STARTING = 120.0  # seconds
 
 
 class ShardActor:
-    """A shard in a process of its own; opened at the first question, so that a damaged one answers with its error."""
+    """A shard in a process of its own; one that cannot be opened answers why, and is tried again at every question."""
 
     def __init__(self, folder: str, device: str) -> None:
         self._folder, self._device = Path(folder), device
         self._shard: Shard | None = None
+        with suppress(OSError, RetrieverError):
+            self._shard = Shard(self._folder, device=device)
 
     def answer(self, question: str, version: int | None, arguments: Sequence[object]) -> object:
         """Answer; see `Shard.answer`."""
@@ -125,9 +128,7 @@ def _connected(address: str) -> Any:  # noqa: ANN401 - Ray is not there to be ty
     own: dict[str, object] = {}
     if address == LOCAL:
         _require_unloaded()
-        os.environ["RAY_AUTH_MODE"] = "token"
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # it listens on loopback then, on any system
+        guard_local_ray()
         own = {"include_dashboard": False, "object_store_memory": _OBJECTS}
     resolve("ray:init", package=_PACKAGE)
     ray = importlib.import_module("ray")

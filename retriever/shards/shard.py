@@ -1,7 +1,6 @@
-"""One shard: an index folder that holds a range of the corpus, and answers a router's questions about it.
+"""One shard: an index folder with a range of the corpus, which answers a router's questions and loads no model.
 
 A question names the version of the data it is about, and is answered from one snapshot of that version or not at all.
-A shard loads no model.
 """
 
 import threading

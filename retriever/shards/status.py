@@ -34,7 +34,7 @@ def _joined(found: Sequence[tuple[ViewStatus, int]], texts: int) -> ViewStatus:
     """Return a view's state of the shards that know it, each with its number of texts."""
     views = [view for view, _ in found]
     recalls = [view.recall for view in views if view.recall is not None]
-    held = sum(view.coverage * count for view, count in found)
+    held = sum(round(view.coverage * count) for view, count in found)
     whole = all(view.coverage == 1 for view in views) and sum(count for _, count in found) == texts
     return replace(
         views[0],

@@ -12,7 +12,7 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.browser
 
 COPIES = 100
-WARM, LAST = 60, 200  # interactions
+WARM, LAST = 60, 140  # interactions
 LET_GROW = 24  # MiB; over 500 interactions it went up and down by 19, as cycles gather until they are collected
 
 

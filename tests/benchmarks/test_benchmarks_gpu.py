@@ -11,7 +11,7 @@ def measured(monkeypatch, tmp_path):
     def run(*options, cuda=False):
         devices = []
         monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: cuda)
-        monkeypatch.setattr(gpu.torch.cuda, "get_device_name", lambda: "a GPU")
+        monkeypatch.setattr(gpu.torch.cuda, "get_device_name", lambda device=None: "a GPU")
         monkeypatch.setattr(gpu, "reading", lambda name, on, options: devices.append(on) or {"name": name})
         monkeypatch.setattr(gpu, "searching", lambda on, options: {"vectors": options.vectors})
 

@@ -47,6 +47,24 @@ def test_each_method_is_told_from_the_others(kind, vectors):
     assert found["followed"] is (found["asked"] - found["unasked"] >= 5)
 
 
+def test_a_method_that_takes_more_examples_is_left_out_of_what_it_cannot_learn(kind, vectors):
+    def picky(draw):
+        return None if len(draw.examples) < 20 else taught(draw)
+
+    one = measured(kind, vectors, {"taught": taught, "picky": picky}, [3, 10], 1)
+    assert [list(one["examples"][number]) for number in ("3", "10")] == [["taught"], ["taught", "picky"]]
+    other = measured(kind, vectors, {"taught": taught}, [3, 10], 1)
+    (group,) = [each for each in means([one, other]).values() if each["kinds"]]
+    assert group["examples"]["10"]["picky"]["accuracy"] == one["examples"]["10"]["picky"]["accuracy"]
+
+
+def test_fine_tuning_needs_as_many_examples_as_the_command(kind, vectors):
+    from teach_training import finetuned
+
+    (draw,) = drawn(kind, vectors, 3, 1)
+    assert finetuned(draw) is None
+
+
 def test_means_are_of_the_kinds_that_were_measured(kind, vectors):
     one = measured(kind, vectors, {"taught": taught}, [3, 11], 1)
     report = means([{**one, "followed": False}, {**one, "followed": False}])

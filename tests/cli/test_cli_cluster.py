@@ -6,7 +6,10 @@ import pytest
 from cli_fakes import CORPUS, KeywordEncoder
 
 PRODUCT = "Which product is it?"
-KEYS = "schema_version instruction where view documents units k seed chosen clusters levels months assignments".split()
+KEYS = (
+    "schema_version instruction where view documents units k seed chosen clusters levels months assignments verdict "
+    "caution"
+).split()
 
 
 def test_clusters_are_named_by_what_the_model_answers(indexed):

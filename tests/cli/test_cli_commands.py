@@ -7,7 +7,7 @@ from cli_fakes import CORPUS, KEYWORDS, KeywordEncoder
 
 PRODUCT = "Which product is it?"
 VIEW = ["view", "instruction", "pooling", "steps", "look_ahead", "dtype", "dim", "vectors", "coverage"]
-SEARCH = ["schema_version", "query", "instruction", "view", "path", "mode", "steps", "hits", "took_ms"]
+SEARCH = ["schema_version", "query", "instruction", "view", "path", "mode", "steps", "hits", "took_ms", "verdict"]
 HIT = ["rank", "id", "score", "fused", "dense_rank", "lexical_rank", "text", "unit", "metadata", "words"]
 HIT += ["percentile"]
 
@@ -27,7 +27,7 @@ def counts(ran):
         (
             ["index", "corpus.jsonl"],
             "schema_version read in_hand added updated unchanged deleted skipped truncated embedded tokens seconds "
-            "views instructions notes truncated_ids",
+            "views instructions notes truncated_ids verdicts",
         ),
         (["search", "kettle"], " ".join(SEARCH)),
         (["search", "--like", "r1"], " ".join(SEARCH)),
@@ -91,7 +91,7 @@ def test_search_json_has_the_documented_keys_and_values(indexed):
     assert [list(hit) for hit in hits] == [HIT, HIT]
     assert document == {
         "schema_version": 1, "query": "kettle", "instruction": "", "view": 1, "path": "base", "mode": "dense",
-        "steps": None,
+        "steps": None, "verdict": None,
     }  # fmt: skip
     cosine = pytest.approx(2 / 6**0.5, abs=1e-3)
     assert hits[0] == {

@@ -128,4 +128,4 @@ def test_a_report_under_a_name_it_cannot_have_is_refused_before_anything_is_read
 
 def test_a_report_says_what_the_diagnosis_says(counted, tmp_path):
     counted("report", "mine", "-o", "out.md", "--diagnose")
-    assert "The instruction is " in (tmp_path / "out.md").read_text()
+    assert "follows this question" in (tmp_path / "out.md").read_text()

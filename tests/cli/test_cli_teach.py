@@ -58,6 +58,31 @@ def test_texts_serve_as_well_as_ids(taught, write):
     assert {**by_text, "view": 0, "created": ""} == {**by_id, "view": 0, "created": ""}
 
 
+def test_categories_go_by_it_and_say_so(taught):
+    asked = ["classify", "--instruction", MOOD, "--into", "glad, cross"]
+    assert taught(*asked, "--json").document["taught"] is None
+    assert "taught" not in taught(*asked).err
+    taught("teach", "--instruction", MOOD, "examples.jsonl")
+    assert taught(*asked, "--json").document["taught"]["answers"] == {"cross": 3, "glad": 3}
+    assert "They go by what 6 examples taught of this question." in taught(*asked).err
+
+
+def test_another_encoder_is_taught_anew_or_says_what_to_run(taught):
+    taught("views", "--complete", MOOD)
+    taught("teach", "--instruction", MOOD, "examples.jsonl")
+    ran = taught("reembed", "--encoder", "other")
+    assert "What mood? was taught anew by its 6 examples: " in ran.out
+    assert "of those left out are answered rightly (" in ran.out
+    assert taught("views", "--json").document["views"][-1]["taught"]["answers"] == {"cross": 3, "glad": 3}
+    taught("delete", "t0")
+    ran = taught("reembed", "--encoder", "third")
+    assert (
+        "What mood? could not be taught anew: 1 of its 6 examples were deleted. These answers have fewer than 3 "
+        "examples: 'cross' (2). Teach it again: retriever teach --index "
+    ) in ran.err
+    assert "--instruction 'What mood?' EXAMPLES.jsonl" in ran.err
+
+
 def test_forgetting(taught):
     taught("teach", "--instruction", MOOD, "examples.jsonl")
     assert taught("teach", "--instruction", MOOD, "--forget").out == (

@@ -70,10 +70,11 @@ def test_clusters_are_named_as_what_they_are(made):
     assert given["verdict"]["instruction"] == ASKED
 
 
-def test_a_comparison_has_a_verdict_for_each(made):
+def test_a_comparison_has_a_verdict_for_each(made, tmp_path):
     both = ["--instruction", ASKED, "--instruction", "Which mood is it?"]
-    hits = made("compare", *both, "--query", "kettle")
+    hits = made("compare", *both, "--query", "kettle", "--html", "page.html")
     assert HARDLY in hits.err
+    assert (tmp_path / "page.html").read_text().count("This model hardly follows this question; teach it") == 2
     document = made("compare", *both, "--query", "kettle", "--json").document
     assert [one["level"] for one in document["verdicts"]] == ["hardly", "hardly"]
     assert [one["level"] for one in made("compare", *both, "--json").document["verdicts"]] == ["hardly", "hardly"]
@@ -90,6 +91,22 @@ def test_views_and_status_show_it(made, chance):
     assert made("views", "--json").document["views"][1]["verdict"]["level"] == "unclear"
     assert [one["verdict"] is None for one in made("status", "--json").document["views"]] == [True, False]
     assert "unclear" in made("status").out
+
+
+def test_categories_say_it_of_their_question(made, chance):
+    asked = ["classify", "--instruction", ASKED, "--into", "kettle, lamp"]
+    assert HARDLY in made(*asked).err
+    assert made(*asked, "--json").document["verdict"]["level"] == "hardly"
+    chance(0.99)
+    made("views", "--drop", ASKED)
+    assert "follow" not in made(*asked).err
+
+
+def test_a_report_says_what_its_groups_are(made, tmp_path):
+    made("cluster", "--instruction", ASKED, "-k", "2", "--save", "products")
+    ran = made("report", "products", "-o", "report.md")
+    assert ran.out.startswith("These clusters are what sets the texts apart, not answers to the question.\n")
+    assert "This model hardly follows this question" in (tmp_path / "report.md").read_text()
 
 
 def test_a_saved_clustering_tells_what_was_known_when_it_was_saved(made):

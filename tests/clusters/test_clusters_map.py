@@ -10,6 +10,7 @@ from retriever.clusters.clustering import ClusterGroup
 from retriever.clusters.map import COLOURS, draw_map, map_places, write_map
 from retriever.core.errors import OutputError, UsageError
 from retriever.core.types import Document
+from retriever.core.verdicts import Verdict
 
 HOSTILE = "</script><script>alert(1)</script> <!-- __SCRIPT__ & \u2028 toy $x_1^2$"
 
@@ -42,6 +43,20 @@ def test_the_page_holds_every_document_and_cluster(clustered, tmp_path):
     assert points["bad"]["fields"] == {"who": "<img src=x onerror=alert(2)>", "n": "1"}
     assert points["bad"]["text"] == HOSTILE
     assert all(abs(one["x"]) <= 1 and abs(one["y"]) <= 1 for one in data["points"])
+
+
+def test_a_map_of_a_question_that_is_hardly_followed_says_what_its_clusters_are(clustered, tmp_path):
+    write_map(tmp_path / "map.html", clustered, map_places(clustered))
+    assert page_data((tmp_path / "map.html").read_text())["caution"] == ""
+    hardly = replace(clustered, verdict=Verdict(PRODUCT, "hardly", 0.1, 40, [], True))
+    write_map(tmp_path / "map.html", hardly, map_places(hardly))
+    page = (tmp_path / "map.html").read_text()
+    said = page_data(page)["caution"]
+    assert said.startswith(
+        "These clusters are what sets the texts apart, not answers to the question. This model hardly"
+    )
+    assert '<p id="caution" role="note" hidden>' in page
+    assert 'find("caution").textContent = data.caution' in page
 
 
 def test_what_the_page_leaves_out_is_marked(index, tmp_path):

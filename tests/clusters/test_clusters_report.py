@@ -12,6 +12,7 @@ from retriever.clusters.index_numbers import NumbersRequest, numbers_of
 from retriever.clusters.report import make_report, model_names, render, report_format, write_report
 from retriever.core.errors import OutputError, UsageError
 from retriever.core.types import Document
+from retriever.core.verdicts import Verdict
 
 GOOD, BAD = KEYWORDS[MOOD][:2]
 HOSTILE = '<script>hurt=1</script> <img src=x onerror="hurt=1"> [x](javascript:hurt) | \u202e$x$ '
@@ -107,12 +108,27 @@ def test_both_forms_say_every_number(report, kind):
             assert quote.id.replace("<", "&lt;" if kind == "html" else "<").split("i>")[0].rstrip("&lt;") in text
 
 
+@pytest.mark.parametrize("kind", ["html", "md"])
+def test_groups_of_a_question_that_is_hardly_followed_are_called_what_they_are(index, found, kind):
+    counted = numbers_of(index, groups_of(found), NumbersRequest())
+    divided = "These clusters are what sets the texts apart, not answers to the question."
+    assert make_report(replace(found, verdict=None), counted, MODELS).caution == ""
+    hardly = replace(found, verdict=Verdict(MOOD, "hardly", 0.1, 40, [], True))
+    made = make_report(hardly, counted, MODELS)
+    assert (made.findings[0], made.to_json()["findings"][0]) == (divided, divided)
+    assert made.diagnosis == hardly.verdict.sentence
+    text = render(made, kind).replace("\\", "")
+    assert divided in text
+    assert "This model hardly follows this question" in text
+    assert make_report(hardly, counted, MODELS, diagnosis="Looked anew.").diagnosis == "Looked anew."
+
+
 def test_differences_that_are_more_than_chance_are_told(index):
     rows = [f"the {GOOD if (row % 2 and row < 80) else BAD} {row}" for row in range(160)]
     index.add([Document(f"r{row}", text, {"product": ["a", "b"][row % 2]}) for row, text in enumerate(rows)])
     found = index.cluster(MOOD, k=2)
     counted = numbers_of(index, groups_of(found), NumbersRequest(("product",)))
-    report = make_report(found, counted, MODELS)
+    report = make_report(replace(found, verdict=None), counted, MODELS)
     (told,) = next(one for one in report.sections if one.numbers.name == GOOD).differences
     text = render(report, "md")
     size = len(told.reviews)

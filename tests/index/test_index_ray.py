@@ -1,6 +1,7 @@
 """Embedding on a Ray of this machine: one Ray a test, since each run starts and ends its own."""
 
 import os
+import re
 import signal
 import subprocess
 from collections import Counter
@@ -17,6 +18,7 @@ from retriever.index.workers.ledger import FOLDER
 pytest.importorskip("ray", reason="ray is not installed")
 __all__ = ["make"]
 ROWS = 45
+OWNER = re.compile(r"pid=(\d+)")
 
 
 def processes(parent):
@@ -30,10 +32,11 @@ def processes(parent):
     return found
 
 
-def listening():
-    """Addresses that processes of this machine listen on."""
+def listening(parent):
+    """Addresses that processes below one listen on."""
     listed = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-    return [line.split()[3] for line in listed.splitlines() if "ray" in line or "gcs_server" in line]
+    ours = {pid for pid, _ in processes(parent)}
+    return [line.split()[3] for line in listed.splitlines() if ours & {int(pid) for pid in OWNER.findall(line)}]
 
 
 def test_ray_stores_what_this_process_does_listens_on_loopback_alone_and_ends(path, tmp_path, make):
@@ -41,7 +44,7 @@ def test_ray_stores_what_this_process_does_listens_on_loopback_alone_and_ends(pa
     run(tmp_path / "alone", alone, ROWS)
     process = start(path, together, ray="local")
     until(lambda: len(read(together)) > PIECE)
-    addresses = listening()
+    addresses = listening(process.pid)
     assert addresses
     assert {one.rpartition(":")[0] for one in addresses} <= {"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"}
     ours = processes(process.pid)

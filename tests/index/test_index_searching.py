@@ -294,6 +294,7 @@ def test_the_json_of_a_search(index):
             }
             for rank, id, text, words in ((1, "a", "happy toy", ["toy"]), (2, "b", "lamp", ["lamp"]))
         ],
+        "verdict": None,
     }
 
 

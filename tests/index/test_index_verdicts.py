@@ -1,4 +1,5 @@
 import json
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES
 from retriever.workspace import Index
 
 ASKED = "What broke?"
+MOOD_ASKED = "How do they feel?"
 PRODUCTS = ("kettle", "lamp", "toy", "drone")
 FAULTS = ("handle", "screen", "plug", "wheel", "lid")
 MOODS = ("love", "hate", "calm")
@@ -184,6 +186,40 @@ def test_what_progress_raises_ends_the_judging_and_stores_nothing(opened):
     with pytest.raises(KeyboardInterrupt):
         index.judge(ASKED, progress=stop)
     assert index.verdict(ASKED) is None
+
+
+def test_one_question_is_judged_at_a_time_and_none_twice(opened):
+    reached, go, ended = threading.Event(), threading.Event(), []
+
+    class Slow(Reader):
+        def encode_views(self, texts, instructions, **options):
+            if REFERENCES[0] in instructions:
+                reached.set()
+                assert go.wait(60)
+            return super().encode_views(texts, instructions, **options)
+
+    index = opened(slow := Slow())
+    for asked in (ASKED, MOOD_ASKED):
+        index.search("lid", instruction=asked)
+
+    def judged(asked):
+        ended.append((asked, index.judge(asked).level))
+
+    def stopped(report):
+        raise KeyboardInterrupt
+
+    threads = [threading.Thread(target=judged, args=(ASKED,)) for _ in range(2)]
+    for one in threads:
+        one.start()
+    assert reached.wait(60)
+    with pytest.raises(KeyboardInterrupt):  # who waits can stop
+        index.judge(MOOD_ASKED, progress=stopped)
+    assert slow.asked.count(REFERENCES[0]) == 0
+    go.set()
+    for one in threads:
+        one.join(60)
+    assert ended == [(ASKED, "followed")] * 2
+    assert slow.asked.count(REFERENCES[0]) == 1
 
 
 def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(opened):

@@ -1,4 +1,5 @@
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def verdict():
     """Give the shipped model's verdict on a question about the example reviews."""
     texts = [json.loads(line)["text"] for line in REVIEWS.read_text(encoding="utf-8").splitlines()]
     encoder, plain = load_encoder("pretrained:default", device="cpu"), load_plain(device="cpu")
-    return lambda question: judge(encoder, plain, texts[::5][:TEXTS], question).verdict
+    return cache(lambda question: judge(encoder, plain, texts[::5][:TEXTS], question).verdict)
 
 
 def test_a_question_whose_answers_are_kinds_of_product_is_not_called_followed(verdict):

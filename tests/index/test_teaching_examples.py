@@ -83,6 +83,21 @@ def test_what_cannot_be_learned_from_says_why_and_changes_nothing(full, encoder,
     assert (full.store.data_version(), len(full.status().runs), encoder.calls) == (before, runs, [])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [[("a", "bad")], [(id, "bad") for id in "abcdef"], [*pairs(), ("z", "bad")], [*pairs(), ("g", "good")]],
+    ids=["one example", "one answer", "not in the index", "contradicting"],
+)
+def test_what_was_taught_before_outlives_what_cannot_be_learned_from(full, given):
+    before = full.teach(MOOD, pairs())
+    found = full.search("love", instruction=MOOD, mode="dense").to_json()["hits"]
+    with pytest.raises(InputError) as error:
+        full.teach(MOOD, given)
+    assert str(error.value.hint).endswith("Nothing was taught.")
+    assert full.lessons(MOOD) == before
+    assert full.search("love", instruction=MOOD, mode="dense").to_json()["hits"] == found
+
+
 def test_a_deleted_documents_text_is_no_example(full):
     full.delete(["b"])
     with pytest.raises(InputError, match="the text 'lamp love'"):

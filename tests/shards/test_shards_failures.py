@@ -11,6 +11,7 @@ from shard_fakes import make, text_of
 from retriever.core.errors import IndexLockedError, RetrieverError
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
+from retriever.shards.fleet import GRACE
 from retriever.shards.messages import Gone
 from retriever.shards.transport import InProcess
 from retriever.store.lock import WriterLock
@@ -24,7 +25,7 @@ class Unreliable(InProcess):
 
     def __init__(self, folders, **options):
         super().__init__(folders, **options)
-        self.gone, self.late, self.lost_at = set(), set(), {}
+        self.gone, self.late, self.lost_at, self.slow = set(), set(), {}, 0.0
         self.asked = Counter()
 
     def send(self, part, question, version, arguments):
@@ -36,6 +37,10 @@ class Unreliable(InProcess):
         if part in self.late:
             return Future()
         return super().send(part, question, version, arguments)
+
+    def _asked(self, part, question, version, arguments):
+        time.sleep(self.slow * (question == "state"))
+        return super()._asked(part, question, version, arguments)
 
 
 @pytest.fixture
@@ -138,7 +143,7 @@ def test_a_lazy_search_goes_on_without_a_shard_and_all_agree_when_it_is_back(bot
 
 def test_no_shard_at_all(both, shards):
     shards.gone.update(range(4))
-    with pytest.raises(RetrieverError, match="No shard"):
+    with pytest.raises(RetrieverError, match=r"No shard of .*shards answers: killed\."):
         both.sharded.search("toy love")
 
 
@@ -256,3 +261,14 @@ def test_a_search_asks_every_shard_a_few_times(both, shards):
     shards.asked.clear()
     both.sharded.search_many(request)
     assert "word_counts" not in shards.asked  # until something changes
+
+
+def test_shards_that_are_all_late_are_waited_for(both, shards):
+    request = SearchRequest(["toy love"], MOOD)
+    both.compare(request)
+    shards.late.update(range(4))
+    with pytest.raises(RetrieverError, match="none came in time"):
+        both.sharded.search_many(request)
+    shards.late.clear()
+    shards.slow = 3 * GRACE  # what is waited for where others have answered
+    both.compare(request)

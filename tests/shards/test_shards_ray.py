@@ -39,6 +39,19 @@ def both(tmp_path_factory):
     both.single.close()
 
 
+def test_a_second_ray_of_one_process_takes_the_same_token(tmp_path):
+    from retriever.shards.ray_actors import RayShards
+
+    made = make(tmp_path, n=30, parts=2)
+    made.sharded.close()
+    folder = tmp_path / "shards"
+    for _ in range(2):
+        transport = RayShards(Manifest.read(folder).folders(folder))
+        with ShardedIndex(folder, encoder=made.sharded._given, transport=transport) as sharded:
+            assert sharded.search("toy").hits
+    made.single.close()
+
+
 def test_actors_answer_as_one_index(both):
     for _ in range(2):
         both.change()

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -86,17 +87,19 @@ def answer(content: Mapping[str, Any] | Sequence[Any], status: int = 200) -> Res
     return Response(as_json(content), status, media_type="application/json")
 
 
-def problem_told(error: BaseException) -> Problem:
-    """Describe an error that a client is told of; the log has what it is not told."""
-    found = problem_of(error)
+def problem_told(error: BaseException, folder: Path | None = None) -> Problem:
+    """Describe an error that a client is told of; the log has what it is not told. Arguments as `problem_of`."""
+    found = problem_of(error, folder)
     if found.code == "unexpected":
         _LOG.error("A request failed", exc_info=error)
+    elif found.status == 500:
+        _LOG.error("A request failed: %s", error)
     return found
 
 
-def refusal(error: BaseException) -> Response:
-    """Return the answer that an error is."""
-    found = problem_told(error)
+def refusal(error: BaseException, folder: Path | None = None) -> Response:
+    """Return the answer that an error is; arguments as `problem_of`."""
+    found = problem_told(error, folder)
     response = answer(found.to_json(), found.status)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(RETRY_SECONDS)
@@ -105,11 +108,11 @@ def refusal(error: BaseException) -> Response:
     return response
 
 
-def handle_errors(app: FastAPI, body_bytes: int) -> None:
-    """Have an app answer every error in our words."""
+def handle_errors(app: FastAPI, body_bytes: int, folder: Path) -> None:
+    """Have an app answer every error in our words, without the places of files in the folder of indexes."""
 
     async def ours(_: Request, error: Exception) -> Response:
-        return refusal(error)
+        return refusal(error, folder)
 
     async def invalid(_: Request, error: Exception) -> Response:
         return refusal(_explained(error.errors()) if isinstance(error, RequestValidationError) else error)

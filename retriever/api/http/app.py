@@ -79,7 +79,7 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     app.include_router(health.router)
     app.include_router(pages.router)
     app.router.routes.extend(endpoint.routes)
-    handle_errors(app, settings.limits.body_bytes)
+    handle_errors(app, settings.limits.body_bytes, service.folder)
     app.add_middleware(
         Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local, count=metrics.count_answer
     )

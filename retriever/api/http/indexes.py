@@ -353,7 +353,7 @@ async def _events(
             yield _event("settled", last.to_json())
             await service.workers.run(partial(service.look_into, name, last))
     except Exception as error:
-        yield _event("error", problem_told(error).to_json())
+        yield _event("error", problem_told(error, service.folder).to_json())
 
 
 def _next(answers: Iterator[list[SearchResult]]) -> SearchResult | None:

@@ -91,7 +91,7 @@ async def look(service: Served, job: JobId, wait: Wait = 0) -> Response:
     """Tell how a job stands, after waiting for its end if that is asked for."""
     found = _find(service, job)
     await _waited(service, found, wait)
-    return answer(_told(job, found))
+    return answer(_told(service, job, found))
 
 
 @router.delete("/jobs/{job}", response_model=JobAnswer, summary="Cancel a job")
@@ -102,7 +102,7 @@ async def cancel(
     found = _find(service, job)
     found.stop()
     await _waited(service, found, wait)
-    return answer(_told(job, found))
+    return answer(_told(service, job, found))
 
 
 @router.post("/indexes/{name}/cluster", response_model=JobAnswer, responses=BEGUN, summary="Cluster an index")
@@ -235,7 +235,7 @@ async def begun(
     if wait and error is not None:  # who did not wait is told by the job
         service.jobs.forget(id)
         raise error
-    return answer(_told(id, job), 200 if job.snapshot().over else 202)
+    return answer(_told(service, id, job), 200 if job.snapshot().over else 202)
 
 
 def _find(service: Service, id: str) -> Job:
@@ -256,7 +256,7 @@ async def _waited(service: Service, job: Job, seconds: float) -> None:
         pause = min(0.2, pause * 1.5)
 
 
-def _told(id: str, job: Job) -> dict[str, Any]:
+def _told(service: Service, id: str, job: Job) -> dict[str, Any]:
     now = job.snapshot()
     return {
         "id": id,
@@ -266,5 +266,5 @@ def _told(id: str, job: Job) -> dict[str, Any]:
         "seconds": round(now.seconds, 3),
         "progress": now.progress,
         "result": now.result,
-        "error": None if now.error is None else problem_of(now.error).to_json()["error"],
+        "error": None if now.error is None else problem_of(now.error, service.folder).to_json()["error"],
     }

@@ -42,7 +42,7 @@ class Desk:
         try:
             return await self.service.workers.run(do)
         except RetrieverError as error:
-            raise told(error) from error
+            raise self.told(error) from error
 
     def index_name(self, given: str) -> str:
         """Return the name of the index that is meant: the one given, or the only one there is.
@@ -65,11 +65,10 @@ class Desk:
         """Return an index; errors as `index_name`."""
         return self.service.index(self.index_name(given))
 
-
-def told(error: BaseException) -> ToolError:
-    """Return an error as agents are told it: what happened, and the next step."""
-    problem = problem_of(error)
-    return ToolError(f"{problem.message} {problem.hint}".strip())
+    def told(self, error: BaseException) -> ToolError:
+        """Return an error as agents are told it: what happened, and the next step."""
+        problem = problem_of(error, self.service.folder)
+        return ToolError(f"{problem.message} {problem.hint}".strip())
 
 
 def uri_of(index: str, document: str) -> str:

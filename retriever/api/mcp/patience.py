@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from retriever.api.mcp.desk import Desk, told
+from retriever.api.mcp.desk import Desk
 from retriever.core.errors import BusyError
 from retriever.serving.jobs import Job
 
@@ -37,7 +37,7 @@ class Patience:
             try:
                 self._desk.service.make_room()
             except BusyError as error:
-                raise told(error) from error
+                raise self._desk.told(error) from error
             job = jobs.join(name, f"{tool} for an agent", work)
         until = asyncio.get_running_loop().time() + min(_WAIT, self._desk.limits.seconds)
         while not job.snapshot().over and asyncio.get_running_loop().time() < until:
@@ -48,6 +48,6 @@ class Patience:
             return {"status": "running", "seconds": round(now.seconds), "progress": now.progress, "next": said}
         jobs.forget(name)
         if now.error is not None:
-            raise told(now.error) from now.error
+            raise self._desk.told(now.error) from now.error
         result: dict[str, Any] = now.result or {}
         return {"status": now.status, **result}

@@ -71,9 +71,9 @@ def _add_documents(server: MCPServer[Any], desk: Desk) -> None:
         try:
             text = await desk.service.workers.run(read)
         except IndexNotFoundError as error:
-            raise ResourceNotFoundError(error.message) from error
+            raise ResourceNotFoundError(problem_of(error, desk.service.folder).message) from error
         except RetrieverError as error:
-            raise ResourceError(problem_of(error).message) from error
+            raise ResourceError(problem_of(error, desk.service.folder).message) from error
         if text is None:
             raise ResourceNotFoundError(f"There is no document {id!r} in {index}.")
         over = len(text) - ANSWER_CHARACTERS

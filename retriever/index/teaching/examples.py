@@ -119,7 +119,7 @@ def found_examples(store: Store, examples: Sequence[Example]) -> FoundExamples:
                 f"{first} and {one} are one text with two answers: {first.answer!r}, {one.answer!r}.",
                 hint="Take one of them out. Nothing was taught.",
             )
-    _require_enough([one.answer for one in by_content.values()])
+    require_enough([one.answer for one in by_content.values()])
     ids = sorted(by_content)
     return FoundExamples(ids, [by_content[one].answer for one in ids])
 
@@ -154,7 +154,13 @@ def _contents_by_id(store: Store, ids: Sequence[str]) -> dict[str, int]:
     return {id: known[one.text] for id, one in documents.items()}
 
 
-def _require_enough(answers: Sequence[str]) -> None:
+def require_enough(answers: Sequence[str]) -> None:
+    """Refuse answers, one an example, that nothing can be learned from.
+
+    Raises:
+        InputError: they are all the same, or one of them has too few examples.
+        UsageError: they are too many.
+    """
     counts = Counter(answers)
     if len(counts) < 2:
         only = next(iter(counts), "")

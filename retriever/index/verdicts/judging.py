@@ -1,7 +1,9 @@
 """Judge whether the questions of views are followed: once a view, on a sample of what it holds, and stored with it."""
 
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +37,8 @@ Of the labelled questions in docs/evaluation.md one in ten has less.
 GROWTH = 2.0
 """By how much a view has to grow to be judged again, where fewer than `TEXTS` were looked at."""
 
+_TURN = threading.RLock()
+_LOOK_SECONDS = 0.2
 _MOST_WORDS = 20
 _SUITING = 8
 _SEED = 0
@@ -77,13 +81,16 @@ def judge_view(store: Store, readers: Readers, view: View, *, on_texts: OnTexts 
     texts = store.documents.texts(held.content_ids)
     sample = [texts[one] for one in held.content_ids.tolist()]
     known = Heard(held.embeddings, held.words)
-    plain = readers.base if readers.two else None
-    try:
-        found = judge(readers.question, plain, sample, view.key.instruction, known=known, on_texts=on_texts)
-    except UsageError:  # a question near the limit of an instruction's length cannot be turned around
-        return None
-    store_verdict(store, view.view_id, found.verdict)
-    return found.verdict
+    with _turn(on_texts, len(sample)):
+        if not wants_judging(store, view):  # somebody else has found it out meanwhile
+            return stored_verdict(store, view.view_id)
+        plain = readers.base if readers.two else None
+        try:
+            found = judge(readers.question, plain, sample, view.key.instruction, known=known, on_texts=on_texts)
+        except UsageError:  # a question near the limit of an instruction's length cannot be turned around
+            return None
+        store_verdict(store, view.view_id, found.verdict)
+        return found.verdict
 
 
 def judge(
@@ -96,7 +103,7 @@ def judge(
     on_texts: OnTexts | None = None,
     measured: Measured = MEASURED,
 ) -> Judged:
-    """Judge whether an encoder follows a question on some texts.
+    """Judge whether an encoder follows a question on some texts; a process judges one question at a time.
 
     Args:
         encoder: what is judged.
@@ -110,7 +117,10 @@ def judge(
     Raises:
         UsageError: the question is too long to be asked in other words too.
     """
-    evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
+    with _turn(on_texts, len(texts)):
+        evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
+    if on_texts is not None:
+        on_texts(len(texts), len(texts))
     features = arithmetic.features(evidence)
     chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(measured.chance(features), 4)
     answers = most_answered(evidence.asked.words)
@@ -141,3 +151,18 @@ def most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
     """Return the words most texts were answered with, and of how many texts."""
     counts = Counter(word for words in answers for word in dict.fromkeys(words))
     return [(word, counts[word]) for word in drop_prefixes((word for word, _ in counts.most_common()), _MOST_WORDS)]
+
+
+@contextmanager
+def _turn(on_texts: OnTexts | None, texts: int) -> Iterator[None]:
+    """Wait until no other thread judges: two at a time would take twice as long each, and may be of one question.
+
+    Whoever is told of the reading is asked meanwhile, and may end the waiting.
+    """
+    while not _TURN.acquire(timeout=_LOOK_SECONDS):
+        if on_texts is not None:
+            on_texts(0, texts)
+    try:
+        yield
+    finally:
+        _TURN.release()

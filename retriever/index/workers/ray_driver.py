@@ -5,7 +5,6 @@ done to this process than to the writer. What goes to actors is a name, what com
 """
 
 import os
-import secrets
 import socket
 import time
 from collections import deque
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retriever.core.errors import RetrieverError, UsageError
+from retriever.core.local_ray import guard_local_ray
 from retriever.core.registry import resolve
 from retriever.index.workers.child import Parent
 from retriever.index.workers.pool import IN_FLIGHT, cores, shared
@@ -127,9 +127,7 @@ def _ray(address: str, workers: int | None) -> Iterator[Any]:
     """Give Ray, connected to a cluster, or to one started here for loopback alone and behind a token."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address == LOCAL:
-        os.environ["RAY_AUTH_MODE"] = "token"
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens on loopback then, on any system
+        guard_local_ray()
     resolve("ray:init", package=_PACKAGE)
     import ray
 
