@@ -1,5 +1,6 @@
 """What a user does in a browser, each step once the page has come to rest."""
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -32,9 +33,16 @@ def press(page, name):
 
 
 def choose(page, label, option):
+    from playwright.sync_api import TimeoutError as Late
+
     rest(page)
-    page.get_by_role("combobox", name=label).click()
-    page.get_by_role("option", name=option, exact=True).click()
+    wanted = page.get_by_role("option", name=option, exact=True)
+    for _ in range(3):  # a list closes again where its place still moves, in a part that unfolds say
+        page.get_by_role("combobox", name=label).click()
+        with contextlib.suppress(Late):
+            wanted.click(timeout=5_000)
+            return
+    raise AssertionError(f"{label} does not offer {option}")
 
 
 def read(page):

@@ -144,7 +144,7 @@ def test_suggestions_stand_in_one_row_that_unfolds(visit):
     assert page.locator("[class*=st-key-rows-of]").bounding_box()["height"] > 120
     page.get_by_text("What is it used for?").first.click()
     page.wait_for_url(re.compile("first=What(\\+|%20)is(\\+|%20)it(\\+|%20)used"))
-    page.set_viewport_size({"width": 2600, "height": 900})  # all stand in one row
+    page.set_viewport_size({"width": 4000, "height": 900})  # all stand in one row
     page.add_style_tag(content="[data-testid=stMainBlockContainer] { max-width: none !important }")
     page.wait_for_timeout(300)
     row, button = rows.first.bounding_box(), more.first.bounding_box()
