@@ -3,16 +3,17 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
 from fastapi import Path as InPath
 from fastapi.responses import Response
 from fastapi.sse import EventSourceResponse, format_sse_event
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer, as_json, problem_told
+from retriever.api.http.found import FoundDocuments, Names, SearchAnswer
 from retriever.api.http.gate import Served
 from retriever.api.problems import NotFoundError
 from retriever.api.service import Service
@@ -83,90 +84,6 @@ class CompareBody(RequestBody):
     instructions: list[str] = Field(min_length=2, max_length=2, description="The two instructions.")
     k: int = Field(default=10, ge=1, description="Hits of each.")
     where: Where = None
-
-
-class Names(BaseModel):
-    """The names of the indexes."""
-
-    indexes: list[str]
-
-
-class FoundDocument(BaseModel):
-    """A document."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any]
-
-
-class FoundDocuments(BaseModel):
-    """Documents by id, in the order asked for, and the ids that are not there."""
-
-    documents: list[FoundDocument]
-    missing: list[str]
-
-
-class FoundUnit(BaseModel):
-    """The sentence of a document that was found, and where it stands in the text, in characters."""
-
-    id: str
-    number: int
-    start: int
-    end: int
-    text: str
-
-
-class FoundHit(BaseModel):
-    """A document found; see docs/cli.md for its numbers."""
-
-    rank: int
-    id: str
-    score: float | None
-    fused: float
-    dense_rank: int | None
-    lexical_rank: int | None
-    text: str
-    unit: FoundUnit | None
-    metadata: dict[str, Any]
-    words: list[str]
-    percentile: float | None
-
-
-class AnsweredWord(BaseModel):
-    """A word that the model answers, and with how many texts."""
-
-    word: str
-    texts: int
-
-
-class FoundVerdict(BaseModel):
-    """Whether the model follows an instruction, by a sample of the texts; docs/cli.md tells its parts."""
-
-    instruction: str
-    level: Literal["followed", "unclear", "hardly"]
-    chance: float
-    texts: int
-    answers: list[AnsweredWord]
-    measured: bool
-    sentence: str
-
-
-class SearchAnswer(BaseModel):
-    """The answer to a search, as `retriever search --json` prints it."""
-
-    schema_version: int
-    query: str
-    instruction: str
-    view: int | None
-    path: Literal["base", "complete", "lazy"]
-    mode: Literal["dense", "lexical", "hybrid"]
-    steps: int | None
-    hits: list[FoundHit]
-    took_ms: float
-    seen: float = Field(default=1, description="Share of the documents searched, where that is below 1.")
-    verdict: FoundVerdict | None = Field(
-        description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
-    )
 
 
 def opened(service: Service, name: str) -> Index | ShardedIndex:
