@@ -1,4 +1,4 @@
-"""Takes the pictures of the app in docs/pictures, at both widths and in both themes.
+"""Take the pictures of the app, and of a report, in docs/pictures, at both widths and in both themes.
 
     python benchmarks/app_pictures.py --index indexes
 
@@ -13,6 +13,7 @@ import io
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -54,6 +55,9 @@ PRODUCT, FEELING, BROKE = (
     "How does the customer feel about it?",
     "What broke?",
 )
+KINDS, CATEGORIES = "kinds of product", "kitchen, electronics, toy, outdoor, books, clothing"
+"""What the reviews are sorted into, and the name that this is saved under."""
+
 WRITTEN, TRAINED = "my-questions", "example"
 """Names of the trainings."""
 SHOTS = (
@@ -93,9 +97,10 @@ SHOTS = (
         },
         "under the second instruction",
     ),
+    Shot("categories", "clusters", {"index": "reviews", "show": "saved", "saved": KINDS}, "Compare two periods"),
     Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
     Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches it never saw"),
-    Shot("model", "model", {"index": "reviews"}, "Views"),
+    Shot("model", "model", {"index": "reviews"}, "What was read"),
 )
 
 
@@ -105,6 +110,8 @@ def prepare(folder: Path) -> None:
         asked = [part for one in (PRODUCT, FEELING, BROKE) for part in ("--instruction", one)]
         corpus = str(EXAMPLES / "reviews.jsonl")
         subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *asked], check=True)
+        into = ["--instruction", PRODUCT, "--into", CATEGORIES, "--save", KINDS]
+        subprocess.run([*PROGRAM, "classify", "--index", str(folder / "reviews"), *into], check=True)
     trainings = Trainings(folder / MODELS_FOLDER)
     for name in {WRITTEN, TRAINED} - set(trainings.names()):
         trainings.create(name, example())
@@ -149,6 +156,25 @@ def wait_for(address: str, seconds: float = 60) -> str:
     raise TimeoutError(address)
 
 
+def take_report(browser: Browser, folder: Path, out: Path) -> None:
+    """Save what the report of the categories looks like in a browser."""
+    with tempfile.TemporaryDirectory() as made:
+        file = Path(made) / "report.html"
+        subprocess.run(
+            [*PROGRAM, "report", KINDS, "--index", str(folder / "reviews"), "--output", str(file)], check=True
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(file.as_uri())
+        keep(page, out / "report-wide-light.png")
+
+
+def keep(page: Page, path: Path) -> None:
+    """Save what a page shows."""
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+
+
 def open_shot(page: Page, address: str, shot: Shot) -> None:
     """Open a view and wait until it has settled."""
     page.set_default_timeout(PATIENCE)
@@ -168,10 +194,7 @@ def take(browser: Browser, address: str, shot: Shot, out: Path) -> None:
             )
             page = context.new_page()
             open_shot(page, address, shot)
-            picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            path = out / f"{shot.name}-{width}-{theme}.png"
-            picture.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
-            print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+            keep(page, out / f"{shot.name}-{width}-{theme}.png")
             context.close()
 
 
@@ -192,6 +215,8 @@ def main() -> None:
         for shot in SHOTS:
             if not options.only or shot.name in options.only:
                 take(browser, server.address, shot, options.out)
+        if not options.address and (not options.only or "report" in options.only):
+            take_report(browser, options.index, options.out)
         browser.close()
 
 
