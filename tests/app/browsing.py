@@ -37,10 +37,11 @@ def choose(page, label, option):
 
     rest(page)
     wanted = page.get_by_role("option", name=option, exact=True)
-    for _ in range(3):  # a list closes again where its place still moves, in a part that unfolds say
-        page.get_by_role("combobox", name=label).click()
+    for _ in range(12):  # a list closes again where its place still moves, in a part that unfolds say
+        if not wanted.is_visible():
+            page.get_by_role("combobox", name=label).click()
         with contextlib.suppress(Late):
-            wanted.click(timeout=5_000)
+            wanted.click(timeout=SLOW / 12)
             return
     raise AssertionError(f"{label} does not offer {option}")
 
