@@ -14,6 +14,15 @@ def rest(page):
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
 
 
+def until(page, holds):
+    """Wait until something holds of a page that may still be laid out; return whether it does in the end."""
+    for _ in range(SLOW // 100):
+        if holds():
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
 def go(page, name):
     page.get_by_role("link", name=name, exact=True).click()
     page.wait_for_url(re.compile(f"/{name.lower()}"))

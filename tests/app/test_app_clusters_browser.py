@@ -3,7 +3,7 @@ import re
 
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
-from browsing import SLOW, go, rest
+from browsing import SLOW, go, rest, until
 
 from retriever.workspace import Index
 
@@ -255,11 +255,14 @@ def test_lines_end_at_the_middle_of_their_cards(visit, width):
         return
     lines = chart.locator(".mark-line path")
     lines.first.wait_for(state="attached")  # a level line has no height, so it counts as invisible
-    rest(page)  # a verdict above them moves all
     ends = "all => all.map(one => one.getBoundingClientRect()).flatMap(box => [box.top, box.bottom])"
-    drawn = lines.evaluate_all(ends)
-    for side in (0, 1):
-        for rank in range(1, 5):
-            card = page.locator(f"[class*=st-key-hit-{side}-{rank}]").bounding_box()
-            middle = card["y"] + card["height"] / 2
-            assert min(abs(one - middle) for one in drawn) < 4
+
+    def they_meet():
+        drawn = lines.evaluate_all(ends)
+        cards = [
+            page.locator(f"[class*=st-key-hit-{side}-{rank}]").bounding_box() for side in (0, 1) for rank in range(1, 5)
+        ]
+        middles = [card["y"] + card["height"] / 2 for card in cards]
+        return all(min(abs(one - middle) for one in drawn) < 4 for middle in middles)
+
+    assert until(page, they_meet)  # a verdict above them moves all
