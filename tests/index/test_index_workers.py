@@ -69,7 +69,7 @@ def start(index, encoder, workers=2, ray="", rows=ROWS):
     )
 
 
-def until(what, seconds=120):
+def until(what, seconds=240):
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end
