@@ -12,7 +12,7 @@ os.environ["RAY_AUTH_MODE"] = "token"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -20,10 +20,12 @@ ARGUMENTS = (
     "--disable-component-update --disable-sync"
 ).split()
 
+# How long an example takes says how busy the machine is, not whether the code is right.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", settings(), **PATIENT)
 # HYPOTHESIS_PROFILE=nightly asks fifty times as many examples of every test with Hypothesis.
-settings.register_profile("nightly", max_examples=5000, deadline=None, print_blob=True)
-if profile := os.environ.get("HYPOTHESIS_PROFILE"):
-    settings.load_profile(profile)
+settings.register_profile("nightly", max_examples=5000, print_blob=True, **PATIENT)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +67,7 @@ def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.is_file():
         pytest.skip("Chromium is not installed: apt-get install chromium")
+    playwright.expect.set_options(timeout=180_000)  # milliseconds; a busy machine
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield opened

@@ -17,7 +17,7 @@ from retriever.core.types import Encoded
 
 READER, WRITER = "reader-token-0123456789", "writer-token-0123456789"
 TOKENS = Tokens(READER, WRITER)
-WAIT = 30
+WAIT = 120  # seconds; a busy machine
 
 
 class AnyEncoder(FakeEncoder):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from api_fakes import READER, TOKENS, WRITER
+from api_fakes import READER, TOKENS, WAIT, WRITER
 from index_fakes import MOOD, PRODUCT
 
 openai = pytest.importorskip("openai")
@@ -85,7 +85,7 @@ def test_openai_waits_and_asks_again_when_too_much_is_going_on(serve, encoder):
     encoder.began.clear()
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(patient.embeddings.create, model="default", input="a")
-        assert encoder.began.wait(20)
+        assert encoder.began.wait(WAIT)
         threading.Timer(1.0, encoder.go.set).start()
         assert len(threads.submit(patient.embeddings.create, model="default", input="b").result().data) == 1
         first.result()
@@ -132,7 +132,7 @@ def test_a_program_adds_searches_and_follows_a_stream(server, make):
         "/indexes/reviews/documents",
         {"documents": [{"id": "new", "text": "a bike"}]},
         token=WRITER,
-        params={"wait": 20},
+        params={"wait": 60},
     )
     assert added.json()["status"] == "done"
     body = {"query": "bike", "instruction": PRODUCT, "stream": True, "mode": "dense"}

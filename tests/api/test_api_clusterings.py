@@ -6,7 +6,7 @@ from retriever.workspace import Index
 
 CLASSIFY = "/indexes/reviews/classify"
 SAVED = "/indexes/reviews/clusterings/products"
-WAITED = {"params": {"wait": 20}}
+WAITED = {"params": {"wait": 60}}
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from api_fakes import refused
+from api_fakes import WAIT, refused
 from index_fakes import FAULT, MOOD, PRODUCT
 
 from retriever.core.errors import UsageError
@@ -147,7 +147,7 @@ def test_clients_that_ask_at_once_are_read_together(serve, encoder):
     encoder.began.clear()
     with ThreadPoolExecutor(len(texts) + 1) as threads:
         first = threads.submit(embed, server, "first")
-        assert encoder.began.wait(20)
+        assert encoder.began.wait(WAIT)
         asked = [threads.submit(embed, server, text, instruction=MOOD) for text in texts]
         while server.service.queue.waiting <= len(texts):
             time.sleep(0.01)
@@ -168,7 +168,7 @@ def test_beyond_the_queue_requests_are_told_to_come_again(serve, encoder):
     encoder.began.clear()
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(embed, server, ["a", "b", "c"])
-        assert encoder.began.wait(20)
+        assert encoder.began.wait(WAIT)
         busy = embed(server, "d")
         assert refused(busy, 429, "busy", "3 texts wait")
         assert busy.headers["Retry-After"] == "1"
@@ -179,10 +179,10 @@ def test_beyond_the_queue_requests_are_told_to_come_again(serve, encoder):
 
 
 def test_an_answer_that_does_not_come_is_given_up(serve, encoder):
-    server = serve(seconds=0.2)
+    server = serve(seconds=2.5)
     embed(server, "loaded")
     encoder.go.clear()
-    assert refused(embed(server, "a"), 504, "took_too_long", "0.2 seconds")
+    assert refused(embed(server, "a"), 504, "took_too_long", "2.5 seconds")
     encoder.go.set()
     assert embed(server, "a").status_code == 200
 

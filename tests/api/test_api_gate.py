@@ -1,10 +1,9 @@
 import hmac
 import socket
-import time
 
 import httpx
 import pytest
-from api_fakes import READER, TOKENS, WRITER, refused
+from api_fakes import READER, TOKENS, WAIT, WRITER, refused
 
 from retriever.api.settings import ServerSettings, Tokens, read_instructions, read_tokens
 from retriever.core.errors import InputError, UsageError
@@ -31,7 +30,7 @@ def test_without_a_token_nothing_is_told_of_what_is_served(serve):
 def test_who_has_no_token_cannot_fill_memory(serve):
     server = serve(tokens=TOKENS)
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=WAIT) as connection:
         head = f"POST {EMBED} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
         connection.sendall(head.encode())  # and no body
         assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
@@ -64,9 +63,9 @@ def test_a_body_beyond_the_limit_is_refused_however_it_is_sent(serve):
 
 
 def test_a_body_that_does_not_come_is_given_up_and_others_are_answered(serve):
-    server = serve(body_seconds=0.3)
+    server = serve(body_seconds=1.5)
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as hanging:
+    with socket.create_connection((host, int(port)), timeout=WAIT) as hanging:
         head = (
             f"POST {EMBED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n"
         )
@@ -77,14 +76,12 @@ def test_a_body_that_does_not_come_is_given_up_and_others_are_answered(serve):
 
 
 def test_a_request_that_is_never_finished_holds_nobody_up(serve):
-    server = serve()
+    server = serve(body_seconds=10 * WAIT)  # nor is it given up meanwhile
     host, port = server.url.removeprefix("http://").split(":")
-    hanging = [socket.create_connection((host, int(port)), timeout=10) for _ in range(50)]
+    hanging = [socket.create_connection((host, int(port)), timeout=WAIT) for _ in range(50)]
     for one in hanging:
         one.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: loc")
-    started = time.monotonic()
     assert server.post(EMBED, {"input": "a"}).status_code == 200
-    assert time.monotonic() - started < 5
     for one in hanging:
         one.close()
 
@@ -94,7 +91,7 @@ def test_a_client_that_leaves_is_no_harm(serve, encoder):
     server.post(EMBED, {"input": "loaded"})
     encoder.go.clear()
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(server.url + EMBED, json={"input": "a"}, timeout=0.2)
+        httpx.post(server.url + EMBED, json={"input": "a"}, timeout=httpx.Timeout(WAIT, read=0.2))
     encoder.go.set()
     assert server.post(EMBED, {"input": "b"}).status_code == 200
 

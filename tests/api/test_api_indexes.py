@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from api_fakes import refused
+from api_fakes import WAIT, refused
 from index_fakes import FAULT, MOOD, PRODUCT
 
 from retriever.core.types import Document
@@ -69,11 +69,11 @@ def test_the_first_event_comes_before_the_second_is_worked_out(server, encoder):
 
     def held(texts, instructions):
         encoder.go.clear()
-        assert encoder.go.wait(20)
+        assert encoder.go.wait(WAIT)
         read(texts, instructions)
 
     encoder._read = held
-    with httpx.stream("POST", f"{server.url}/indexes/reviews/search", json=body, timeout=20) as response:
+    with httpx.stream("POST", f"{server.url}/indexes/reviews/search", json=body, timeout=WAIT) as response:
         lines = response.iter_lines()
         assert next(lines) == "event: first"
         next(lines), next(lines)
@@ -195,7 +195,7 @@ def test_too_many_requests_at_once_are_told_to_come_again(make, serve, encoder):
     encoder.began.clear()
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(server.post, "/indexes/reviews/search", body)
-        assert encoder.began.wait(20)
+        assert encoder.began.wait(WAIT)
         second = threads.submit(server.post, "/indexes/reviews/search", body)
         while server.service.workers.pending < 2:
             assert not second.done()

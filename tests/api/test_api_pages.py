@@ -78,7 +78,7 @@ def test_every_example_of_the_page_is_taken(serve, make, indexes, encoder):
                 path.replace("{name}", "reviews").replace("{clustering}", "wishes"),
                 given,
                 token=WRITER,
-                params={"wait": 20},
+                params={"wait": 60},
             )
             assert response.status_code == 200, (path, given, response.text)
             tried += 1
@@ -94,11 +94,12 @@ def test_a_browser_shows_every_endpoint_and_reaches_nothing_else(serve, browser)
     page.on("console", lambda one: said.append(one.text))
     page.on("pageerror", lambda one: said.append(str(one)))
     page.goto(f"{server.url}/docs")
-    page.wait_for_selector(".opblock", timeout=30_000)
+    page.wait_for_selector(".opblock", timeout=180_000)
+    page.locator(".opblock").nth(20).wait_for()
     assert page.locator(".opblock").count() == 21
     page.locator("#operations-Server-health_health_get").click()
     page.locator(".btn.execute").click()
-    page.wait_for_selector(".live-responses-table .response-col_status", timeout=30_000)
+    page.wait_for_selector(".live-responses-table .response-col_status", timeout=180_000)
     assert '"ok"' in page.locator(".live-responses-table").inner_text()
     assert set(asked) <= {urlsplit(server.url).netloc, ""}
     assert said == []

@@ -30,7 +30,7 @@ def search(server, instruction, **body):
 def looked(server):
     """Wait until nobody looks into an instruction any more."""
     for job in server.service.jobs.named(VERDICT).values():
-        assert job.wait(30).status == "done"
+        assert job.wait(120).status == "done"
 
 
 def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):

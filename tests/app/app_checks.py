@@ -1,6 +1,9 @@
 import shutil
+import time
 
 from retriever_app import resources
+
+PATIENCE = 120  # seconds; a busy machine
 
 
 def remove(folder):
@@ -28,5 +31,36 @@ def click(session, label):
 
 def finish(session, name):
     """Wait for an indexing and draw the page again."""
-    resources.jobs().find(f"index {name}").wait(60)
+    assert resources.jobs().find(f"index {name}").wait(PATIENCE).over
     return whole(session.run())
+
+
+def under_way(session):
+    """Return the jobs of all sessions, and the searches of this one, running or over."""
+    named = list(resources.jobs().named("").values())
+    pages = [f"{page}: running" for page in ("search", "compare")]
+    return named + [session.session_state[one].job for one in pages if one in session.session_state]
+
+
+def settle(session):
+    """Wait for what is under way, and draw the page again, until that begins nothing more."""
+    waited = []
+    for _ in range(12):
+        begun = [job for job in under_way(session) if not any(job is one for one in waited)]
+        for job in begun:
+            assert job.wait(PATIENCE).over, job.title
+        waited += begun
+        whole(session.run())
+        if all(any(job is one for one in waited) for job in under_way(session)):
+            return session
+    raise AssertionError(f"it never comes to rest: {shown(session)}")
+
+
+def awaited(session, holds):
+    """Draw the page again until it says something, or something holds: what goes on behind it takes its time."""
+    end = time.monotonic() + PATIENCE
+    while not (holds in shown(session) if isinstance(holds, str) else holds()):
+        assert time.monotonic() < end, shown(session)
+        time.sleep(0.1)
+        whole(session.run())
+    return session

@@ -52,7 +52,7 @@ class KeywordEncoder(Encoder):
         if words:
             self.reached.set()
             if self.gate:
-                self.gate.wait(60)
+                self.gate.wait(300)
         for text in texts if on_tokens else ():
             on_tokens(len(text.split()))
         said = [[self.answers(text, one)[:words] for text in texts] for one in instructions]

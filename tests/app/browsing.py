@@ -14,6 +14,15 @@ def rest(page):
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
 
 
+def until(page, holds):
+    """Wait until something holds of a page that may still be laid out; return whether it does in the end."""
+    for _ in range(SLOW // 100):
+        if holds():
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
 def go(page, name):
     page.get_by_role("link", name=name, exact=True).click()
     page.wait_for_url(re.compile(f"/{name.lower()}"))
@@ -37,10 +46,11 @@ def choose(page, label, option):
 
     rest(page)
     wanted = page.get_by_role("option", name=option, exact=True)
-    for _ in range(3):  # a list closes again where its place still moves, in a part that unfolds say
-        page.get_by_role("combobox", name=label).click()
+    for _ in range(12):  # a list closes again where its place still moves, in a part that unfolds say
+        if not wanted.is_visible():
+            page.get_by_role("combobox", name=label).click()
         with contextlib.suppress(Late):
-            wanted.click(timeout=5_000)
+            wanted.click(timeout=SLOW / 12)
             return
     raise AssertionError(f"{label} does not offer {option}")
 

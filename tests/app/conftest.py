@@ -55,7 +55,7 @@ def app(indexes):
     """Open a page of the app, with these query parameters, in a session of its own."""
 
     def open_page(page, **parameters):
-        session = AppTest.from_file(SCRIPT, default_timeout=60).run()
+        session = AppTest.from_file(SCRIPT, default_timeout=180).run()
         session.query_params = parameters
         return whole(session.switch_page(f"views/{page}.py").run())
 

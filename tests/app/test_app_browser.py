@@ -2,7 +2,7 @@ import re
 
 import pytest
 from app_fakes import MOOD, REVIEWS
-from browsing import SLOW, ask
+from browsing import SLOW, ask, go
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -25,12 +25,10 @@ def test_from_a_file_to_hits_and_back_by_the_link(serve, page, tmp_path):
     page.get_by_text("6 reviews added").wait_for()
     page.get_by_role("button", name="Show it").click()
     page.get_by_role("heading", name="shop").first.wait_for()
-    page.get_by_role("link", name="Search").click()
-    page.get_by_label("Search for").fill("kettle")
-    page.get_by_label("Search for").press("Enter")
+    go(page, "Search")
+    ask(page, "Search for", "kettle")
     page.get_by_text("The kettle broke.").first.wait_for()
-    page.get_by_label("Instruction", exact=True).fill("Which mood is it?")
-    page.get_by_label("Instruction", exact=True).press("Enter")
+    ask(page, "Instruction", "Which mood is it?")
     page.get_by_text(re.compile("read under this instruction")).wait_for()
     page.wait_for_url(re.compile("instruction=Which"))
     with page.expect_download() as download:

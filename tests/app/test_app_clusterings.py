@@ -148,11 +148,11 @@ def test_a_second_clustering_waits_for_the_first_and_can_be_stopped_meanwhile(ke
     job = Job("Clustering")
     thread = threading.Thread(target=job.run, args=(kept.work(index, [Ask(PRODUCT, 2)], mapped=True),))
     thread.start()
+    assert job.wait_told(120).progress.doing == "Waiting for another clustering"
     assert not job.wait(0.3).over
-    assert job.snapshot().progress.doing == "Waiting for another clustering"
     job.stop()
-    thread.join(10)
-    assert job.snapshot().status == "stopped"
+    assert job.wait(120).status == "stopped"
+    thread.join()
 
 
 def test_an_index_in_the_place_of_another_has_clusterings_of_its_own(kept, index, tmp_path):

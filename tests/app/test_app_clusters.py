@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from app_checks import shown, whole
+from app_checks import PATIENCE, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS
 
 from retriever_app import cluster_job, report_panel, resources
@@ -14,13 +14,6 @@ from retriever_app.view_models import clusters, exports
 from retriever_app.view_models.grouping import Grouping, Part
 
 HOSTILE = '<img src=x onerror="window.hurt=1"> [link](javascript:alert(1)) $x$ toy'
-
-
-def settled(session):
-    """Return the session once what it waits for is worked out."""
-    for job in resources.jobs().named("clusters").values():
-        assert job.wait(60).over
-    return whole(session.run())
 
 
 def names(session):
@@ -36,14 +29,14 @@ def read(session):
 
 def press(session, label):
     next(button for button in session.button if button.label == label).click()
-    return settled(session.run())
+    return settle(session.run())
 
 
 @pytest.fixture
 def opened(make, app):
     """Open the page over reviews read under both instructions."""
     make(instructions=[PRODUCT, MOOD])
-    return lambda **parameters: settled(app("clusters", **parameters))
+    return lambda **parameters: settle(app("clusters", **parameters))
 
 
 def test_clusters_answer_the_instruction(opened):
@@ -51,13 +44,13 @@ def test_clusters_answer_the_instruction(opened):
     assert names(session) == ["1 kettle (2)", "2 lamp (2)", "3 toy (2)"]
     assert "2 reviews · 33% · 3\\.0 ★" in shown(session)
     session.text_input(key="Grouping.instruction").set_value(MOOD).run()
-    assert {name.split()[1] for name in names(settled(session))} >= {"love", "hate"}
+    assert {name.split()[1] for name in names(settle(session))} >= {"love", "hate"}
 
 
 def test_a_chosen_cluster_is_read_the_most_typical_first(opened):
     session = opened(instruction=PRODUCT, groups="3")
     session.button(key="choose 1").click()
-    session = settled(session.run())
+    session = settle(session.run())
     assert sorted(read(session)) == ["A lamp to love.", "I hate the lamp."]
     assert session.subheader[0].value == "2 lamp"
     again = opened(**session.query_params)
@@ -78,7 +71,7 @@ def test_an_area_in_the_url_is_a_choice(opened):
 def test_another_instruction_lets_go_of_what_was_chosen(opened):
     session = opened(instruction=PRODUCT, groups="3", clusters="1")
     session.text_input(key="Grouping.instruction").set_value(MOOD).run()
-    assert not read(settled(session))
+    assert not read(settle(session))
     assert "clusters" not in session.query_params
 
 
@@ -86,7 +79,7 @@ def test_looking_closer_clusters_a_part_again_and_the_way_leads_back(opened):
     session = opened(instruction=PRODUCT, groups="3", clusters=["0", "2"])
     session.text_input(key="closer instruction").set_value(MOOD).run()
     session.button(key="closer").click()
-    session = settled(session.run())
+    session = settle(session.run())
     assert sum(int(name.rpartition("(")[2][:-1]) for name in names(session)) == 4
     assert session.text_input(key="Grouping.instruction").value == MOOD
     assert "**1 kettle and 3 toy**" in shown(session)
@@ -177,7 +170,7 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
     def begun_elsewhere(index, asks):
         work = resources.clusterings().work(index, asks, mapped=True)
         name = f"clusters {index.identity} {cluster_job._digest(asks, True)}"
-        resources.jobs().start(name, "Clustering", lambda job: go.wait(60) and work(job))
+        resources.jobs().start(name, "Clustering", lambda job: go.wait(PATIENCE) and work(job))
         return True
 
     monkeypatch.setattr(cluster_job, "_is_quick", begun_elsewhere)
@@ -185,27 +178,27 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
     assert "did not work" not in shown(session)
     assert session.get("progress")[0].proto.text.startswith("Beginning")
     go.set()
-    assert len(names(settled(session))) == 2
+    assert len(names(settle(session))) == 2
 
 
 def test_an_error_is_told_and_can_be_mended(make, app):
     make()
-    session = settled(app("clusters", groups="9"))
+    session = settle(app("clusters", groups="9"))
     assert "did not work" in shown(session)
     session.selectbox(key="Grouping.groups").set_value(2).run()
-    assert len(names(settled(session))) == 2
+    assert len(names(settle(session))) == 2
 
 
 def test_reviews_added_elsewhere_are_clustered_at_once(make, opened):
     session = opened(instruction="", groups="2")
     assert "6 reviews in 2 clusters" in shown(session)
     make(rows=[*REVIEWS, {"id": "new", "text": "A lamp."}])
-    assert "7 reviews in 2 clusters" in shown(settled(session.run()))
+    assert "7 reviews in 2 clusters" in shown(settle(session.run()))
 
 
 def test_hostile_reviews_are_shown_as_they_are(make, app):
     make(rows=[{**review, "text": f"{review['text']} {HOSTILE}"} for review in REVIEWS])
-    session = settled(app("clusters", groups="2", clusters="0"))
+    session = settle(app("clusters", groups="2", clusters="0"))
     assert any(HOSTILE in one.value for one in session.text)
     marked = "\n".join(one.value for one in [*session.markdown, *session.caption])
     assert not re.search(r"(?<!\\)(<img|\[link|\$x)", marked)

@@ -1,4 +1,4 @@
-from app_checks import shown, whole
+from app_checks import settle, shown
 from app_fakes import MOOD, PRODUCT, REVIEWS
 
 from retriever_app.view_models.comparison import ONLY
@@ -35,12 +35,9 @@ def test_the_same_instruction_moves_nothing(make, app):
 
 def test_under_new_instructions_both_sides_settle(make, app):
     make()
-    session = app("compare", q="kettle", first=PRODUCT, second=MOOD)
-    for _ in range(20):
-        session.run()
-        if not session.get("progress"):
-            break
-    assert len(read(whole(session))) == 12
+    session = settle(app("compare", q="kettle", first=PRODUCT, second=MOOD))
+    assert not session.get("progress")
+    assert len(read(session)) == 12
     again = read(session)
     assert read(session.run()) == again
 

@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from app_checks import click, finish, shown, whole
+from app_checks import PATIENCE, click, finish, shown, whole
 from app_fakes import OWN_COLUMNS, KeywordEncoder
 
 from retriever.index.indexing import IndexingOptions
@@ -27,7 +27,7 @@ def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch)
     click(other, "Stop")
     assert job.snapshot().status == "stopping"
     slow.gate.set()
-    assert job.wait(30).status == "stopped"
+    assert job.wait(PATIENCE).status == "stopped"
     whole(other.run())
     assert "was stopped. What was read stays." in shown(other)
     with Index(indexes / "a", encoder=slow) as index:
@@ -113,7 +113,7 @@ def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
 
 def test_an_indexing_that_was_stopped_when_its_file_was_gone(indexes, app, gated):
     session = begin(app("corpus"), "one")
-    assert gated.reached.wait(60), "the file was to be open by now"
+    assert gated.reached.wait(PATIENCE), "the file was to be open by now"
     click(session, "Stop")
     intake.discard(next(iter(files(indexes))).parent)
     gated.gate.set()

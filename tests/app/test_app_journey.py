@@ -66,7 +66,7 @@ def compare(page):
     right = page.locator("[class*=st-key-hit-1-1]")
     sync_api.expect(left).to_contain_text("kettle")
     sync_api.expect(right).to_contain_text("love")
-    assert page.locator("[class*=st-key-hit-]").count() == 12
+    sync_api.expect(page.locator("[class*=st-key-hit-]")).to_have_count(12)
     page.locator("[data-testid=stVegaLiteChart] .mark-line path").first.wait_for(state="attached")
 
 

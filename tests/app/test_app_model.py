@@ -3,7 +3,7 @@ import threading
 from contextlib import closing
 
 import pytest
-from app_checks import remove, shown, whole
+from app_checks import PATIENCE, remove, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
 from retriever_app import resources
@@ -39,7 +39,7 @@ def test_the_rest_is_read_under_an_instruction_and_what_was_read_is_dropped(make
     rest = next(one for one in session.button if one.label == "Read the rest")
     assert rest.help == "4 reviews, about half a minute"
     rest.click().run()
-    next(iter(resources.jobs().named("read").values())).wait(60)
+    next(iter(resources.jobs().named("read").values())).wait(PATIENCE)
     whole(session.run())
     assert session.dataframe[0].value["read"][1] == 1.0
     assert next(one for one in session.button if one.label == "Read the rest").disabled
@@ -75,7 +75,7 @@ def test_a_diagnosis_says_whether_an_instruction_is_followed(make, app):
     assert session.text_input(key="Diagnosed.diagnose").value == MOOD
     next(one for one in session.button if one.label == "Look into it").click().run()
     name = next(iter(resources.jobs().named("diagnose")))
-    resources.jobs().find(name).wait(60)
+    resources.jobs().find(name).wait(PATIENCE)
     whole(session.run())
     assert "Looked at 12 reviews" in shown(session)
     assert "hate (2), love (4)" in shown(session) or "love (4), hate (2)" in shown(session)
@@ -89,7 +89,7 @@ def test_too_few_reviews_for_a_diagnosis(make, app):
     session = app("model", diagnose=MOOD)
     next(one for one in session.button if one.label == "Look into it").click().run()
     name = next(iter(resources.jobs().named("diagnose")))
-    resources.jobs().find(name).wait(60)
+    resources.jobs().find(name).wait(PATIENCE)
     whole(session.run())
     assert "needs at least 8" in shown(session)
 
@@ -98,12 +98,12 @@ def test_one_diagnosis_at_a_time_in_all_sessions(make, app):
     make()
     make("other")
     go = threading.Event()
-    running = resources.jobs().start("diagnose another", "The diagnosis", lambda job: go.wait(60))
+    running = resources.jobs().start("diagnose another", "The diagnosis", lambda job: go.wait(PATIENCE))
     session = app("model", index="other", diagnose=MOOD)
     assert "Another instruction is being looked into" in shown(session)
     assert next(one for one in session.button if one.label == "Look into it").disabled
     go.set()
-    running.wait(60)
+    running.wait(PATIENCE)
     whole(session.run())
     assert not next(one for one in session.button if one.label == "Look into it").disabled
 
@@ -123,7 +123,7 @@ def test_a_diagnosis_leaves_those_of_other_indexes_alone(make, app):
 def press(session, label):
     next(one for one in session.button if one.label == label).click().run()
     for job in resources.jobs().named("").values():
-        job.wait(60)
+        job.wait(PATIENCE)
     return whole(session.run())
 
 
@@ -148,7 +148,7 @@ def test_mending_twice_at_once_is_told(make, app):
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     session = press(app("model"), "Check every file and row")
     go = threading.Event()
-    resources.jobs().start(f"repair {folder}", "The repair", lambda job: go.wait(60))  # of another session
+    resources.jobs().start(f"repair {folder}", "The repair", lambda job: go.wait(PATIENCE))  # of another session
     next(one for one in session.button if one.label == "Mend it").click().run()
     assert "The repair is still going on." in shown(whole(session))
     go.set()

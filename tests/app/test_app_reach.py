@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
-from browsing import SLOW, read, rest
+from browsing import SLOW, read, rest, until
 from train_fakes import finish, rows
 
 from retriever.workspace import Index
@@ -118,6 +118,7 @@ def test_nothing_spills_sideways_on_a_narrow_screen(visit, browser):
         visit(path, shows, page=page, **{"index": "reviews", **parameters})
         page.add_style_tag(content=WIDER_FONT)
         page.wait_for_timeout(100)
+        until(page, lambda: not page.evaluate(SPILLED))  # charts take their new width a moment later
         spilled[name] = page.evaluate(SPILLED)
     assert not any(spilled.values()), spilled
 
@@ -141,14 +142,18 @@ def test_suggestions_stand_in_one_row_that_unfolds(visit):
     assert [one.bounding_box()["height"] < 45 for one in rows.all()] == [True, True]
     more.first.click()
     page.get_by_role("button", name="Fewer", exact=True).wait_for()
-    assert page.locator("[class*=st-key-rows-of]").bounding_box()["height"] > 120
+    unfolded = page.locator("[class*=st-key-rows-of]")
+    assert until(page, lambda: unfolded.bounding_box()["height"] > 120)
     page.get_by_text("What is it used for?").first.click()
     page.wait_for_url(re.compile("first=What(\\+|%20)is(\\+|%20)it(\\+|%20)used"))
     page.set_viewport_size({"width": 4000, "height": 900})  # all stand in one row
     page.add_style_tag(content="[data-testid=stMainBlockContainer] { max-width: none !important }")
-    page.wait_for_timeout(300)
-    row, button = rows.first.bounding_box(), more.first.bounding_box()
-    assert button["y"] + button["height"] <= row["y"]  # out of sight
+
+    def out_of_sight():
+        row, button = rows.first.bounding_box(), more.first.bounding_box()
+        return button["y"] + button["height"] <= row["y"]
+
+    assert until(page, out_of_sight)
 
 
 def test_the_reviews_of_a_cluster_begin_beside_the_map(visit):

@@ -4,7 +4,7 @@ import threading
 from datetime import date
 
 import pytest
-from app_checks import remove, shown, whole
+from app_checks import PATIENCE, remove, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder, SteppedEncoder, documents
 
 from retriever.core.errors import EncoderError
@@ -46,12 +46,9 @@ def test_documents_are_counted_anew_after_a_command_and_not_after_a_search(make,
     count = profiling.profile
     monkeypatch.setattr(profiling, "profile", lambda *asked: counted.append(asked) or count(*asked))
     path = make()
-    session = app("search", q="lamp", instruction=MOOD)
-    session.session_state["search: running"].job.wait(30)
-    whole(session.run())
-    assert "all reviews in question were read under this instruction" in shown(
-        session
-    )  # and kept: the index has changed
+    session = settle(app("search", q="lamp", instruction=MOOD))
+    # and kept: the index has changed
+    assert "all reviews in question were read under this instruction" in shown(session)
     assert len(counted) == 1
     with Index(path, encoder=KeywordEncoder()) as index:
         index.delete([REVIEWS[0]["id"]])
@@ -80,8 +77,8 @@ def test_the_url_is_the_page(make, app):
     session.text_input(key="SearchQuestion.q").set_value("kettle").run()
     session.text_input(key="SearchQuestion.instruction").set_value(MOOD).run()
     session.multiselect(key="Filters.product").set_value(["Kettle"]).run()
-    again = app("search", **session.query_params)
-    assert texts(again) == texts(whole(session))
+    again = settle(app("search", **session.query_params))
+    assert texts(again) == texts(settle(session))
     assert set(texts(again)) == {"The kettle broke.", "I love this kettle."}
     assert again.text_input(key="SearchQuestion.instruction").value == MOOD
 
@@ -99,8 +96,7 @@ def test_first_hits_show_at_once_and_settle(make, app, gated):
     assert "being read under it" in shown(session)
     assert len(texts(session)) == len(REVIEWS)
     gated.gate.set()
-    session.session_state["search: running"].job.wait(30)
-    whole(session.run())
+    settle(session)
     assert "all reviews in question were read under this instruction" in shown(session)
     assert "badge[love]" in shown(session)
     job = session.session_state["search: running"].job
@@ -122,18 +118,16 @@ def test_a_search_says_how_many_texts_it_has_read(make, app, monkeypatch):
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
     make()
     session = app("search", q="lamp", instruction=MOOD)
-    assert encoder.reached.wait(30)
+    assert encoder.reached.wait(PATIENCE)
     whole(session.run())
     assert session.get("progress")[0].proto.text == "1 of 6 reviews read"
     encoder.gate.set()
-    session.session_state["search: running"].job.wait(30)
-    assert not whole(session.run()).get("progress")
+    assert not settle(session).get("progress")
 
 
 def test_an_index_that_changed_is_searched_again(make, app):
     make(rows=REVIEWS[:2])
-    session = app("search", q="kettle")
-    whole(session.run())
+    session = settle(app("search", q="kettle"))
     assert len(texts(session)) == 2
     make(rows=REVIEWS)
     whole(session.run())
@@ -262,7 +256,7 @@ def test_a_model_with_steps_has_a_slider_for_them_that_changes_the_search(indexe
 @pytest.mark.parametrize("page", ["search", "compare", "clusters", "corpus", "train"])
 def test_an_index_deleted_while_a_page_is_open(make, app, page):
     folder = make()
-    session = whole(app(page, index="reviews", q="kettle", begin="reviews"))  # a search writes no more
+    session = settle(app(page, index="reviews", q="kettle", begin="reviews"))  # a search writes no more
     remove(folder)
     whole(session.run())
     assert "no index 'reviews' here any more" in shown(session)
@@ -276,7 +270,7 @@ def test_an_index_deleted_while_a_page_is_open(make, app, page):
 def test_another_index_in_the_place_of_one_shows_its_own_reviews(make, app, page):
     asked = {"q": "kettle", "instruction": PRODUCT, "k": "2"}
     folder = make(instructions=[PRODUCT])
-    session = whole(app(page, index="reviews", **asked))
+    session = settle(app(page, index="reviews", **asked))
     assert "kettle" in shown(session)
     others = [review | {"id": f"other {review['id']}", "text": "A drone, loud."} for review in REVIEWS]
     other = make("other", rows=others, instructions=[PRODUCT])
@@ -285,7 +279,7 @@ def test_another_index_in_the_place_of_one_shows_its_own_reviews(make, app, page
         assert before.store.identity() != after.store.identity()
     remove(folder)
     other.rename(folder)
-    whole(session.run())
+    settle(session)
     assert texts(session) == [] and "love this kettle" not in shown(session)
     assert "A drone, loud." in shown(session)
 

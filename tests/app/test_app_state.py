@@ -68,7 +68,7 @@ def page():
 
 @pytest.fixture
 def session():
-    return AppTest.from_function(page, default_timeout=30)
+    return AppTest.from_function(page, default_timeout=180)
 
 
 def test_a_link_fills_the_widgets(session):
@@ -139,7 +139,7 @@ def cut_short():
 
 
 def test_widgets_are_told_again_after_a_run_that_was_cut_short():
-    session = AppTest.from_function(cut_short, default_timeout=30).run()
+    session = AppTest.from_function(cut_short, default_timeout=180).run()
     assert not session.number_input
     session.run()
     assert session.number_input[0].proto.set_value

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from app_checks import shown, whole
+from app_checks import settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 
 from retriever.clusters.edit_requests import ClusterEdits
@@ -11,16 +11,9 @@ from retriever_app import report_panel, resources, topic_job
 from retriever_app.view_models import text
 
 
-def settled(session):
-    """Return the session once what it waits for is worked out."""
-    for job in resources.jobs().named("clusters").values():
-        assert job.wait(60).over
-    return whole(session.run())
-
-
 def press(session, key):
     session.button(key=key).click()
-    return settled(session.run())
+    return settle(session.run())
 
 
 @pytest.fixture
@@ -31,7 +24,7 @@ def opened(make, app):
     folder = make(instructions=[PRODUCT])
     with Index(folder, encoder=None) as index:
         index.save_clustering("products", index.cluster(PRODUCT, k=3))
-    return lambda page="clusters", **parameters: settled(app(page, **parameters))
+    return lambda page="clusters", **parameters: settle(app(page, **parameters))
 
 
 def test_a_saved_clustering_is_renamed_merged_and_hidden_by_click_and_it_is_taken_back(opened):
@@ -46,7 +39,7 @@ def test_a_saved_clustering_is_renamed_merged_and_hidden_by_click_and_it_is_take
     session = press(session, "topic Hide 2")
     assert ":gray[hidden] **toy**" in shown(session)
     next(one for one in session.button if one.label == "Undo").click()
-    assert ":gray[hidden]" not in shown(settled(session.run()))
+    assert ":gray[hidden]" not in shown(settle(session.run()))
 
 
 def test_what_cannot_be_changed_is_told(opened):
@@ -61,7 +54,7 @@ def test_a_review_is_read_and_moved(opened):
     assert session.query_params["clusters"] == "2"
     assert {"The toy broke.", "A toy, nothing more."} <= {one.value for one in session.text}
     session.menu_button(key="topic move r5").click("0").run()
-    session = settled(session)
+    session = settle(session)
     assert "The toy broke." not in [one.value for one in session.text]
     assert resources.open_index("reviews").saved_clustering("products").assignments["r5"] == 0
 
@@ -89,7 +82,7 @@ def test_two_periods_are_compared_and_a_review_counts_in_all_its_categories(make
         index.edit_clustering("kinds", ClusterEdits(move={"r5": "lamp, toy", "r6": "lamp, toy"}))
         index.add(documents([{**REVIEWS[4], "id": "r7", "date": "2024-02-11"}]))
         index.edit_clustering("kinds", ClusterEdits(move={"r7": "lamp, toy"}))
-    session = settled(app("clusters", show="saved", saved="kinds"))
+    session = settle(app("clusters", show="saved", saved="kinds"))
     assert [box.value for box in session.selectbox if box.label in ("From", "To")] == ["2024-01", "2024-02"]
     assert "New in 2024-02: toy." in shown(session)
     table = session.dataframe[0].value.set_index("cluster")
@@ -120,7 +113,7 @@ def test_the_report_of_saved_clusters_has_what_was_changed_and_keeps_to_the_filt
 def test_an_area_has_what_clusters_have_and_is_saved_as_one(make, app):
     make(instructions=[PRODUCT])
     everything = ["-11000", "-11000", "-11000", "11000", "11000", "11000", "11000", "-11000"]
-    session = settled(app("clusters", instruction=PRODUCT, groups="3", area=everything))
+    session = settle(app("clusters", instruction=PRODUCT, groups="3", area=everything))
     assert "6 reviews · 100% · 2\\.7 ★" in shown(session)
     assert "In the texts: " in shown(session)
     label = next(one for one in session.text_input if one.label == "Name of this cluster")
@@ -144,7 +137,7 @@ def test_hits_are_marked_and_forgotten(opened):
     session = press(session, "More like it r5")
     assert index.marks("broke").more == ()
     next(one for one in session.button if one.label == "Forget 1 mark").click()
-    settled(session.run())
+    settle(session.run())
     assert not index.marks("broke")
 
 

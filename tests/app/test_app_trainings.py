@@ -125,7 +125,7 @@ def test_many_that_start_at_once_start_one(trainings):
     together = threading.Barrier(len(made))
 
     def start(training):
-        together.wait(30)
+        together.wait(120)
         try:
             trainings.start(training, "instemb:a")
         except RetrieverError as error:

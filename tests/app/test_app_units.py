@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from app_checks import shown, whole
+from app_checks import finish, shown, whole
 from app_fakes import KeywordEncoder
 
 from retriever.clusters.groups import groups_of
@@ -8,7 +8,7 @@ from retriever.clusters.numbers import count
 from retriever.core.types import Document, Span
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
-from retriever_app import intake, resources
+from retriever_app import intake
 from retriever_app.view_models import cards, clusters
 from retriever_app.view_models.cards import SHORT_CHARACTERS, Card
 
@@ -28,8 +28,7 @@ def dropped(app, *, sentences):
         next(one for one in session.toggle if one.label == "Sentence by sentence").set_value(True)
         whole(session.run())
     whole(next(one for one in session.button if one.label.startswith("Index")).click().run())
-    resources.jobs().find("index two").wait(60)
-    return whole(session.run())
+    return finish(session, "two")
 
 
 @pytest.mark.parametrize("sentences", [False, True])
@@ -53,7 +52,7 @@ def test_more_reviews_of_an_index_keep_its_kind(indexes, app):
     whole(dropped_again.run())
     assert not dropped_again.toggle
     whole(next(one for one in dropped_again.button if one.label.startswith("Index")).click().run())
-    resources.jobs().find("index two").wait(60)
+    finish(dropped_again, "two")
     with Index(indexes / "two", encoder=KeywordEncoder()) as index:
         assert index.status().units == "sentences"
         assert index.status().unit_count == len(index.store.documents) * 2

@@ -1,9 +1,8 @@
 import threading
-import time
 from urllib.parse import parse_qs
 
 import pytest
-from app_checks import shown, whole
+from app_checks import PATIENCE, awaited, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 
 from retriever.core.results import Held, IndexingReport, Lessons
@@ -40,25 +39,6 @@ def elements(node):
     if hasattr(node, "children"):
         return [found for child in node.children.values() for found in elements(child)]
     return [node]
-
-
-def awaited(session, said):
-    """Draw the page again until it says something: a search and a verdict after it take their time."""
-    for _ in range(300):
-        if said in shown(session):
-            return session
-        time.sleep(0.1)
-        whole(session.run())
-    raise AssertionError(shown(session))
-
-
-def settle(session):
-    """Wait for what is under way, and draw the page again."""
-    for _ in range(3):
-        for job in resources.jobs().named("").values():
-            job.wait(60)
-        whole(session.run())
-    return session
 
 
 def test_the_line_says_what_to_do():
@@ -145,18 +125,14 @@ def test_one_question_on_both_sides_is_looked_into_once_and_can_be_stopped(
     monkeypatch.setattr(FilledIndex, "_judge", lambda *given: {})
     monkeypatch.setattr(Index, "judge", judge)
     session = app(page, instruction=MOOD, **fields)
-    for _ in range(300):  # what is asked comes first, then its verdict: both take their time
-        if reached.wait(0.1):
-            break
-        whole(session.run())
-    assert reached.is_set()
+    awaited(session, reached.is_set)  # what is asked comes first, then its verdict
     whole(session.run())
     stops = [one for one in session.button if one.label == "Stop"]
     assert [one.key for one in stops] == ["stop verdict first", "stop verdict second"]
     assert len(resources.jobs().named("diagnose")) == 1
     stops[1].click().run()
     for job in resources.jobs().named("diagnose").values():
-        job.wait(60)
+        assert job.wait(PATIENCE).over
     go.set()
     whole(session.run())
     assert shown(session).count("Nobody has looked yet") == 2
@@ -165,11 +141,11 @@ def test_one_question_on_both_sides_is_looked_into_once_and_can_be_stopped(
 def test_one_question_is_looked_into_at_a_time(make, app, chance):
     make(rows=ROWS)
     go = threading.Event()
-    running = resources.jobs().start("diagnose another", "The diagnosis", lambda job: go.wait(60))
+    running = resources.jobs().start("diagnose another", "The diagnosis", lambda job: go.wait(PATIENCE))
     session = awaited(app("search", q="broke", instruction=MOOD), "is looked into after another one")
     assert list(resources.jobs().named("diagnose")) == ["diagnose another"]
     go.set()
-    running.wait(60)
+    running.wait(PATIENCE)
     awaited(session, SHOWN)
 
 

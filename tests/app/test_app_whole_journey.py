@@ -35,6 +35,7 @@ def drop_a_file_and_search_it(page):
     go(page, "Search")
     ask(page, "Search for", "I love my kettle")
     page.get_by_text(re.compile("^6 reviews: ")).wait_for()
+    rest(page)  # the cards are drawn after that line
     assert read(page)[0] == "I love this kettle."
 
 

@@ -62,7 +62,7 @@ def finish(training):
     return training
 
 
-def until(found, seconds=120):
+def until(found, seconds=300):
     end = time.monotonic() + seconds
     while not found():
         assert time.monotonic() < end

@@ -25,7 +25,7 @@ with Trainings(training.folder.parent).turn():
 
         finish(training)
         sys.exit()
-    for _ in range(600):
+    for _ in range(3000):
         if training.is_asked_to_stop:
             training.tell(Told(outcome="stopped"))
             break

@@ -10,7 +10,7 @@ from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.types import Document, Encoded
 from retriever.workspace import Index
 
-WAIT = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(60)"
+WAIT = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
 
 
 class Blind(Encoder):
@@ -27,7 +27,7 @@ def test_a_command_is_killed_when_it_is_far_enough_and_else_its_json_is_read(tmp
     mark = tmp_path / "mark"
     started = time.monotonic()
     killed = run_until([sys.executable, "-c", WAIT, str(mark)], tmp_path, mark.exists)
-    assert time.monotonic() - started < 50
+    assert time.monotonic() - started < 300
     assert (killed["exit"], killed["report"]) == (-9, None)
     ended = run_until([sys.executable, "-c", "print(list(range(100_000)))"], tmp_path)  # more than a pipe holds
     assert (ended["exit"], ended["report"]) == (0, list(range(100_000)))

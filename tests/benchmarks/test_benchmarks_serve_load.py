@@ -39,7 +39,7 @@ def server(monkeypatch):
 
 
 def loaded(target, clients=2):
-    return asyncio.run(serve_load.load(target, EXPECTED, {}, clients, 0.3))
+    return asyncio.run(serve_load.load(target, EXPECTED, {}, clients, 2.0))
 
 
 def test_answers_are_counted_where_they_are_those_of_their_texts(server):

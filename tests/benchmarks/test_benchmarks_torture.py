@@ -53,7 +53,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 @given(st.integers())
-@settings(max_examples=7)
+@settings(max_examples=7, deadline=None)
 def test_draws(number):
     pass
 

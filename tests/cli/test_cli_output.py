@@ -279,7 +279,7 @@ def test_a_closed_pipe_ends_quietly(indexed, tmp_path, form):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     first, status = ran.stdout.splitlines()
     assert (first, status) == ("{" if form else "kettle", "0")
@@ -305,7 +305,7 @@ def test_a_pipe_closed_before_the_first_line_ends_quietly(indexed, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert ran.stdout == "0\n"
     assert "Traceback" not in ran.stderr

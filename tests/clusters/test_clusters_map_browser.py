@@ -13,10 +13,12 @@ from retriever.core.types import Document
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> toy"
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:3]
-BOXES = """() => [...document.querySelectorAll('.scatter-names span:not([hidden])')].map((one) => {
+BOXES = """async () => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));  // what is due is drawn
+  return [...document.querySelectorAll('.scatter-names span:not([hidden])')].map((one) => {
   const box = one.getBoundingClientRect();
   return [one.textContent, box.left, box.top, box.right, box.bottom];
-})"""
+}); }"""
 
 
 @pytest.fixture

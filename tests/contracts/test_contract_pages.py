@@ -79,7 +79,7 @@ def one(folder):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_drawn_whatever_the_index_holds(indexes, made, page):
     made(indexes)
-    session = whole(AppTest.from_file(SCRIPT, default_timeout=60).run().switch_page(f"views/{page}.py").run())
+    session = whole(AppTest.from_file(SCRIPT, default_timeout=180).run().switch_page(f"views/{page}.py").run())
     assert shown(session)
     whole(session.run())
 
@@ -87,7 +87,7 @@ def test_a_page_is_drawn_whatever_the_index_holds(indexes, made, page):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_link_that_makes_no_sense_does_no_page_harm(indexes, page):
     small(indexes)
-    session = AppTest.from_file(SCRIPT, default_timeout=60).run()
+    session = AppTest.from_file(SCRIPT, default_timeout=180).run()
     session.query_params = HOSTILE
     whole(session.switch_page(f"views/{page}.py").run())
     session.query_params = {**HOSTILE, "index": "small", "like": "", "groups": "3", "training": ""}

@@ -104,7 +104,7 @@ def read_hostile_manifests():
 
 
 def test_no_manifest_takes_the_memory():
-    assert limited(read_hostile_manifests, memory=1024 * MIB, seconds=120) == 3
+    assert limited(read_hostile_manifests, memory=1024 * MIB, seconds=360) == 3
 
 
 def read_hostile_headers(folder):
@@ -125,4 +125,4 @@ def read_hostile_headers(folder):
 
 
 def test_no_header_takes_the_memory(tmp_path):
-    assert limited(read_hostile_headers, tmp_path, memory=1024 * MIB, seconds=60) == 4
+    assert limited(read_hostile_headers, tmp_path, memory=1024 * MIB, seconds=180) == 4

@@ -16,7 +16,7 @@ def test_a_pattern_that_never_ends_is_stopped():
     started = time.perf_counter()
     with pytest.raises(UsageError, match=r"longer than 0\.3 seconds"):
         pattern.count("a" * 60 + "b")
-    assert time.perf_counter() - started < 5  # without an end to it, days
+    assert time.perf_counter() - started < 60  # without an end to it, days
 
 
 def test_the_time_is_for_all_texts_together():

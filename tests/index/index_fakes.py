@@ -124,7 +124,7 @@ class FakeEncoder(Encoder):
         """Note a call that reads documents, unless it is the one to fail."""
         number = len(self.passes) + 1
         if number == self._stall_at:
-            time.sleep(60)
+            time.sleep(600)
         if number == self._fail_at:
             raise self._error
         self._note("read", texts, instructions)

@@ -113,8 +113,10 @@ def test_readers_see_whole_generations_while_a_writer_replaces_them(path):
 
         def keep_reading():
             with Index(path, encoder=FakeEncoder()) as reader:
-                while not stop.is_set():
+                while True:
                     seen.append(found(reader.search("toy", k=50, mode="dense")))
+                    if stop.is_set():
+                        return
 
         with ThreadPoolExecutor(2) as pool:
             readers = [pool.submit(keep_reading) for _ in range(2)]

@@ -195,7 +195,7 @@ def test_one_question_is_judged_at_a_time_and_none_twice(opened):
         def encode_views(self, texts, instructions, **options):
             if REFERENCES[0] in instructions:
                 reached.set()
-                assert go.wait(60)
+                assert go.wait(180)
             return super().encode_views(texts, instructions, **options)
 
     index = opened(slow := Slow())
@@ -211,13 +211,13 @@ def test_one_question_is_judged_at_a_time_and_none_twice(opened):
     threads = [threading.Thread(target=judged, args=(ASKED,)) for _ in range(2)]
     for one in threads:
         one.start()
-    assert reached.wait(60)
+    assert reached.wait(180)
     with pytest.raises(KeyboardInterrupt):  # who waits can stop
         index.judge(MOOD_ASKED, progress=stopped)
     assert slow.asked.count(REFERENCES[0]) == 0
     go.set()
     for one in threads:
-        one.join(60)
+        one.join(180)
     assert ended == [(ASKED, "followed")] * 2
     assert slow.asked.count(REFERENCES[0]) == 1
 

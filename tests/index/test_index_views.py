@@ -83,7 +83,7 @@ def test_a_note_of_use_waits_for_nobody(full):
         version = full.store.data_version()
         started = time.perf_counter()
         assert full.search("slow", mode="dense").hits
-        assert time.perf_counter() - started < BUSY_SECONDS / 2
+        assert time.perf_counter() - started < BUSY_SECONDS
         other.execute("ROLLBACK")
     assert full.store.data_version() == version
 

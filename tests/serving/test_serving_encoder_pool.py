@@ -10,6 +10,7 @@ from retriever.serving import encoder_pool
 from retriever.serving.encoder_pool import EncoderPool
 
 THREADS = 8
+WAIT = 120  # seconds; a busy machine
 
 
 class Loader:
@@ -24,7 +25,7 @@ class Loader:
         name = description["name"]
         if name in self.gates:
             self.begun[name].set()
-            assert self.gates[name].wait(30)
+            assert self.gates[name].wait(WAIT)
         self.loaded.append(name)
         return FakeEncoder(name)
 
@@ -34,9 +35,9 @@ def test_an_encoder_that_many_threads_ask_for_at_once_is_loaded_once():
     pool = EncoderPool(load)
     with ThreadPoolExecutor(THREADS) as threads:
         asked = [threads.submit(pool.described, {"name": "a"}) for _ in range(THREADS)]
-        assert load.begun["a"].wait(30)
+        assert load.begun["a"].wait(WAIT)
         load.gates["a"].set()
-        found = [one.result(30) for one in asked]
+        found = [one.result(WAIT) for one in asked]
     assert load.loaded == ["a"]
     assert all(one is found[0] for one in found)
 
@@ -47,11 +48,11 @@ def test_while_one_encoder_is_loaded_others_are_had_and_loaded():
     ready = pool.described({"name": "ready"})
     with ThreadPoolExecutor(2) as threads:
         slow = threads.submit(pool.described, {"name": "slow"})
-        assert load.begun["slow"].wait(30)
-        assert threads.submit(pool.described, {"name": "ready"}).result(30) is ready
-        assert threads.submit(pool.described, {"name": "other"}).result(30) is not ready
+        assert load.begun["slow"].wait(WAIT)
+        assert threads.submit(pool.described, {"name": "ready"}).result(WAIT) is ready
+        assert threads.submit(pool.described, {"name": "other"}).result(WAIT) is not ready
         load.gates["slow"].set()
-        slow.result(30)
+        slow.result(WAIT)
     assert load.loaded == ["ready", "other", "slow"]
 
 
@@ -66,7 +67,7 @@ def test_all_who_wait_are_told_why_it_cannot_be_loaded_and_it_is_tried_anew():
 
     def load(description):
         begun.set()
-        assert gate.wait(30)
+        assert gate.wait(WAIT)
         if broken.pop():
             raise EncoderError("The backbone is not installed.", hint="Install it.")
         return FakeEncoder("mended")
@@ -74,9 +75,9 @@ def test_all_who_wait_are_told_why_it_cannot_be_loaded_and_it_is_tried_anew():
     pool = EncoderPool(load)
     with ThreadPoolExecutor(THREADS) as threads:
         asked = [threads.submit(pool.described, {"name": "a"}) for _ in range(2)]
-        assert begun.wait(30)
+        assert begun.wait(WAIT)
         gate.set()
-        outcomes = [one.exception(30) for one in asked]
+        outcomes = [one.exception(WAIT) for one in asked]
     assert isinstance(outcomes[0] or outcomes[1], EncoderError)
     broken.append(False)
     assert pool.described({"name": "a"}).fingerprint.startswith("mended")
@@ -95,7 +96,7 @@ def default(monkeypatch):
         def load(self):
             self.loads += 1
             self.begun.set()
-            assert self.gate.wait(30)
+            assert self.gate.wait(WAIT)
             return FakeEncoder(self.name)
 
     made = Default()
@@ -126,7 +127,7 @@ def test_while_the_default_is_loaded_other_encoders_are_had(default):
     default.gate.clear()
     with ThreadPoolExecutor(2) as threads:
         loading = threads.submit(pool.default)
-        assert default.begun.wait(30)
-        assert threads.submit(pool.described, {"name": "ready"}).result(30) is ready
+        assert default.begun.wait(WAIT)
+        assert threads.submit(pool.described, {"name": "ready"}).result(WAIT) is ready
         default.gate.set()
-        assert loading.result(30) is pool.default()
+        assert loading.result(WAIT) is pool.default()

@@ -28,7 +28,7 @@ def test_all_threads_get_one_index_and_search_it_at_once(make, pool):
     together = threading.Barrier(THREADS)
 
     def search(query):
-        together.wait(30)
+        together.wait(120)
         index = pool.get("reviews")
         return index, ids(index, query)
 
@@ -43,7 +43,7 @@ def test_threads_that_come_first_together_open_a_database_once(make, pool):
     index, together = pool.get("reviews"), threading.Barrier(THREADS)
 
     def store(_):
-        together.wait(30)
+        together.wait(120)
         return index.store
 
     with ThreadPoolExecutor(THREADS) as threads:

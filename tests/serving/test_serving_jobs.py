@@ -7,6 +7,8 @@ import pytest
 from retriever.core.errors import RetrieverError
 from retriever.serving.jobs import Jobs
 
+WAIT = 120  # seconds; a busy machine
+
 
 @pytest.fixture
 def jobs():
@@ -19,14 +21,14 @@ def test_a_job_tells_its_progress_and_its_result(jobs):
     def work(job):
         job.tell(3)
         told.set()
-        go.wait(10)
+        go.wait(WAIT)
         return "found"
 
     job = jobs.start("a", "Indexing", work)
-    told.wait(10)
+    told.wait(WAIT)
     assert (job.snapshot().status, job.snapshot().progress) == ("running", 3)
     go.set()
-    ended = job.wait(10)
+    ended = job.wait(WAIT)
     assert (ended.status, ended.result, ended.over) == ("done", "found", True)
     assert ended.seconds == job.snapshot().seconds
 
@@ -39,13 +41,13 @@ def test_a_job_stops_where_it_checks(jobs):
         for step in range(3):
             job.check()
             steps.append(step)
-            go.wait(10)
+            go.wait(WAIT)
 
     job = jobs.start("a", "Indexing", work)
     job.stop()
     assert job.snapshot().status == "stopping"
     go.set()
-    assert job.wait(10).status == "stopped"
+    assert job.wait(WAIT).status == "stopped"
     assert len(steps) < 3
 
 
@@ -53,18 +55,18 @@ def test_an_error_is_kept(jobs):
     def work(job):
         raise ValueError("no such file")
 
-    ended = jobs.start("a", "Indexing", work).wait(10)
+    ended = jobs.start("a", "Indexing", work).wait(WAIT)
     assert ended.status == "failed"
     assert str(ended.error) == "no such file"
 
 
 def test_a_job_that_runs_is_joined(jobs):
     go = threading.Event()
-    first = jobs.join("a", "Clustering", lambda job: go.wait(10))
+    first = jobs.join("a", "Clustering", lambda job: go.wait(WAIT))
     assert jobs.join("a", "Clustering", lambda job: None) is first
     go.set()
-    first.wait(10)
-    assert jobs.join("a", "Clustering", lambda job: 2).wait(10).result == 2
+    first.wait(WAIT)
+    assert jobs.join("a", "Clustering", lambda job: 2).wait(WAIT).result == 2
 
 
 def test_a_panic_ends_a_job_too(jobs):
@@ -74,7 +76,7 @@ def test_a_panic_ends_a_job_too(jobs):
     def work(job):
         raise Panic("called `Option::unwrap()` on a `None` value")
 
-    ended = jobs.start("a", "Indexing", work).wait(10)
+    ended = jobs.start("a", "Indexing", work).wait(WAIT)
     assert ended.status == "failed"
     assert isinstance(ended.error, Panic)
 
@@ -82,8 +84,8 @@ def test_a_panic_ends_a_job_too(jobs):
 def test_jobs_that_are_over_are_forgotten_but_for_one(jobs):
     go = threading.Event()
     for name in ("look a", "look b", "find c"):
-        jobs.start(name, "Looking", lambda job: None).wait(10)
-    jobs.start("look d", "Looking", lambda job: go.wait(10))
+        jobs.start(name, "Looking", lambda job: None).wait(WAIT)
+    jobs.start("look d", "Looking", lambda job: go.wait(WAIT))
     jobs.forget_others("look ", "look b")
     assert list(jobs.named("")) == ["look b", "find c", "look d"]
     go.set()
@@ -91,15 +93,15 @@ def test_jobs_that_are_over_are_forgotten_but_for_one(jobs):
 
 def test_one_job_a_name_at_a_time(jobs):
     go = threading.Event()
-    first = jobs.start("a", "Indexing reviews", lambda job: go.wait(10))
+    first = jobs.start("a", "Indexing reviews", lambda job: go.wait(WAIT))
     with pytest.raises(RetrieverError, match="Indexing reviews is still going on"):
         jobs.start("a", "Again", lambda job: None)
-    jobs.start("b", "Other", lambda job: None).wait(10)
+    jobs.start("b", "Other", lambda job: None).wait(WAIT)
     jobs.forget("a")
     assert jobs.find("a") is first
     go.set()
-    first.wait(10)
-    assert jobs.start("a", "Again", lambda job: 2).wait(10).result == 2
+    first.wait(WAIT)
+    assert jobs.start("a", "Again", lambda job: 2).wait(WAIT).result == 2
     jobs.forget("a")
     assert jobs.find("a") is None
     assert list(jobs.named("b")) == ["b"]
@@ -107,22 +109,22 @@ def test_one_job_a_name_at_a_time(jobs):
 
 def test_of_jobs_that_go_alone_one_runs_at_a_time_whatever_its_name(jobs):
     go = threading.Event()
-    first = jobs.start("look a", "The look", lambda job: go.wait(10), alone="look ")
+    first = jobs.start("look a", "The look", lambda job: go.wait(WAIT), alone="look ")
     with pytest.raises(RetrieverError, match="The look is still going on"):
         jobs.start("look b", "Another look", lambda job: None, alone="look ")
-    jobs.start("find", "Finding", lambda job: None, alone="find").wait(10)
+    jobs.start("find", "Finding", lambda job: None, alone="find").wait(WAIT)
     go.set()
-    first.wait(10)
-    assert jobs.start("look b", "Another look", lambda job: 2, alone="look ").wait(10).result == 2
+    first.wait(WAIT)
+    assert jobs.start("look b", "Another look", lambda job: 2, alone="look ").wait(WAIT).result == 2
 
 
 def test_many_threads_that_start_the_same_job_start_one(jobs):
     go, together = threading.Event(), threading.Barrier(8)
 
     def start(_):
-        together.wait(10)
+        together.wait(WAIT)
         try:
-            return jobs.start("a", "Indexing", lambda job: go.wait(10))
+            return jobs.start("a", "Indexing", lambda job: go.wait(WAIT))
         except RetrieverError:
             return None
 
@@ -130,13 +132,13 @@ def test_many_threads_that_start_the_same_job_start_one(jobs):
         begun = [job for job in threads.map(start, range(8)) if job]
     assert len(begun) == 1
     go.set()
-    begun[0].wait(10)
+    begun[0].wait(WAIT)
 
 
 def test_a_job_without_a_name_is_known_to_who_began_it_alone(jobs):
     job = jobs.begin("The search", lambda job: job.tell("first") or "last")
-    assert job.wait_told(10).progress == "first"
-    assert job.wait(10).result == "last"
+    assert job.wait_told(WAIT).progress == "first"
+    assert job.wait(WAIT).result == "last"
     assert jobs.named("") == {}
 
 
@@ -148,11 +150,11 @@ def failing(error):
 
 
 def test_an_error_that_is_none_of_ours_is_logged(jobs, caplog):
-    jobs.start("a", "Indexing", failing(ValueError("no such column"))).wait(10)
+    jobs.start("a", "Indexing", failing(ValueError("no such column"))).wait(WAIT)
     assert "Indexing failed" in caplog.text
     assert "Traceback" in caplog.text
     caplog.clear()
-    jobs.start("b", "Indexing", failing(RetrieverError("Full.", hint="Make room."))).wait(10)
+    jobs.start("b", "Indexing", failing(RetrieverError("Full.", hint="Make room."))).wait(WAIT)
     assert caplog.text == ""
 
 
@@ -167,5 +169,5 @@ def test_a_job_that_failed_holds_nothing_of_what_it_worked_on(jobs):
         held.append(weakref.ref(index))
         raise RetrieverError("Full.", hint="Make room.")
 
-    assert jobs.start("a", "Indexing", work).wait(10).error.message == "Full."
+    assert jobs.start("a", "Indexing", work).wait(WAIT).error.message == "Full."
     assert held[0]() is None

@@ -17,7 +17,7 @@ from retriever.shards.transport import InProcess
 from retriever.store.lock import WriterLock
 from retriever.workspace import Index
 
-DEADLINE = 1.0  # on a busy machine
+DEADLINE = 3.0  # on a busy machine
 
 
 class Unreliable(InProcess):
@@ -71,6 +71,14 @@ def documents_of(both, part):
         return set(shard.store.documents.ids())
 
 
+def until_whole(both):
+    """Search until all shards answer: one that is back has a moment for it, in which a busy machine may do nothing."""
+    end = time.monotonic() + 60
+    while both.sharded.search("toy love", mode="lexical").seen < 1:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("how", ["gone", "late"])
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
 def test_a_shard_that_does_not_answer_is_told_of_and_the_rest_is_right(both, shards, how, mode):
@@ -81,7 +89,7 @@ def test_a_shard_that_does_not_answer_is_told_of_and_the_rest_is_right(both, sha
     getattr(shards, how).add(2)
     started = time.monotonic()
     partial = both.sharded.search_many(request)[0]
-    assert time.monotonic() - started < DEADLINE + 0.5
+    assert time.monotonic() - started < 2 * DEADLINE  # and not one for each of its questions
     assert partial.seen == pytest.approx(1 - len(lost) / len(both.ids))
     assert partial.to_json()["seen"] == round(partial.seen, 4)
     expected = {hit.document.id: hit for hit in whole.hits if hit.document.id not in lost}
@@ -103,10 +111,7 @@ def test_a_shard_that_is_back_is_asked_again(both, shards):
         how.add(1)
         assert both.sharded.search_many(request)[0].seen < 1
         how.clear()
-        for _ in range(3):
-            if both.sharded.search_many(request)[0].seen == 1:
-                break
-            time.sleep(0.05)
+        until_whole(both)
         both.compare(request)
 
 
@@ -118,7 +123,7 @@ def test_a_late_shard_is_waited_for_once_and_not_by_every_answer(both, shards):
     started = time.monotonic()
     for _ in range(5):
         assert both.sharded.search_many(request)[0].seen < 1
-    assert time.monotonic() - started < DEADLINE
+    assert time.monotonic() - started < 3 * DEADLINE  # not five
 
 
 def test_a_router_that_begins_while_a_shard_is_gone(both, shards):
@@ -126,6 +131,7 @@ def test_a_router_that_begins_while_a_shard_is_gone(both, shards):
     found = both.sharded.search("toy love", instruction=MOOD)
     assert 0 < found.seen < 1
     shards.gone.clear()
+    until_whole(both)
     both.compare(SearchRequest(["toy love"], MOOD))
 
 
@@ -154,6 +160,7 @@ def test_nothing_is_written_while_a_shard_is_gone(both, shards):
     with pytest.raises(RetrieverError, match="does not answer"):
         both.sharded.delete(both.ids[:3])
     shards.gone.clear()
+    until_whole(both)
     for _ in range(5):
         both.compare(both.request())
 
@@ -228,6 +235,10 @@ def test_every_answer_is_of_one_change(both):
     for one in readers:
         one.start()
     try:
+        end = time.monotonic() + 60
+        while not seen[0]:  # they read before anything is written
+            assert time.monotonic() < end
+            time.sleep(0.01)
         for _ in range(4):
             both.sharded.add([Document(id, text) for id, text in marks.items()])
             both.sharded.delete(list(marks))
@@ -236,7 +247,6 @@ def test_every_answer_is_of_one_change(both):
         for one in readers:
             one.join()
     assert not wrong
-    assert seen[0]
 
 
 def test_one_writer_at_a_time(both):

@@ -17,7 +17,7 @@ from pathlib import Path
 from retriever.store.lock import WriterLock
 with WriterLock(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -59,7 +59,7 @@ def boastful_copies(data):
 
 @pytest.mark.parametrize("copies", [random_copies, boastful_copies])
 def test_a_damaged_file_is_refused_or_answers_without_a_crash(written, copies, record_property):
-    went = limited(try_copies, written, copies, memory=256 * MIB, seconds=120)
+    went = limited(try_copies, written, copies, memory=256 * MIB, seconds=360)
     record_property("files", sum(went.values()))
     assert went["refused"] > 10
 
