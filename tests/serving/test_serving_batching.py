@@ -1,4 +1,5 @@
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -87,9 +88,10 @@ def test_of_long_texts_fewer_are_a_pass(held):
 
 def test_closing_waits_no_longer_than_it_is_told(held):
     queue = BatchQueue()
-    first = busy(queue, held)
+    busy(queue, held)
+    began = time.monotonic()
     queue.close(0.1)
-    assert not first.done()  # what it would have waited for
+    assert time.monotonic() - began < WAIT / 2  # the pass under way is held for longer
 
 
 def test_beyond_the_limit_a_request_is_refused_and_others_are_answered(held):
