@@ -390,12 +390,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--reviews", type=int, default=20_000)
-    parser.add_argument("--dropped", type=int, default=5_000, help="reviews of the file that is dropped")
+    parser.add_argument("--dropped", type=int, default=5_000, help="reviews of the file that is dropped; 0 for none")
     parser.add_argument("--units", choices=get_args(UnitKind), default="documents")
     parser.add_argument("--rounds", type=int, default=5, help="of page changes and maps")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    first = dropped(options.corpus, options.dropped)
+    first = dropped(options.corpus, options.dropped) if options.dropped else None
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         expected = build(options.corpus, options.reviews, options.units, Path(folder) / "reviews")
