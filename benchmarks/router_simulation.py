@@ -3,7 +3,7 @@
     python benchmarks/router_simulation.py MEASURED.json --output benchmarks/results/router_simulation.json
 
 A search asks all shards in rounds, each round waiting for the last answer. A shard is a queue before its machine's
-cores; the router is a queue before one core, which spends a little on every message. What a question takes is drawn
+cores; the router is one thread, which spends a little on every message. What a question takes is drawn
 from what was measured (`benchmarks/shards.py`), scaled to the shard's size; now and then it takes many times that, and
 now and then a shard is gone for a while. A shard later than the deadline is left out: the answer is a partial one.
 
@@ -13,7 +13,6 @@ First it is asked for what was measured, on a machine like that one; then for ma
 import argparse
 import heapq
 import json
-import statistics
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,9 @@ from typing import Any
 import numpy as np
 from common import write
 
+LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+"""Quantiles of the work of a question that are measured, and drawn between."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -30,10 +32,10 @@ class Setting:
 
     Attributes:
         shards: how many.
-        machines: that the shards are spread over; 0 for one with the router on it.
+        machines: that the shards are spread over.
         cores: of each machine.
         rounds: of questions in a search.
-        question: what one takes, deciles (11,).
+        question: the work of one, without waiting for a core, quantiles at `LEVELS`.
         message: what the router spends on a question and its answer.
         wire: from router to shard and back.
         rate: searches a second; 0 for one after the other.
@@ -46,10 +48,10 @@ class Setting:
     """
 
     shards: int
-    machines: int = 0
+    machines: int = 1
     cores: int = 2
     rounds: int = 4
-    question: Sequence[float] = (1.0,) * 11
+    question: Sequence[float] = (1.0,) * len(LEVELS)
     message: float = 0.15
     wire: float = 0.5
     rate: float = 0.0
@@ -107,10 +109,11 @@ class Cores:
 
 @dataclass
 class Search:
-    """A search under way: when it began, which round it is in, which shards it waits for and does without."""
+    """A search under way: when it began, its round, how many answered in it, whom it waits for and does without."""
 
     began: float
     round: int = 0
+    came: int = 0
     waiting: set[int] = field(default_factory=set)
     without: set[int] = field(default_factory=set)
 
@@ -121,9 +124,8 @@ class Simulation:
     def __init__(self, setting: Setting) -> None:
         self.setting, self.clock = setting, Clock()
         self._rng = np.random.default_rng(setting.seed)
-        router = Cores(self.clock, setting.cores if not setting.machines else 1)
-        self._router = router
-        self._machines = [Cores(self.clock, setting.cores) for _ in range(setting.machines)] or [router]
+        self._router = Cores(self.clock, 1)
+        self._machines = [Cores(self.clock, setting.cores) for _ in range(setting.machines)]
         self.milliseconds: list[float] = []
         self.partial = 0
         self._current: dict[int, tuple[float, float]] = {}
@@ -147,6 +149,7 @@ class Simulation:
     def _ask(self, search: Search) -> None:
         """Ask the shards of a round; who is known to be gone is not asked."""
         search.round += 1
+        search.came = 0
         here, now = search.round, self.clock.now
         gone = {part for part in range(self.setting.shards) if self._is_gone(part, now)}
         search.without |= gone
@@ -164,19 +167,21 @@ class Simulation:
         self.clock.after(half, lambda: machine.work(self._drawn(), back))
 
     def _came(self, search: Search, here: int, part: int) -> None:
-        self._router.work(self.setting.message / 2, lambda: self._answered(search, here, part))
-
-    def _answered(self, search: Search, here: int, part: int) -> None:
         if search.round == here and part in search.waiting:
             search.waiting.discard(part)
+            search.came += 1
             if not search.waiting:
-                self._next(search)
+                self._read(search)
 
     def _too_late(self, search: Search, here: int) -> None:
         if search.round == here and search.waiting:
             search.without |= search.waiting
             search.waiting.clear()
-            self._next(search)
+            self._read(search)
+
+    def _read(self, search: Search) -> None:
+        """Read the answers that came: all at once, when no other is waited for, as the router does."""
+        self._router.work(search.came * self.setting.message / 2, lambda: self._next(search))
 
     def _next(self, search: Search) -> None:
         if search.round < self.setting.rounds:
@@ -189,7 +194,7 @@ class Simulation:
             self._ask(Search(self.clock.now))
 
     def _drawn(self) -> float:
-        took = float(np.interp(self._rng.random(), np.linspace(0, 1, 11), self.setting.question))
+        took = float(np.interp(self._rng.random(), LEVELS, self.setting.question))
         return took * (10 if self._rng.random() < self.setting.slow else 1)
 
     def _drawn_outages(self) -> Iterator[tuple[float, float]]:
@@ -216,17 +221,18 @@ _QUANTILES = {"median_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
 def fitted(measured: dict[str, Any], cores: int) -> dict[str, Setting]:
     """Return a setting for each number of shards that was measured.
 
-    What a message and the way cost is taken from the two smallest numbers, so that the others are foretold.
+    What a message and the way cost is taken from the two smallest numbers, so that the others are foretold: a message
+    costs what a shard more adds to the router's work, and the way what is left beside the slowest shard.
     """
     kinds = {int(parts): one["vectors and words"] for parts, one in measured.items()}
-    rounds = max(1, round(kinds[min(kinds)]["rounds"]))
-    beside = {parts: one["beside_the_slowest"]["median_ms"] / rounds for parts, one in kinds.items()}
-    first, second = sorted(beside)[:2]
-    message = max(0.01, (beside[second] - beside[first]) / (second - first))
-    wire = max(0.0, beside[first] - message * first)
+    first, second = sorted(kinds)[:2]
+    rounds = max(1, round(kinds[first]["rounds"]))
+    worked = {parts: one["router_work"]["median_ms"] / rounds for parts, one in kinds.items()}
+    message = max(0.01, (worked[second] - worked[first]) / (second - first))
+    wire = max(0.0, kinds[first]["beside_the_slowest"]["median_ms"] / rounds - message * first)
     setting = Setting(shards=1, cores=cores, searches=400, rounds=rounds, wire=wire, message=message)
     return {
-        str(parts): replace(setting, shards=parts, question=one["question_deciles_ms"]) for parts, one in kinds.items()
+        str(parts): replace(setting, shards=parts, question=one["question_work_ms"]) for parts, one in kinds.items()
     }
 
 
@@ -249,8 +255,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         for parts, setting in settings.items()
     }
     one = next(iter(settings.values()))
-    base = np.array(one.question) / statistics.median(one.question)
-    far = replace(one, question=(options.question_ms / one.rounds * base).tolist(), cores=16, searches=options.searches)
+    base = np.array(one.question) / one.question[LEVELS.index(0.5)]
+    far = replace(
+        one,
+        question=(options.question_ms / one.rounds * base).tolist(),
+        cores=16,
+        searches=options.searches,
+    )
     curve = []
     for shards in (1, 2, 4, 8, 16, 32, 64, 128):
         for name, changed in {
@@ -259,11 +270,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             "1 in 1000 slow, deadline 100 ms": {"slow": 0.001, "deadline": 100.0},
             "shards gone 0.1 % of the time": {"down": 0.001},
         }.items():
-            setting = replace(far, shards=shards, machines=shards, rate=20.0, **changed)
+            setting = replace(far, shards=shards, machines=shards, rate=1.0, **changed)
             curve.append({"shards": shards, "case": name, **Simulation(setting).run()})
     loads = [
         {"rate": rate, **Simulation(replace(far, shards=10, machines=10, rate=float(rate))).run()}
-        for rate in (10, 50, 100, 200, 300, 400)
+        for rate in (1, 10, 20, 30, 40)
     ]
     write(
         "router_simulation",

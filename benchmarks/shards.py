@@ -7,9 +7,9 @@ encoder looks them up, so that what is measured is the shards and the router alo
 one folder, to one shard after the other, and to all of them; answers are compared.
 
 Every question is timed where it is answered. What the router adds is the time of a search less, for each of its rounds
-of questions, that of the shard that took longest. Random searches between additions and deletions are compared first
-(`shards_equal.py`); at the end shards are killed, one after the other, under searches that never stop: every answer has
-to be right, or to say that it is a part and be right about that.
+of questions, that of the shard that took longest; what it works is the processor time of its process. Random searches
+between additions and deletions are compared first (`shards_equal.py`); at the end shards are killed, one by one,
+under searches that never stop: every answer has to be right, or to say that it is a part and be right about that.
 """
 
 import argparse
@@ -23,12 +23,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 from common import machine, write
+from router_simulation import LEVELS
 from shards_equal import COMPLETE, OPTIONS, equality, random_corpus
 
 from retriever.core.encoder import Encoder, EncoderSpec
@@ -85,10 +87,18 @@ class LookedUp(Encoder):
 
 @dataclass(frozen=True)
 class Timed:
-    """An answer, and the seconds that the shard took for it."""
+    """An answer, the seconds that the shard took for it, and those that its thread worked in them."""
 
     seconds: float
+    worked: float
     answer: object
+
+
+def asked_and_timed(answer: Callable[[], object]) -> Timed:
+    """Return an answer with its times."""
+    started, began = time.perf_counter(), time.thread_time()
+    found = answer()
+    return Timed(time.perf_counter() - started, time.thread_time() - began, found)
 
 
 class TimedActor(ShardActor):
@@ -96,9 +106,7 @@ class TimedActor(ShardActor):
 
     def answer(self, question: str, version: int | None, arguments: Sequence[object]) -> object:
         """Answer, with the seconds it took."""
-        started = time.perf_counter()
-        answer = super().answer(question, version, arguments)
-        return Timed(time.perf_counter() - started, answer)
+        return asked_and_timed(partial(super().answer, question, version, arguments))
 
 
 class TimedShards:
@@ -107,7 +115,7 @@ class TimedShards:
     def __init__(self, transport: RayShards | InProcess) -> None:
         self.inner = transport
         self.parts = transport.parts
-        self.rounds: list[list[float]] = []
+        self.rounds: list[list[Timed]] = []
 
     def send(self, part: int, question: str, version: int | None, arguments: Sequence[object]) -> object:
         """Ask a shard."""
@@ -118,7 +126,7 @@ class TimedShards:
         answers = self.inner.gather(sent, seconds)
         timed = {part: one for part, one in answers.items() if isinstance(one, Timed)}
         if timed:
-            self.rounds.append([one.seconds for one in timed.values()])
+            self.rounds.append([replace(one, answer=None) for one in timed.values()])
         return {part: one.answer if isinstance(one, Timed) else one for part, one in answers.items()}
 
     def close(self) -> None:
@@ -130,9 +138,7 @@ class TimedThreads(InProcess):
     """Shards of this process that time themselves."""
 
     def _asked(self, part: int, question: str, version: int | None, arguments: Sequence[object]) -> object:
-        started = time.perf_counter()
-        answer = super()._asked(part, question, version, arguments)
-        return Timed(time.perf_counter() - started, answer)
+        return asked_and_timed(partial(super()._asked, part, question, version, arguments))
 
 
 def corpus(count: int, seed: int = 0) -> Iterable[Document]:
@@ -179,16 +185,18 @@ def measure(single: Index, sharded: ShardedIndex, transport: TimedShards, count:
     for kind, asked in requests(count).items():
         timed(sharded, asked[:5])
         timed(single, asked[:5])
-        beside, rounds, whole, slowest, every = [], [], [], [], []
+        beside, rounds, whole, slowest, router, every = [], [], [], [], [], []
         for one in asked:
             transport.rounds.clear()
+            began = time.process_time()
             took = timed(sharded, [one])[0]
-            longest = 1000 * sum(max(each) for each in transport.rounds)
+            router.append(1000 * (time.process_time() - began))
+            longest = 1000 * sum(max(one.seconds for one in each) for each in transport.rounds)
             whole.append(took)
             slowest.append(longest)
             beside.append(took - longest)
             rounds.append(len(transport.rounds))
-            every += [1000 * seconds for each in transport.rounds for seconds in each]
+            every += [one for each in transport.rounds for one in each]
             expected, found = single.search_many(one)[0], sharded.search_many(one)[0]
             if [replace(hit) for hit in expected.hits] != [replace(hit) for hit in found.hits]:
                 raise SystemExit(f"The shards answer {one} otherwise than the index.")
@@ -198,8 +206,9 @@ def measure(single: Index, sharded: ShardedIndex, transport: TimedShards, count:
             "slowest_shard": spread(slowest),
             "beside_the_slowest": spread(beside),
             "rounds": statistics.mean(rounds),
-            "question": spread(every),
-            "question_deciles_ms": np.quantile(every, np.linspace(0, 1, 11)).round(3).tolist(),
+            "router_work": spread(router),
+            "question": spread([1000 * one.seconds for one in every]),
+            "question_work_ms": np.quantile([1000 * one.worked for one in every], LEVELS).round(3).tolist(),
         }
     return report
 

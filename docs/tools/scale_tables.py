@@ -159,6 +159,16 @@ def simulated(found: Mapping[str, Any]) -> str:
 
 
 @measured_by("router_simulation")
+def loads(found: Mapping[str, Any]) -> str:
+    """Return what a router of ten shards gives under searches that come faster and faster."""
+    rows = [
+        [str(one["rate"]), f"{one['median_ms']:.0f}, {one['p99_ms']:.0f}", f"{100 * one['partial']:.1f} %"]
+        for one in found["loads"]
+    ]
+    return table(["searches a second", "median, 99th percentile, ms", "partial"], rows)
+
+
+@measured_by("router_simulation")
 def checked(found: Mapping[str, Any]) -> str:
     """Return what the simulation says of what was measured."""
     rows = [
@@ -272,6 +282,7 @@ TABLES: dict[str, Callable[[], str]] = {
         killed_shards,
         checked,
         simulated,
+        loads,
         handed_over,
     )
 }

@@ -7,6 +7,7 @@ token, and has no dashboard; see docs/security.md.
 import importlib
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -98,12 +99,13 @@ class RayShards:
         if not sent:
             return {}
         parts = {reference: part for part, reference in sent.items()}
-        ready, _ = self.ray.wait(list(parts), num_returns=len(parts), timeout=seconds)
-        try:
-            answers = self.ray.get(ready)  # together: one by one takes as long as the shards do
-        except self.ray.exceptions.RayError:
-            answers = [self._answer(reference) for reference in ready]
-        return {parts[reference]: answer for reference, answer in zip(ready, answers, strict=True)}
+        began = time.monotonic()
+        try:  # all in one call: one by one takes as long as the shards do, and to wait for them first is another call
+            return dict(zip(parts.values(), self.ray.get(list(parts), timeout=seconds), strict=True))
+        except self.ray.exceptions.RayError:  # one is late, or lost
+            left = None if seconds is None else max(0.0, began + seconds - time.monotonic())
+            ready, _ = self.ray.wait(list(parts), num_returns=len(parts), timeout=left)
+        return {parts[reference]: self._answer(reference) for reference in ready}
 
     def close(self) -> None:
         """End the actors, and Ray where it was started here."""

@@ -1,18 +1,20 @@
 from dataclasses import replace
 
 import pytest
-from router_simulation import Setting, Simulation, fitted
+from router_simulation import LEVELS, Setting, Simulation, fitted
 
-ONE = Setting(shards=1, machines=1, cores=1, rounds=2, question=(5.0,) * 11, message=1.0, wire=2.0, searches=50)
+ONE = Setting(
+    shards=1, machines=1, cores=1, rounds=2, question=(5.0,) * len(LEVELS), message=1.0, wire=2.0, searches=50
+)
 
 
 def test_what_a_person_can_add_up():
     assert Simulation(ONE).run() == {"median_ms": 16.0, "p95_ms": 16.0, "p99_ms": 16.0, "partial": 0.0}
-    # Four shards on machines of their own: the router sends one message after the other, and reads the last answer
-    # when it has read those before.
-    assert Simulation(replace(ONE, shards=4, machines=4)).run()["median_ms"] == 2 * (4 * 0.5 + 2 + 5 + 0.5)
+    # Four shards on machines of their own: the router sends one message after the other, and reads the answers when the
+    # last is there.
+    assert Simulation(replace(ONE, shards=4, machines=4)).run()["median_ms"] == 2 * (4 * 0.5 + 2 + 5 + 4 * 0.5)
     # On one core the four questions are answered one after the other.
-    assert Simulation(replace(ONE, shards=4)).run()["median_ms"] == 2 * (0.5 + 2 + 4 * 5 + 0.5)
+    assert Simulation(replace(ONE, shards=4)).run()["median_ms"] == 2 * (0.5 + 2 + 4 * 5 + 4 * 0.5)
 
 
 def test_a_slow_shard_is_waited_for_until_the_deadline():
@@ -38,8 +40,9 @@ def test_the_costs_are_fitted_to_what_was_measured():
     def measured(parts):
         return {
             "rounds": 2,
-            "question_deciles_ms": [1.0] * 11,
+            "question_work_ms": [1.0] * len(LEVELS),
             "beside_the_slowest": {"median_ms": 2 * (0.5 + 0.25 * parts)},
+            "router_work": {"median_ms": 2 * (3 + 0.25 * parts)},
         }
 
     settings = fitted({str(parts): {"vectors and words": measured(parts)} for parts in (1, 2, 8)}, 2)
