@@ -21,7 +21,7 @@ from pathlib import Path
 
 import gpu_needs
 import gpu_parts
-from pieces import MODELS, ROWS
+from pieces import MODELS, PIECES, ROWS
 from train import NOT_DONE, make_rows
 from train import train as pieces_of
 
@@ -154,7 +154,7 @@ def put(name: str) -> None:
     import ship
 
     pieces = [work() / BUILD / piece for piece in MODELS[name].pieces]
-    folder = ship.put(name, pieces, keep=MODELS[name].keep, into=work() / MODELS_FOLDER)
+    folder = ship.put(name, pieces, [PIECES[one].keep for one in MODELS[name].pieces], into=work() / MODELS_FOLDER)
     print(f"{name} is done: {folder}")
 
 

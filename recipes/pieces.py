@@ -22,20 +22,28 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of the training: the folder of its rows, its settings, and what it goes on from."""
+    """A piece of the training: the folder of its rows, its settings, and what it goes on from.
+
+    ``keep`` is the share of the weights before it in the mean that is taken after it, which `kept` names.
+    """
 
     rows: str
     settings: str
     base: str
+    keep: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What ships: its pieces in order, the share of the weights before the last one, and the piece it goes on from."""
+    """What ships: its pieces in order, and the piece of another model that they go on from."""
 
     pieces: tuple[str, ...]
-    keep: float = 0.0
     after: str | None = None
+
+
+def kept(name: str) -> str:
+    """Return the name of the folder with the mean of the weights before and after a piece."""
+    return f"{name}-mean"
 
 
 ROWS = {
@@ -44,16 +52,18 @@ ROWS = {
     "rows-3": Rows((1, 2), 2),
     "rows-4": Rows((1, 7), 3, finding=True),
     "rows-5": Rows((2, 5), 7, kinds=True),
+    "rows-6": Rows((1, 7), 9, finding=True),
 }
 PIECES = {
     "default": Piece("rows", "default", "instemb:smollm2-135m"),
     "default-2": Piece("rows-2", "further", "build/default"),
-    "default-3": Piece("rows-5", "follow", "build/default-2"),
-    "default-4": Piece("rows-4", "finding", "build/default-3"),
-    "gircse": Piece("rows-2", "gircse", "build/default-3"),
+    "default-3": Piece("rows-4", "finding", "build/default-2", keep=0.4),
+    "default-4": Piece("rows-5", "follow", f"build/{kept('default-3')}"),
+    "default-5": Piece("rows-6", "finding", "build/default-4", keep=0.4),
+    "gircse": Piece("rows-2", "gircse", "build/default-2"),
     "gircse-2": Piece("rows-3", "gircse-further", "build/gircse"),
 }
 MODELS = {
-    "default": Model(("default", "default-2", "default-3", "default-4"), keep=0.4),
-    "gircse": Model(("gircse", "gircse-2"), after="default-3"),
+    "default": Model(("default", "default-2", "default-3", "default-4", "default-5")),
+    "gircse": Model(("gircse", "gircse-2"), after="default-2"),
 }

@@ -5,7 +5,7 @@
 
 The pieces of the training come in their order, and the last is what ships. What a user needs stays: weights, settings,
 the picture, and a card that names data, licences, recipe and scores. ``--onto`` puts the pieces behind those of the
-model that the package holds, which they went on from. ``--keep 0.4`` ships the mean of the weights before and after the
+model that the package holds, which they went on from. ``--keep 0.4`` takes the mean of the weights before and after the
 last piece, two fifths of it those before: a piece that teaches one thing forgets some of the others, and the mean keeps
 most of both (Wortsman et al., "Model soups", 2022).
 """
@@ -21,10 +21,12 @@ from typing import Any
 
 import torch
 from finding import FINDING
+from labels import PERMITTED
 from mixture import SOURCES
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from retriever.core.errors import UsageError
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.evaluation.run.report import ranged, table
 
@@ -39,6 +41,8 @@ KEPT = (
     "finetune.toml",
     "curves.svg",
 )
+MENTIONS = "mentions"
+"""Rows on words that stand in the question, whatever the file."""
 NAMES = {"minilm": "all-MiniLM-L6-v2 (Apache-2.0)"}
 
 
@@ -50,17 +54,20 @@ def main() -> None:
     parser.add_argument("--onto", action="store_true", help="They went on from what the package holds.")
     parser.add_argument("--keep", type=float, default=0.0, help="Share of the weights before the last piece, 0 to 1.")
     options = parser.parse_args()
-    target = put(options.name, options.pieces, keep=options.keep, onto=options.onto)
+    keeps = [*(0.0 for _ in options.pieces[1:]), options.keep]
+    target = put(options.name, options.pieces, keeps, onto=options.onto)
     print(f"{target.name}: {sum(one.stat().st_size for one in target.iterdir()) / 2**20:.2f} MiB")
 
 
-def put(name: str, folders: Sequence[Path], *, keep: float = 0.0, onto: bool = False, into: Path | None = None) -> Path:
+def put(
+    name: str, folders: Sequence[Path], keeps: Sequence[float], *, onto: bool = False, into: Path | None = None
+) -> Path:
     """Write the folder of a model and return it.
 
     Args:
         name: what it is called.
         folders: what `retriever finetune` wrote, piece by piece.
-        keep: share of the weights before the last piece.
+        keeps: the share of the weights before each piece in the mean that was taken after it; 0 for none.
         onto: the pieces went on from what stands under that name.
         into: the folder that holds all models; None for the package's.
 
@@ -71,25 +78,39 @@ def put(name: str, folders: Sequence[Path], *, keep: float = 0.0, onto: bool = F
         check_manifest(piece, hint="Train it again.")
     made = folders[-1]
     target = (into or SHIPPED) / name
-    before = json.loads((target / TRAINING).read_text(encoding="utf-8")) if onto else []
-    kept = weights([target, *folders][-2]) if keep else {}
+    earlier = [Piece(**one) for one in json.loads((target / TRAINING).read_text(encoding="utf-8"))] if onto else []
+    pieces = earlier + [replace(Piece.read(one), keep=keep) for one, keep in zip(folders, keeps, strict=True)]
+    told = json.dumps([asdict(piece) for piece in pieces], indent=1)
+    described = card(name, pieces)
+    before = weights([target, *folders][-2]) if keeps[-1] else {}
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
     for file in KEPT:
         if (made / file).exists():
             shutil.copyfile(made / file, target / file)
-    for file, tensors in kept.items():
-        save_file(mean(tensors, load_file(made / file), keep), target / file)
-    pieces = [Piece(**one) for one in before] + [Piece.read(piece) for piece in folders]
-    pieces[-1] = replace(pieces[-1], keep=keep)
-    told = json.dumps([asdict(piece) for piece in pieces], indent=1)
+    for file, tensors in before.items():
+        save_file(mean(tensors, load_file(made / file), keeps[-1]), target / file)
     (target / TRAINING).write_text(told + "\n", encoding="utf-8")
-    (target / "README.md").write_text(card(name, pieces), encoding="utf-8")
+    (target / "README.md").write_text(described, encoding="utf-8")
     write_manifest(target)
     for one in target.iterdir():
         one.chmod(0o644)  # weights are written for their owner alone
     return target
+
+
+def average(before: Path, after: Path, keep: float, into: Path) -> None:
+    """Write a model with the mean of the weights before and after a piece, ``keep`` being the share of those before.
+
+    The folder appears when all of it is there.
+    """
+    draft = into.with_name(f"{into.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(after, draft)
+    for file, tensors in weights(before).items():
+        save_file(mean(tensors, load_file(after / file), keep), draft / file)
+    write_manifest(draft)
+    draft.rename(into)
 
 
 def weights(folder: Path) -> dict[str, dict[str, Tensor]]:
@@ -155,7 +176,7 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
         "## Data",
         "",
         "Labels became answers to questions written for this project (`recipes/wordings.json`). Questions by file that "
-        "each piece of the training drew from, all or as many as its steps read:",
+        "each piece of the training drew from; its steps may have read fewer:",
         "",
         *data(pieces),
         "",
@@ -179,17 +200,44 @@ def card(name: str, pieces: Sequence[Piece]) -> str:
 
 
 def data(pieces: Sequence[Piece]) -> list[str]:
-    """Return the table of files, the rows that each piece was given of them, and their licences."""
+    """Return the table of files, the rows that each piece was given of them, and their licences.
+
+    Raises:
+        UsageError: a piece read a file whose licence is not known here.
+    """
     used: list[Counter[str]] = [Counter() for _ in pieces]
     for counts, piece in zip(used, pieces, strict=True):
         for one in piece.report["data"]["files"]:
-            counts[Path(one["name"]).stem.removeprefix(FINDING)] += one["rows"]
+            counts[source_of(Path(one["name"]).stem)] += one["rows"]
+    known = licences()
+    if unknown := set().union(*used) - known.keys():
+        raise UsageError(
+            f"No licence is known of {', '.join(sorted(unknown))}.", hint="Name it where its rows are made."
+        )
     rows = [
-        [source.file, *(str(counts[source.name]) for counts in used), source.licence]
-        for source in SOURCES
-        if any(source.name in counts for counts in used)
+        [file, *(str(counts[name]) for counts in used), licence]
+        for name, (file, licence) in known.items()
+        if any(name in counts for counts in used)
     ]
     return table(["file", *(f"piece {number}" for number in range(1, len(pieces) + 1)), "licence"], rows)
+
+
+def source_of(stem: str) -> str:
+    """Return what the rows of a file are counted with, by the file's name without its ending."""
+    return MENTIONS if stem.startswith(f"{MENTIONS}-") else stem.removeprefix(FINDING)
+
+
+def licences() -> dict[str, tuple[str, str]]:
+    """Return the file and the licence of everything that rows are made of, by the name of the rows."""
+    return {
+        **{one.name: (one.file, one.licence) for one in SOURCES},
+        **{f"labels-{name}": (f"{name}.jsonl", licence) for name, licence in PERMITTED.items()},
+        "asked": (
+            "recipes/asked.jsonl",
+            "Apache-2.0 (questions and answers of this project, on texts that NOTICE names)",
+        ),
+        MENTIONS: ("words in the question", "Apache-2.0 (by code of this project, on texts of the first files)"),
+    }
 
 
 def teachers(pieces: Sequence[Piece]) -> str:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pieces import MODELS, PIECES, ROWS
+from pieces import MODELS, PIECES, ROWS, kept
 
 from retriever.core.errors import RetrieverError, UsageError
 
@@ -53,7 +53,7 @@ def main() -> int:
         for name, model in MODELS.items():
             if not train(name, minutes=options.minutes, command="make train"):
                 return NOT_DONE
-            ship.put(name, [BUILD / piece for piece in model.pieces], keep=model.keep)
+            ship.put(name, [BUILD / piece for piece in model.pieces], [PIECES[piece].keep for piece in model.pieces])
     except RetrieverError as error:
         print(f"{error.message} {error.hint}".rstrip(), file=sys.stderr)
         return 1
@@ -113,6 +113,7 @@ def train(name: str, *, minutes: float, command: str, device: str = "auto", toge
     began = time.monotonic()
     for one in MODELS[name].pieces:
         if (BUILD / one).exists():
+            average(one)
             continue
         left = minutes - (time.monotonic() - began) / 60 if together else minutes
         if left <= 0:
@@ -136,7 +137,17 @@ def train(name: str, *, minutes: float, command: str, device: str = "auto", toge
             print(f"{one} is not finished: {command} again")
             return False
         print(f"{one}: {report.judgement.verdict.sentence}")
+        average(one)
     return True
+
+
+def average(name: str) -> None:
+    """Write the folder with the mean of the weights before and after a piece that keeps some of those before."""
+    import ship
+
+    piece = PIECES[name]
+    if piece.keep and not (BUILD / kept(name)).exists():
+        ship.average(Path(piece.base), BUILD / name, piece.keep, BUILD / kept(name))
 
 
 def tell(stage: str, now: "StepProgress") -> None:

@@ -124,7 +124,9 @@ def test_from_packing_to_collecting(tmp_path, data, there, monkeypatch, capsys):
         card = (home / name / "README.md").read_text()
         assert f"Piece {len(model.pieces)}," in card
         assert "| reviews_dmaste.jsonl |" in card
-    assert "0.4 of those before piece 4" in (home / "default" / "README.md").read_text()
+    told = (home / "default" / "README.md").read_text()
+    assert "0.4 of those before piece 3" in told
+    assert "0.4 of those before piece 5" in told
 
 
 def test_a_piece_s_settings_are_there():

@@ -5,7 +5,7 @@ import ship
 import torch
 from safetensors.torch import load_file, save_file
 
-from retriever.core.errors import CheckpointError
+from retriever.core.errors import CheckpointError, UsageError
 from retriever.encoders.sources import check_manifest, write_manifest
 
 SCORE = {"value": 61.25, "low": 55.5, "high": 0.5}
@@ -162,3 +162,29 @@ def test_a_folder_that_changed_is_not_shipped(monkeypatch, tmp_path, made):
     with pytest.raises(CheckpointError, match=r"finetune\.toml"):
         run(monkeypatch, tmp_path, made)
     assert not (tmp_path / "pretrained").exists()
+
+
+def test_rows_of_every_kind_stand_with_their_licence(monkeypatch, tmp_path, made):
+    names = ("labels-gum.jsonl", "asked.jsonl", "mentions-reviews.jsonl", "mentions-products.jsonl")
+    files = [{"name": f"build/rows/{name}", "rows": 3} for name in names]
+    (made / "finetune.json").write_text(json.dumps({**REPORT, "data": {"files": files}}))
+    write_manifest(made)
+    card = (run(monkeypatch, tmp_path, made) / "README.md").read_text()
+    assert "| gum.jsonl | 3 | CC BY 4.0 (amir-zeldes/gum) |" in card
+    assert "| recipes/asked.jsonl | 3 | Apache-2.0" in card
+    assert "| words in the question | 6 | Apache-2.0" in card
+
+
+def test_a_file_without_a_known_licence_does_not_ship(monkeypatch, tmp_path, made):
+    files = [{"name": "build/rows/found-somewhere.jsonl", "rows": 3}]
+    (made / "finetune.json").write_text(json.dumps({**REPORT, "data": {"files": files}}))
+    write_manifest(made)
+    with pytest.raises(UsageError, match="found-somewhere"):
+        run(monkeypatch, tmp_path, made)
+
+
+def test_a_later_piece_goes_on_from_a_mean_that_is_a_model_of_its_own(tmp_path, weighted):
+    ship.average(weighted[0], weighted[1], 0.25, tmp_path / "mean")
+    check_manifest(tmp_path / "mean", hint="")
+    assert load_file(tmp_path / "mean/look_ahead.safetensors")["a"].tolist() == [1.75] * 3
+    assert (tmp_path / "mean/retriever.json").read_text() == "content of retriever.json\n"
