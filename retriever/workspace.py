@@ -19,7 +19,7 @@ from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.searches import Searches
-from retriever.index.status import index_status, own_views, view_states
+from retriever.index.status import index_status, lessons_of, own_views, view_states
 from retriever.index.verdicts.stored import stored_verdict
 from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.filters import optional_filter
@@ -177,10 +177,11 @@ class Index(CuratedIndex, Searches):
             check(self.store, one)
         part = one.where is not None or one.ids is not None
         views = self._completed(instructions, lacking, part=part, options=options, progress=progress)
-        return [
-            replace(cluster(self.store, self.shown(view), each), verdict=self.verdict(each.instruction))
-            for view, each in zip(views, requests, strict=True)
-        ]
+        found = []
+        for view, each in zip(views, requests, strict=True):
+            lessons, verdict = lessons_of(self.store, view), self.verdict(each.instruction)
+            found.append(replace(cluster(self.store, self.shown(view), each), lessons=lessons, verdict=verdict))
+        return found
 
     def still_holds(self, found: "Clustering") -> bool:
         """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown."""

@@ -26,8 +26,8 @@ with rows skipped, 4 index damaged, 130 interrupted. `NO_COLOR` is honoured; `RE
 `texts` looked at, the most frequent `answers` (`word`, `texts`), `measured` (whether the chance was measured with this
 very model) and a `sentence` with what to do. It is null without an instruction, with fewer than 30 texts, and, but for
 views, where the instruction was taught. `caution` of `cluster` says what its clusters are where they may be no answers;
-it is empty elsewhere. `taught`, of `classify` and each view, has the examples of each answer and the share answered
-rightly of those left out, `before` and `after`.
+it is empty elsewhere. `taught`, of `cluster`, `classify` and each view, has the examples of each answer and the share
+answered rightly of those left out, `before` and `after`.
 
 `--where` compares metadata fields: `stars <= 2 and (category = 'toy' or tags has 'gift') and not brand in ('A', 'B')`,
 with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has` (an item of a list) and `contains` (a part of a text). Text and dates

@@ -1,6 +1,5 @@
 """`retriever classify`: every document to the category, of those somebody names, that answers a question."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retriever.cli import output
-from retriever.cli.cluster import write_csv
+from retriever.cli.cluster import say_basis, write_csv
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
@@ -132,9 +131,6 @@ def _render(document: Mapping[str, Any], texts: Mapping[str, str]) -> None:
             output.result(f"       {printable(id)}: {shortened(texts.get(id, ''), _QUOTED)}")
     none = sum(number == _NONE for number in document["assignments"].values())
     output.result(f"     none of these  {none} documents ({none / total:.0%})")
-    if taught := document.get("taught"):
-        output.say(f"They go by what {sum(taught['answers'].values())} examples taught of this question.")
-    if (verdict := document.get("verdict")) and verdict["level"] != "followed":
-        output.say(output.style(verdict["sentence"], "yellow", sys.stderr))
+    say_basis(document)
     if document.get("new"):
         output.say(f"{len(document['new'])} documents are new; {len(document['fits_none'])} of them fit none.")

@@ -181,8 +181,7 @@ def render(document: Mapping[str, Any]) -> None:
         numbers = [one["cluster"] for one in document["clusters"]]
         for month, counts in {"cluster": numbers, **document["months"]}.items():
             output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
-    if caution := document.get("caution"):
-        output.say(output.style(caution, "yellow", sys.stderr))
+    say_basis(document)
     if chosen := document["chosen"]:
         curve = ", ".join(f"{one['k']}: {one['silhouette']:.3f}" for one in chosen["curve"])
         output.say(f"k = {document['k']} by {chosen['by']} ({curve or 'the texts are too few or too alike'}).")
@@ -193,6 +192,16 @@ def render(document: Mapping[str, Any]) -> None:
         output.say(f"{len(document['new'])} {what} are new; {len(outside)} of them fit none{some}.")
     if hidden:
         output.say(f"{len(hidden)} clusters are hidden: {', '.join(map(str, hidden))}.")
+
+
+def say_basis(document: Mapping[str, Any]) -> None:
+    """Say what clusters or categories go by: what was taught, or a model that may not follow the question."""
+    if taught := document.get("taught"):
+        output.say(f"They go by what {sum(taught['answers'].values())} examples taught of this question.")
+    verdict = document.get("verdict")
+    sentence = verdict["sentence"] if verdict and verdict["level"] != "followed" else ""
+    if warning := document.get("caution", sentence):
+        output.say(output.style(warning, "yellow", sys.stderr))
 
 
 def _render_cluster(one: Mapping[str, Any]) -> None:

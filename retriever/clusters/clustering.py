@@ -24,6 +24,7 @@ from retriever.clusters.arithmetic.whole_words import WholeWords
 from retriever.clusters.caution import caution
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
+from retriever.core.results import Lessons
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import Document, Embeddings, Unit, parent_id
 from retriever.core.verdicts import Verdict
@@ -177,6 +178,7 @@ class Clustering:
         months: by month, documents of every cluster; empty without a date field.
         partition: the clusters as numbers.
         levels: groups of clusters, the finest level first; empty where one level was asked for or found.
+        lessons: what examples taught of the instruction, by which the clusters go; None where they taught nothing.
         verdict: whether the model follows the instruction; None without one, or where too few texts are there to say.
     """
 
@@ -188,6 +190,7 @@ class Clustering:
     material: Material
     partition: Partition
     levels: Sequence[Sequence[ClusterGroup]] = ()
+    lessons: Lessons | None = None
     verdict: Verdict | None = None
 
     @property
@@ -214,6 +217,7 @@ class Clustering:
             "levels": [[asdict(group) for group in level] for level in self.levels],
             "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": self.assignments,
+            "taught": None if self.lessons is None else asdict(self.lessons),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "caution": caution(self),
         }
@@ -227,7 +231,7 @@ def check(store: Store, request: ClusterRequest) -> None:
         UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
         FilterError: the filter cannot be parsed or names an unknown field.
     """
-    documents = _documents(store, request)
+    documents = selected_documents(store, optional_filter(request.where), request.ids)
     if not documents:
         raise nothing_matches(store)
     if request.k is not None:
@@ -270,7 +274,8 @@ def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
 
 def still_holds(store: Store, found: Clustering) -> bool:
     """Return whether the documents a clustering is of are still all there are to cluster, none of them changed."""
-    return _documents(store, found.request) == list(found.material.documents)
+    asked = found.request
+    return selected_documents(store, optional_filter(asked.where), asked.ids) == list(found.material.documents)
 
 
 def read_material(store: Store, view: View, where: Filter | None = None, ids: frozenset[str] | None = None) -> Material:
@@ -287,11 +292,6 @@ def read_material(store: Store, view: View, where: Filter | None = None, ids: fr
     documents.sort(key=lambda one: place(one[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
     return Material([document for document, _ in documents], found.embeddings[order], [found.words[i] for i in order])
-
-
-def _documents(store: Store, request: ClusterRequest) -> list[Document]:
-    """Return the documents that a request is for, by ascending id."""
-    return selected_documents(store, optional_filter(request.where), request.ids)
 
 
 def described(

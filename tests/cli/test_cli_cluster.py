@@ -7,8 +7,8 @@ from cli_fakes import CORPUS, KeywordEncoder
 
 PRODUCT = "Which product is it?"
 KEYS = (
-    "schema_version instruction where view documents units k seed chosen clusters levels months assignments verdict "
-    "caution"
+    "schema_version instruction where view documents units k seed chosen clusters levels months assignments taught "
+    "verdict caution"
 ).split()
 
 

@@ -58,6 +58,17 @@ def test_texts_serve_as_well_as_ids(taught, write):
     assert {**by_text, "view": 0, "created": ""} == {**by_id, "view": 0, "created": ""}
 
 
+def test_clusters_go_by_it_and_say_so(taught):
+    asked = ["cluster", "--instruction", MOOD, "-k", "2"]
+    assert taught(*asked, "--json").document["taught"] is None
+    assert "taught" not in taught(*asked).err
+    taught("teach", "--instruction", MOOD, "examples.jsonl")
+    assert taught(*asked, "--json").document["taught"]["answers"] == {"cross": 3, "glad": 3}
+    assert "They go by what 6 examples taught of this question." in taught(*asked).err
+    taught("teach", "--instruction", MOOD, "--forget")
+    assert taught(*asked, "--json").document["taught"] is None
+
+
 def test_categories_go_by_it_and_say_so(taught):
     asked = ["classify", "--instruction", MOOD, "--into", "glad, cross"]
     assert taught(*asked, "--json").document["taught"] is None
