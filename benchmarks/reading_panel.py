@@ -6,8 +6,8 @@
     python benchmarks/reading_panel.py score DATA RUNS JUDGED --output benchmarks/results/reading_panel.json
 
 ``search`` keeps the first ten hits of every question. ``sheet`` writes what nobody has judged yet, mixed, and without a
-word on who found it: a question and a text a line. A reader gives ``{"question", "document", "relevant": true or false}``
-a line to JUDGED, which ``score`` reads: the share of the ten that answer the query, by family of question, and what is
+word on who found it: a question and a text a line. A reader gives ``{"question", "document", "relevant": true/false}`` a
+line to JUDGED, which ``score`` reads: the share of the ten that answer the query, by family of question, and what is
 between two systems, with paired intervals over questions. The questions, of kinds that training knows, covers in other
 wordings, or has never met, stand in ``reading_questions.json``.
 """
@@ -107,10 +107,7 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 def score(options: argparse.Namespace) -> None:
     """Write every system's precision by family, and its difference from the peer's."""
     known, found = judged(options.judged), runs(options.runs)
-    shares = {
-        run["name"]: np.array([precision(run["hits"][one["id"]], one["id"], known) for one in QUESTIONS])
-        for run in found
-    }
+    shares = {run["name"]: precisions(run["hits"], known) for run in found}
     families = ("known", "covered", "unmet")
     parts = {name: np.array([one["family"] == name for one in QUESTIONS]) for name in families}
     parts |= {"known and covered": ~parts["unmet"], "all": np.ones(len(QUESTIONS), bool)}
