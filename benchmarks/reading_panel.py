@@ -5,11 +5,11 @@
     python benchmarks/reading_panel.py sheet DATA RUNS JUDGED > sheet.jsonl
     python benchmarks/reading_panel.py score DATA RUNS JUDGED --output benchmarks/results/reading_panel.json
 
-``search`` keeps the first ten hits of every question. ``sheet`` writes what nobody has judged yet, mixed, and without a
-word on who found it: a question and a text a line. A reader gives ``{"question", "document", "relevant": true/false}`` a
-line to JUDGED, which ``score`` reads: the share of the ten that answer the query, by family of question, and what is
-between two systems, with paired intervals over questions. The questions, of kinds that training knows, covers in other
-wordings, or has never met, stand in ``reading_questions.json``.
+``search`` keeps the first ten hits of every question. ``sheet`` writes what nobody has judged yet, mixed, without a
+word on who found it: a question and a text a line. A reader adds ``"relevant"``, true or false, and JUDGED has these;
+``score`` reads it: the share of the ten that answer the query, by family of question, and what is between two systems,
+with paired intervals over questions. The questions, of kinds that training knows, covers in other wordings, or has
+never met, stand in ``reading_questions.json``.
 """
 
 import argparse
