@@ -141,7 +141,7 @@ class Piece:
     def read(cls, folder: Path) -> "Piece":
         """Return what a folder tells of its run."""
         report = json.loads((folder / "finetune.json").read_text(encoding="utf-8"))
-        report["base"] = {"name": report["base"]["name"]}  # where it lay is nobody's business
+        report["base"] = {"name": Path(report["base"]["name"]).name}  # where it lay is nobody's business
         report["data"] = {"files": [{**one, "name": Path(one["name"]).name} for one in report["data"]["files"]]}
         return cls({key: report[key] for key in TOLD}, (folder / "finetune.toml").read_text(encoding="utf-8").rstrip())
 
@@ -246,7 +246,7 @@ def teachers(pieces: Sequence[Piece]) -> str:
     for config in (piece.report["config"] for piece in pieces):
         for section, where in (("similarity", "the default instruction"), ("objective", "every question")):
             teacher = config.get(section, {}).get("teacher")
-            if teacher:
+            if teacher and config[section].get("weight") != 0:
                 found[f"{NAMES.get(teacher, f'`{teacher}`')} taught similarities under {where}."] = None
     return " ".join(found)
 
