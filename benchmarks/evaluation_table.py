@@ -18,6 +18,7 @@ from typing import Any
 import units
 from classify_table import categories_section
 from common import machine
+from reading_table import reading_section
 from shared_passes import SharedPasses
 from teach_table import section
 from verdict_table import verdict_lines
@@ -242,6 +243,7 @@ def page(results: Results) -> str:
         lines += [*_MORE.get(suite, list)(), *_suite_table(results, suite), ""]
     if UNITS.exists():
         lines += ["## units", "", *units.section(json.loads(UNITS.read_text(encoding="utf-8")))]
+    lines += reading_section()
     lines += categories_section()
     lines += section()
     lines += verdict_lines()

@@ -1,4 +1,4 @@
-"""Search as a person judges it: 24 questions on held-out product reviews, the hits of several systems read blind.
+"""Search as a reader judges it: 24 questions on held-out product reviews, the hits of several systems read blind.
 
     python benchmarks/reading_panel.py search DATA RUNS --name minilm --encoder minilm --plain
     python benchmarks/reading_panel.py search DATA RUNS --name default
@@ -130,8 +130,8 @@ def score(options: argparse.Namespace) -> None:
             for name, by_part in scores.items()
         },
         "questions": [
-            {**one, **{name: round(float(values[row]), 2) for name, values in shares.items()}}
-            for row, one in enumerate(QUESTIONS)
+            {**one, "hits": {run["name"]: marked(run["hits"][one["id"]], one["id"], known) for run in found}}
+            for one in QUESTIONS
         ],
     }
     write("reading_panel", options, report)
@@ -145,6 +145,11 @@ def precisions(hits: Mapping[str, Sequence[str]], known: Mapping[tuple[str, str]
     """
     asked = [one["id"] for one in QUESTIONS]
     return np.array([sum(known[question, document] for document in hits[question]) / K for question in asked])
+
+
+def marked(hits: Sequence[str], question: str, known: Mapping[tuple[str, str], bool]) -> list[tuple[str, bool]]:
+    """Return hits in order, with whether they answer a question."""
+    return [(document, known[question, document]) for document in hits]
 
 
 def _rounded(found: Difference) -> list[float]:
