@@ -92,7 +92,18 @@ def _progress(job: Job) -> None:
             line = f"{line}; stopping when the thousand reviews in hand are read"
         st.progress(reading.share if reading else 0.0, text=text.plain(line))
         stopping = snapshot.status == "stopping"
-        st.button("Stop", key=f"stop {job.title}", on_click=job.stop, disabled=stopping, icon=":material/stop:")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button("Stop", key=f"stop {job.title}", on_click=job.stop, disabled=stopping, icon=":material/stop:")
+            if isinstance(job.about, Plan):
+                _search_meanwhile(job.about.index)
+
+
+def _search_meanwhile(name: str) -> None:
+    """Draw the way to a search of what an index holds already; nothing before it holds something."""
+    held = resources.status(resources.open_index(name)).documents if name in resources.folder().names() else 0
+    if held:
+        chosen, label = state.params(frame.Chosen(name)), f"Search the {text.count(held, 'review')} it holds already"
+        st.page_link("views/search.py", label=label, icon=":material/search:", query_params=chosen)
 
 
 def _ended(name: str, job: Job, plan: Plan | None) -> None:

@@ -103,6 +103,23 @@ def test_going_on_while_another_file_is_indexed_is_told(indexes, app, gated):
     gated.gate.set()
 
 
+def test_what_an_index_holds_can_be_searched_while_it_takes_more(indexes, app, gated):
+    session = begin(app("corpus"), "one")
+    assert not session.get("page_link")  # it holds nothing yet
+    gated.gate.set()
+    finish(session, "one")
+    gated.gate.clear()
+    more = OWN_COLUMNS + "One more kettle.;Kettle;1;2024-01-01\n"
+    session.file_uploader[0].set_value(("b.csv", more.encode(), "text/csv"))
+    whole(session.run())
+    session.text_input[0].set_value("one").run()
+    session = click(session, "Index")
+    (link,) = session.get("page_link")
+    assert link.proto.label == "Search the 6 reviews it holds already"
+    assert (link.proto.page, link.proto.query_string) == ("search", "index=one")
+    gated.gate.set()
+
+
 def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
     kept = intake.keep(indexes, "a.csv", OWN_COLUMNS.encode())
     intake.note(intake.Plan(kept, "../elsewhere", intake.preview(kept).columns))
