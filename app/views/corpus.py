@@ -6,6 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from retriever.core.errors import RetrieverError
 from retriever.index.files import ENCODINGS, UTF8
 from retriever.index.profiling import Columns
 from retriever.serving.jobs import Job
@@ -100,7 +101,10 @@ def _progress(job: Job) -> None:
 
 def _search_meanwhile(name: str) -> None:
     """Draw the way to a search of what an index holds already; nothing before it holds something."""
-    held = resources.status(resources.open_index(name)).documents if name in resources.folder().names() else 0
+    try:
+        held = resources.status(resources.open_index(name)).documents
+    except RetrieverError:  # its database is being made
+        return
     if held:
         chosen, label = state.params(frame.Chosen(name)), f"Search the {text.count(held, 'review')} it holds already"
         st.page_link("views/search.py", label=label, icon=":material/search:", query_params=chosen)

@@ -220,8 +220,16 @@ def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
     assert "area=" not in page.url
 
 
+def rests(page):
+    """Return whether the first point stays where it is for a while: what stands above the map comes a moment later."""
+    before = dots(page)[0]
+    page.wait_for_timeout(500)
+    return dots(page)[0] == before
+
+
 def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
     page = visit(f"clusters?groups=3&instruction={PRODUCT}", 400, has_touch=True, is_mobile=True)
+    assert until(page, lambda: rests(page))
     dot = dots(page)[0]
     lasso = page.get_by_role("button", name="Lasso")
     assert lasso.get_attribute("aria-pressed") == "false"

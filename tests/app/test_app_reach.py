@@ -139,7 +139,7 @@ def test_the_first_hit_begins_in_the_upper_part_of_the_screen(visit):
 def test_suggestions_stand_in_one_row_that_unfolds(visit):
     page = visit("compare", "on both sides", width=NARROW, q="kettle", first=PRODUCT, second=MOOD)
     rows, more = page.locator("[class*=st-key-row-of]"), page.get_by_role("button", name="More", exact=True)
-    assert [one.bounding_box()["height"] < 45 for one in rows.all()] == [True, True]
+    assert until(page, lambda: [one.bounding_box()["height"] < 45 for one in rows.all()] == [True, True])
     more.first.click()
     page.get_by_role("button", name="Fewer", exact=True).wait_for()
     unfolded = page.locator("[class*=st-key-rows-of]")
