@@ -12,6 +12,7 @@ from retriever.index.verdicts.measured import MEASURED
 REVIEWS = Path(__file__).parents[2] / "examples/reviews.jsonl"
 REASON = "What is the main reason for the rating?"
 PRODUCT = "What kind of product is it?"
+FEELING = "How does the customer feel about it?"
 
 pytestmark = pytest.mark.model
 
@@ -27,8 +28,9 @@ def verdict():
 def test_a_question_whose_answers_are_kinds_of_product_is_not_called_followed(verdict):
     # The diagnosis before this one called it obeyed, since its vectors moved: 72.7 times as far as a paraphrase's.
     assert verdict(REASON).level != "followed"
-    assert verdict(PRODUCT).level == "followed"
+    assert verdict(PRODUCT).level != "hardly"
     assert verdict(PRODUCT).chance > verdict(REASON).chance
+    assert verdict(FEELING).level == "followed"
 
 
 def test_the_numbers_were_measured_with_the_model_that_ships(verdict):
