@@ -89,8 +89,7 @@ def put(
     for file in KEPT:
         if (made / file).exists():
             shutil.copyfile(made / file, target / file)
-    for file, tensors in before.items():
-        save_file(mean(tensors, load_file(made / file), keeps[-1]), target / file)
+    save_means(before, made, keeps[-1], target)
     (target / TRAINING).write_text(told + "\n", encoding="utf-8")
     (target / "README.md").write_text(described, encoding="utf-8")
     write_manifest(target)
@@ -107,8 +106,7 @@ def average(before: Path, after: Path, keep: float, into: Path) -> None:
     draft = into.with_name(f"{into.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(after, draft)
-    for file, tensors in weights(before).items():
-        save_file(mean(tensors, load_file(after / file), keep), draft / file)
+    save_means(weights(before), after, keep, draft)
     write_manifest(draft)
     draft.rename(into)
 
@@ -116,6 +114,12 @@ def average(before: Path, after: Path, keep: float, into: Path) -> None:
 def weights(folder: Path) -> dict[str, dict[str, Tensor]]:
     """Return the tensors of a model's files by name."""
     return {one.name: load_file(one) for one in sorted(folder.glob("*.safetensors"))}
+
+
+def save_means(before: Mapping[str, Mapping[str, Tensor]], after: Path, keep: float, into: Path) -> None:
+    """Write the weighted means of a model's tensors by file, as `weights` gives them, and of those in a folder."""
+    for file, tensors in before.items():
+        save_file(mean(tensors, load_file(after / file), keep), into / file)
 
 
 def mean(before: Mapping[str, Tensor], after: Mapping[str, Tensor], keep: float) -> dict[str, Tensor]:

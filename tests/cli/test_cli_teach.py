@@ -58,8 +58,9 @@ def test_texts_serve_as_well_as_ids(taught, write):
     assert {**by_text, "view": 0, "created": ""} == {**by_id, "view": 0, "created": ""}
 
 
-def test_clusters_go_by_it_and_say_so(taught):
-    asked = ["cluster", "--instruction", MOOD, "-k", "2"]
+@pytest.mark.parametrize("command", [["cluster", "-k", "2"], ["classify", "--into", "glad, cross"]])
+def test_clusters_and_categories_go_by_it_and_say_so(taught, command):
+    asked = [*command, "--instruction", MOOD]
     assert taught(*asked, "--json").document["taught"] is None
     assert "taught" not in taught(*asked).err
     taught("teach", "--instruction", MOOD, "examples.jsonl")
@@ -67,15 +68,6 @@ def test_clusters_go_by_it_and_say_so(taught):
     assert "They go by what 6 examples taught of this question." in taught(*asked).err
     taught("teach", "--instruction", MOOD, "--forget")
     assert taught(*asked, "--json").document["taught"] is None
-
-
-def test_categories_go_by_it_and_say_so(taught):
-    asked = ["classify", "--instruction", MOOD, "--into", "glad, cross"]
-    assert taught(*asked, "--json").document["taught"] is None
-    assert "taught" not in taught(*asked).err
-    taught("teach", "--instruction", MOOD, "examples.jsonl")
-    assert taught(*asked, "--json").document["taught"]["answers"] == {"cross": 3, "glad": 3}
-    assert "They go by what 6 examples taught of this question." in taught(*asked).err
 
 
 def test_another_encoder_is_taught_anew_or_says_what_to_run(taught):
