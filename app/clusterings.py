@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -17,6 +17,7 @@ from retriever.core.results import IndexingReport
 from retriever.core.types import Ids
 from retriever.serving.jobs import Job, Work
 from retriever.workspace import Index
+from retriever_app.foreground import FOREGROUND
 from retriever_app.view_models.grouping import UNIT, Ask, Part
 
 MOST_KEPT = 8
@@ -143,7 +144,8 @@ class ClusteringCache:
         if mapped and known.places is None:
             job.check()
             job.tell(ClusteringProgress("Drawing the map"))
-            known = replace(known, places=map_places(known.found)).showing(known.found)
+            with FOREGROUND.waited_for():
+                known = replace(known, places=map_places(known.found)).showing(known.found)
             self._keep(index, ask, known)
         return known
 
@@ -153,7 +155,10 @@ class ClusteringCache:
         job.check()
         job.tell(ClusteringProgress("Grouping the reviews"))
         where = None if ask.within else ask.where
-        found = index.cluster(ask.instruction, k=ask.groups or None, where=where, ids=ids)
+        # One that looks into its question itself waits for the question that is looked into now, which would give way.
+        alone = nullcontext() if index.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
+        with alone:
+            found = index.cluster(ask.instruction, k=ask.groups or None, where=where, ids=ids)
         drawn = Drawn(found, None, next(_numbers))
         self._keep(index, ask, drawn)
         return drawn

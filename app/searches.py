@@ -14,6 +14,7 @@ from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
 from retriever_app import resources, state
 from retriever_app.components import show_problem
+from retriever_app.foreground import FOREGROUND
 from retriever_app.view_models import search
 from retriever_app.view_models.search import SearchQuestion
 
@@ -125,9 +126,14 @@ def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
 
     The job's progress is a tuple of an `LiveAnswer` for every request.
     """
-    job = jobs.begin("The search", lambda job: _search(job, index, requests))
+    job = jobs.begin("The search", lambda job: _waited_for(job, index, requests))
     job.wait_told(FIRST_SECONDS)
     return job
+
+
+def _waited_for(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
+    with FOREGROUND.waited_for():
+        _search(job, index, requests)
 
 
 def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:

@@ -10,6 +10,7 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import resources, state
 from retriever_app.components import attempt, show_problem
+from retriever_app.foreground import FOREGROUND
 from retriever_app.frame import Chosen
 from retriever_app.view_models import text, verdicts
 from retriever_app.view_models.teaching import TaughtQuestion
@@ -75,9 +76,10 @@ def _show_line(instruction: str, said: VerdictLine) -> None:
 
 def _look(index: Index, instruction: str, job: Job) -> None:
     def tell(report: IndexingReport) -> None:
-        job.check()
         job.tell(report.in_hand / max(report.expected or 1, 1))
+        FOREGROUND.give_way(job.check)
 
+    FOREGROUND.give_way(job.check)
     index.judge(instruction, progress=tell)
 
 

@@ -11,6 +11,7 @@ from retriever.index.filled_index import FilledIndex
 from retriever.index.verdicts.measured import Measured
 from retriever.workspace import Index
 from retriever_app import resources
+from retriever_app.foreground import FOREGROUND, PAUSE_SECONDS
 from retriever_app.view_models import text, verdicts
 
 ROWS = [
@@ -61,6 +62,15 @@ def test_a_search_looks_into_its_question_and_says_what_it_found(make, app, chan
     session = awaited(app("search", q="broke", instruction=MOOD), SHOWN)
     assert links(session) == [("Teach it", "teach", {"instruction": [MOOD], "index": ["reviews"]})]
     assert SHOWN not in shown(settle(app("search", q="broke")))
+
+
+def test_a_question_is_looked_into_when_nobody_waits_for_a_search(make, app, chance):
+    make(rows=ROWS)
+    with FOREGROUND.waited_for():
+        session = awaited(app("search", q="broke", instruction=MOOD), lambda: resources.jobs().named("diagnose"))
+        (job,) = resources.jobs().named("diagnose").values()
+        assert not job.wait(2 * PAUSE_SECONDS).over
+    awaited(session, SHOWN)
 
 
 def test_clusters_say_what_they_are(make, app, chance):
