@@ -259,7 +259,8 @@ def dropped(corpus: Path, reviews: int) -> dict[str, Any]:
             indexed = time.time() - began
             page.get_by_role("button", name="Show it", exact=True).click()
             visit.go("Search")
-            visit.ask("Search for", QUERIES[1], "rests() && cards().length > 2")
+            before = page.evaluate("cards().join()")  # what was searched for meanwhile is still there
+            visit.ask("Search for", QUERIES[1], f"rests() && cards().length > 2 && cards().join() !== {before!r}")
             answered = time.time() - began
             return {
                 "reviews": len(lines),
