@@ -13,6 +13,8 @@ from retriever_app.view_models import cards, exports, search, text
 from retriever_app.view_models.cards import Card
 from retriever_app.view_models.search import SearchQuestion
 
+_THUMB_DOWN, _THUMB_UP = 0, 1  # as Streamlit numbers them
+
 
 def main() -> None:
     """Draw the page."""
@@ -119,20 +121,21 @@ def _menu(index: Index, card: Card, suggestions: list[str]) -> None:
     """Draw what can be done with a hit."""
     question = state.current(SearchQuestion)
     if not question.like and question.mode != "lexical":
-        marks = index.marks(question.q, question.instruction)
-        for said, icon, marked, liked in (
-            ("More like it", "thumb_up", card.id in marks.more, True),
-            ("Less like it", "thumb_down", card.id in marks.less, False),
-        ):
-            wanted = {card.id: None if marked else liked}
-            st.button(
-                said,
-                key=f"{said} {card.id}",
-                type="secondary" if marked else "tertiary",
-                icon=f":material/{icon}:",
-                on_click=partial(attempt, partial(index.mark, question.q, question.instruction, liked=wanted)),
-            )
+        _thumbs(index, card, question)
     _more_like(card, suggestions)
+
+
+def _thumbs(index: Index, card: Card, question: SearchQuestion) -> None:
+    """Draw the thumbs by which a hit is marked: more like it, less like it, or no longer either."""
+    marks, key = index.marks(question.q, question.instruction), f"mark {card.id}"
+
+    def mark() -> None:
+        thumb = st.session_state[key]
+        liked = None if thumb is None else thumb == _THUMB_UP
+        attempt(partial(index.mark, question.q, question.instruction, liked={card.id: liked}))
+
+    st.session_state[key] = _THUMB_UP if card.id in marks.more else _THUMB_DOWN if card.id in marks.less else None
+    st.feedback("thumbs", key=key, on_change=mark)
 
 
 def _more_like(card: Card, suggestions: list[str]) -> None:

@@ -127,15 +127,22 @@ def test_an_area_has_what_clusters_have_and_is_saved_as_one(make, app):
     assert "6 reviews in 1 cluster" in shown(session)
 
 
+def thumb(session, id, value):
+    """Put a hit's thumb up (1), down (0) or away."""
+    return settle(session.feedback(key=f"mark {id}").set_value(value).run())
+
+
 def test_hits_are_marked_and_forgotten(opened):
-    session = opened("search", q="broke")
-    session = press(session, "More like it r5")
+    session = settle(opened("search", q="broke"))
     index = resources.open_index("reviews")
+    session = thumb(session, "r5", 1)
     assert index.marks("broke").more == ("r5",)
-    session = press(session, "Less like it r1")
-    assert index.marks("broke").less == ("r1",)
-    session = press(session, "More like it r5")
-    assert index.marks("broke").more == ()
+    session = thumb(session, "r1", 0)
+    assert (index.marks("broke").more, index.marks("broke").less) == (("r5",), ("r1",))
+    assert session.feedback(key="mark r1").value == 0
+    session = thumb(session, "r5", None)
+    assert (index.marks("broke").more, index.marks("broke").less) == ((), ("r1",))
+    assert session.feedback(key="mark r5").value is None
     next(one for one in session.button if one.label == "Forget 1 mark").click()
     settle(session.run())
     assert not index.marks("broke")
