@@ -8,11 +8,14 @@ from typing import Any
 from retriever.evaluation.run.report import table
 
 RESULTS = Path(__file__).parent / "results" / "teach.json"
+PEERS = RESULTS.with_name("teach_peers.json")
+"""The same with the peers that train a model, of fewer kinds and draws."""
+
 _NAMES = {"before": "untaught", "taught": "taught"}
 
 
-def section(results: Path = RESULTS) -> list[str]:
-    """Return the lines of the part."""
+def section(results: Path = RESULTS, peers: Path = PEERS) -> list[str]:
+    """Return the lines of the part, those of the peers where they were measured."""
     if not results.is_file():
         return ["## Taught by examples", "", "Not measured yet: `python benchmarks/teach.py DATA DATA2`.", ""]
     found = json.loads(results.read_text(encoding="utf-8"))
@@ -29,7 +32,24 @@ def section(results: Path = RESULTS) -> list[str]:
         "beside other work: seconds say how methods compare, no more.",
         "",
     ]
-    return [*lines, *_means(found["means"]), "", *_kinds(found["kinds"]), ""]
+    beside = _peers(json.loads(peers.read_text(encoding="utf-8"))) if peers.is_file() else []
+    return [*lines, *_means(found["means"]), "", *beside, *_kinds(found["kinds"]), ""]
+
+
+def _peers(found: Mapping[str, Any]) -> list[str]:
+    draws, machine = found["options"]["draws"], found["machine"]
+    return [
+        "Beside peers that train a model on the same examples: SetFit's recipe on MiniLM (2209.11055), and `retriever",
+        f"finetune` of the question reader, which wants 20 rows or more. {draws} draw{'s' if draws > 1 else ''} a kind;"
+        f" {found['note']}",
+        f"`benchmarks/teach.py DATA DATA2 --setfit --finetune`, encoder {found['fingerprint'][:12]},"
+        f" {machine['date'][:10]}, {machine['cpu']}.",
+        "",
+        *_means(found["means"]),
+        "",
+        f"Kinds: {', '.join(sorted(one['kind'] for one in found['kinds']))}.",
+        "",
+    ]
 
 
 def _means(means: Mapping[str, Any]) -> list[str]:

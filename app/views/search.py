@@ -4,6 +4,7 @@ from functools import partial
 
 import streamlit as st
 
+from retriever.core.types import Marks
 from retriever.workspace import Index
 from retriever_app import filters, frame, resources, searches, state
 from retriever_app.components import attempt, instruction_box, number_box, review_card, show_attempt, text_box
@@ -79,12 +80,13 @@ def _invite(index: Index) -> None:
 
 
 def _show(index: Index, answer: LiveAnswer, suggestions: list[str]) -> None:
-    result = answer.result
+    result, question = answer.result, state.current(SearchQuestion)
+    marks = index.marks(question.q, question.instruction)
     show_attempt()
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         waiting = "" if answer.settled else ":material/hourglass_top: "
         st.caption(f"{waiting}{text.plain(search.headline(result, settled=answer.settled))}")
-        _marked_rows(index)
+        _marked_rows(index, question, marks)
         if result.hits:
             st.download_button(
                 "Download", exports.to_csv(search.rows(result)), "hits.csv", "text/csv", icon=":material/download:"
@@ -93,16 +95,13 @@ def _show(index: Index, answer: LiveAnswer, suggestions: list[str]) -> None:
         show_verdict(index, result.instruction, ready=answer.settled)
     ids = [hit.document.id for hit in result.hits]
     moved = search.moved(answer.first, ids) if answer.settled else {}
-    query = state.current(SearchQuestion).q
-    shown = cards.hit_cards(result.hits, resources.columns(index), moved, query)
+    shown = cards.hit_cards(result.hits, resources.columns(index), moved, question.q)
     for one in shown:
-        review_card(one, menu=lambda card: _menu(index, card, suggestions))
+        review_card(one, menu=lambda card: _menu(index, card, question, marks, suggestions))
 
 
-def _marked_rows(index: Index) -> None:
+def _marked_rows(index: Index, question: SearchQuestion, marks: Marks) -> None:
     """Draw what the query's marked hits are good for: a row to learn from, and to be forgotten."""
-    question = state.current(SearchQuestion)
-    marks = index.marks(question.q, question.instruction)
     if question.like or not marks:
         return
     ids = [*marks.more, *marks.less]
@@ -117,17 +116,16 @@ def _marked_rows(index: Index) -> None:
         )
 
 
-def _menu(index: Index, card: Card, suggestions: list[str]) -> None:
+def _menu(index: Index, card: Card, question: SearchQuestion, marks: Marks, suggestions: list[str]) -> None:
     """Draw what can be done with a hit."""
-    question = state.current(SearchQuestion)
     if not question.like and question.mode != "lexical":
-        _thumbs(index, card, question)
+        _thumbs(index, card, question, marks)
     _more_like(card, suggestions)
 
 
-def _thumbs(index: Index, card: Card, question: SearchQuestion) -> None:
+def _thumbs(index: Index, card: Card, question: SearchQuestion, marks: Marks) -> None:
     """Draw the thumbs by which a hit is marked: more like it, less like it, or no longer either."""
-    marks, key = index.marks(question.q, question.instruction), f"mark {card.id}"
+    key = f"mark {card.id}"
 
     def mark() -> None:
         thumb = st.session_state[key]
