@@ -12,11 +12,12 @@ _HEADER = """# Command line
 
 Made from the commands' own help by `make docs`; a test keeps it true.
 
-Every command: results go to stdout, talk and progress to stderr; `--json` prints one JSON document, whose keys are the
-fields shown in `retriever/core/results.py` (`cluster`: `clusters/clustering.py` and `clusters/saved.py`, `classify`:
-`clusters/classifying.py`, `compare`: `clusters/comparing.py`, `numbers`: `clusters/numbers.py`, `report`:
-`clusters/report.py`, `eval`: `evaluation/run/results.py`, `diagnose`: `evaluation/run/diagnosing.py`, `finetune`:
-`training/run/report.py`, `curate`: `training/run/curating.py`). Exit codes: 0 done, 1 error, 2 wrong usage, 3 done
+Every command: results go to stdout, talk and progress to stderr; `--json`, which all but `app`, `serve` and `mcp` take,
+prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster` and `topics`:
+`clusters/clustering.py` and `clusters/saved.py`, `classify`: `clusters/classifying.py`, `compare`:
+`clusters/comparing.py`, `numbers`: `clusters/numbers.py`, `report`: `clusters/report.py`, `eval`:
+`evaluation/run/results.py`, `diagnose`: `evaluation/run/diagnosing.py`, `finetune`: `training/run/report.py`, `curate`:
+`training/run/curating.py`). Exit codes: 0 done, 1 error, 2 wrong usage, 3 done
 with rows skipped, 4 index damaged, 130 interrupted. `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks;
 `RETRIEVER_CACHE` moves the cache of models, embeddings and evaluations, `RETRIEVER_CONFIG` the folder where
 `models promote` keeps its choice. `retriever --version` prints the version.

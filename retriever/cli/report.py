@@ -26,7 +26,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     date: DateOption = None,
     where: WhereOption = None,
     diagnose: Annotated[
-        bool, typer.Option("--diagnose", help="Look into whether the model follows the question too; takes minutes.")
+        bool, typer.Option("--diagnose", help="Look anew into whether the model follows the question; takes seconds.")
     ] = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -69,7 +69,7 @@ def _diagnosis(index: "Index", instruction: str) -> str:
 
     if not instruction:
         return "No question was asked: the reviews are grouped by what they say."
-    output.say(f"Reading {diagnosing.DIAGNOSED_TEXTS} reviews under ten instructions ...")
+    output.say(f"Reading {diagnosing.DIAGNOSED_TEXTS} reviews under seven instructions ...")
     texts = diagnosing.index_texts(index, diagnosing.DIAGNOSED_TEXTS)
     readers = index.readers
     plain = readers.base if readers.two else None
