@@ -66,7 +66,7 @@ SHOTS = (
         "search",
         "search",
         {"index": "reviews", "q": "it stopped working after a few days", "instruction": BROKE},
-        "read under this instruction.",
+        "read under this instruction",
     ),
     Shot(
         "compare",

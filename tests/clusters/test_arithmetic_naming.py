@@ -74,10 +74,10 @@ def test_labels_are_never_the_same():
 def test_a_fragment_becomes_the_commonest_word_that_it_begins():
     texts = [{"charging", "cable"}, {"charging"}, {"charged"}, {"disappointed"}]
     whole = WholeWords(texts)
-    assert whole.of({"charg", "cable"}) == {"charging", "cable"}
-    assert whole.of({"disappro"}) == set()  # nothing says how it ends
-    assert whole.of({"charge", "electronics"}) == {"charge", "electronics"}  # words, though no text says them
-    assert WholeWords([{"charg"}, {"charg"}, {"charging"}]).of({"charg"}) == {"charg"}  # what people write is a word
+    assert whole.of(["charg", "cable", "charging"]) == ["charging", "cable"]
+    assert whole.of(["disappro"]) == []  # nothing says how it ends
+    assert whole.of(["charge", "electronics"]) == ["charge", "electronics"]  # words, though no text says them
+    assert WholeWords([{"charg"}, {"charg"}, {"charging"}]).of(["charg"]) == ["charg"]  # what people write is a word
 
 
 def test_what_is_known_as_a_fragment_is_none_of_the_usual_words():

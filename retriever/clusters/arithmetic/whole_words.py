@@ -30,9 +30,9 @@ class WholeWords:
         self._sorted = sorted(self._counts)
         self._known: dict[str, str | None] = {}
 
-    def of(self, words: Iterable[str]) -> set[str]:
-        """Return words with the fragments among them completed, or left out where no text says how."""
-        return {whole for word in words if (whole := self._whole(word)) is not None}
+    def of(self, words: Iterable[str]) -> list[str]:
+        """Return words with the fragments among them completed, or left out where no text says how; each once."""
+        return list(dict.fromkeys(whole for word in words if (whole := self._whole(word)) is not None))
 
     def _whole(self, word: str) -> str | None:
         if word not in fragments():
