@@ -95,7 +95,7 @@ SHOTS = (
             "instruction": PRODUCT,
             "beside": FEELING,
         },
-        "under the second instruction",
+        "adjusted Rand index",
     ),
     Shot("categories", "clusters", {"index": "reviews", "show": "saved", "saved": KINDS}, "Compare two periods"),
     Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
