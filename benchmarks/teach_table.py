@@ -8,13 +8,13 @@ from typing import Any
 from retriever.evaluation.run.report import table
 
 RESULTS = Path(__file__).parent / "results" / "teach.json"
-PEERS = RESULTS.with_name("teach_peers.json")
-"""The same with the peers that train a model, of fewer kinds and draws."""
+PEERS = "teach_peers.json"
+"""Beside it, the same with the peers that train a model, of fewer kinds and draws."""
 
 _NAMES = {"before": "untaught", "taught": "taught"}
 
 
-def section(results: Path = RESULTS, peers: Path = PEERS) -> list[str]:
+def section(results: Path = RESULTS) -> list[str]:
     """Return the lines of the part, those of the peers where they were measured."""
     if not results.is_file():
         return ["## Taught by examples", "", "Not measured yet: `python benchmarks/teach.py DATA DATA2`.", ""]
@@ -32,6 +32,7 @@ def section(results: Path = RESULTS, peers: Path = PEERS) -> list[str]:
         "beside other work: seconds say how methods compare, no more.",
         "",
     ]
+    peers = results.with_name(PEERS)
     beside = _peers(json.loads(peers.read_text(encoding="utf-8"))) if peers.is_file() else []
     return [*lines, *_means(found["means"]), "", *beside, *_kinds(found["kinds"]), ""]
 

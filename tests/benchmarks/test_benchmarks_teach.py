@@ -91,3 +91,22 @@ def test_the_page_shows_every_mean_and_kind(kind, vectors, tmp_path):
     assert f"| {scores['accuracy']:.1f} | {scores['triplets']:.1f} |" in row
     (row,) = [line for line in lines if line.startswith("| colour |")]
     assert row.endswith(f"| {scores['triplets']:.1f} | - |")
+
+
+def test_the_page_shows_peers_that_were_measured(kind, vectors, tmp_path):
+    one = measured(kind, vectors, {"taught": taught, "a peer": untaught}, [3], 1)
+    report = {
+        "options": {"draws": 1},
+        "machine": {"date": "2026-11-23T00:00:00", "cpu": "a processor"},
+        "fingerprint": "f" * 64,
+        "means": means([one]),
+        "kinds": [one],
+        "note": "on a busy machine.",
+    }
+    (tmp_path / "teach.json").write_text(json.dumps(report))
+    assert "on a busy machine." not in "".join(section(tmp_path / "teach.json"))
+    (tmp_path / "teach_peers.json").write_text(json.dumps(report))
+    lines = section(tmp_path / "teach.json")
+    assert "1 draw a kind; on a busy machine." in "".join(lines)
+    assert len([line for line in lines if "| 3 | a peer |" in line]) == 2
+    assert "Kinds: colour." in lines
