@@ -156,8 +156,8 @@ class ClusteringCache:
         job.tell(ClusteringProgress("Grouping the reviews"))
         where = None if ask.within else ask.where
         # One that looks into its question itself waits for the question that is looked into now, which would give way.
-        alone = nullcontext() if index.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
-        with alone:
+        watched = nullcontext() if index.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
+        with watched:
             found = index.cluster(ask.instruction, k=ask.groups or None, where=where, ids=ids)
         drawn = Drawn(found, None, next(_numbers))
         self._keep(index, ask, drawn)

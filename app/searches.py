@@ -126,16 +126,12 @@ def start(jobs: Jobs, index: Index, requests: Sequence[SearchRequest]) -> Job:
 
     The job's progress is a tuple of an `LiveAnswer` for every request.
     """
-    job = jobs.begin("The search", lambda job: _waited_for(job, index, requests))
+    job = jobs.begin("The search", lambda job: _search(job, index, requests))
     job.wait_told(FIRST_SECONDS)
     return job
 
 
-def _waited_for(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
-    with FOREGROUND.waited_for():
-        _search(job, index, requests)
-
-
+@FOREGROUND.waited_for()
 def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
     answers: list[LiveAnswer] = []
 

@@ -9,18 +9,16 @@ is measured on test rows. Models stay in ``build/ablations``; what is there alre
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from common import headline_scores, write
+from common import headline_scores, train_variant, write
 
 from retriever import load_encoder
 from retriever.training.config import read_config
 from retriever.training.methods import DEFAULT, find_method
-from retriever.training.run.finetuning import FinetuneRequest, finetune
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes/default.toml"
@@ -94,12 +92,7 @@ def train(variant: Variant, files: Sequence[Path], folder: Path) -> None:
     for section, changes in variant.changes.items():
         changed = None if changes is None else replace(getattr(config, section), **changes)
         config = replace(config, **{section: changed})
-    with tempfile.TemporaryDirectory() as temporary:
-        settings = Path(temporary) / "settings.toml"
-        settings.write_text(config.to_toml(), encoding="utf-8")
-        base = f"{find_method(variant.method).encoder}:smollm2-135m"
-        request = FinetuneRequest(list(map(str, files)), folder, config=settings, base=base, resume=True, promote=False)
-        finetune(request, on_progress=lambda _, at: print(at.step, at.losses, file=sys.stderr, flush=True))
+    train_variant(config, files, folder, base=f"{find_method(variant.method).encoder}:smollm2-135m")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 from app_pictures import ARGUMENTS, CHROMIUM, Server, served
-from common import write
+from common import documents_of, write
 from playwright import sync_api as playwright
 from search_latency import QUERIES, K
 
@@ -33,8 +33,7 @@ from retriever import load_encoder
 from retriever.core.encoder import WrappedEncoder
 from retriever.core.requests import SearchRequest
 from retriever.core.similarity import normalise
-from retriever.core.types import Document, Encoded
-from retriever.corpus.readers import read_documents
+from retriever.core.types import Encoded
 from retriever.index.indexing import IndexingOptions
 from retriever.index.readers import load_plain
 from retriever.store.units import UnitKind
@@ -136,9 +135,9 @@ class Expected:
 
 def build(corpus: Path, reviews: int, units: UnitKind, path: Path) -> Expected:
     """Index that many reviews under the instruction, and look up what the app is to show."""
-    rows = (row for row in read_documents([corpus]) if isinstance(row, Document))
+    rows = islice(documents_of(corpus), reviews)
     with Index(path, encoder=SeededDocuments(load_encoder()), plain=load_plain()) as index:
-        index.add(islice(rows, reviews), instructions=[INSTRUCTION], options=IndexingOptions(units=units))
+        index.add(rows, instructions=[INSTRUCTION], options=IndexingOptions(units=units))
         if len(index.store.documents) < reviews:
             raise SystemExit(f"{corpus} holds {len(index.store.documents):,} reviews, not {reviews:,}.")
         first_ids = {

@@ -9,13 +9,20 @@ import platform
 import resource
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retriever.core import environment
 from retriever.core.protocols import Encoder
+from retriever.core.types import Document
+from retriever.corpus.readers import read_documents
+
+if TYPE_CHECKING:
+    from retriever.training.config import FinetuneConfig
 
 PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-gpu", "faiss-cpu", "numpy")
 
@@ -78,11 +85,27 @@ def headline_scores(
     return found
 
 
+def documents_of(corpus: Path) -> Iterator[Document]:
+    """Yield the documents of a corpus; rows that are none are left out."""
+    return (row for row in read_documents([corpus]) if isinstance(row, Document))
+
+
 def read_texts(corpus: Path, limit: int) -> list[str]:
     """Return the first distinct texts of a JSONL corpus."""
     with corpus.open(encoding="utf-8") as file:
         texts = dict.fromkeys(json.loads(line)["text"] for line in file)
     return list(texts)[:limit]
+
+
+def train_variant(config: "FinetuneConfig", files: Sequence[Path], folder: Path, base: str) -> None:
+    """Train by settings of a benchmark's own into a folder, going on where it stopped; progress goes to stderr."""
+    from retriever.training.run.finetuning import FinetuneRequest, finetune
+
+    with tempfile.TemporaryDirectory() as temporary:
+        settings = Path(temporary) / "settings.toml"
+        settings.write_text(config.to_toml(), encoding="utf-8")
+        request = FinetuneRequest(list(map(str, files)), folder, config=settings, base=base, resume=True, promote=False)
+        finetune(request, on_progress=lambda _, at: print(at.step, at.losses, file=sys.stderr, flush=True))
 
 
 def peak_rss_mib() -> float:

@@ -18,11 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common import headline_scores, write
+from common import headline_scores, train_variant, write
 
 from retriever import load_encoder
 from retriever.training.config import read_config
-from retriever.training.run.finetuning import FinetuneRequest, finetune
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes/follow.toml"
@@ -91,13 +90,11 @@ def drawn(grids: Sequence[list[Row]], kinds: int, seed: int) -> list[list[Row]]:
 def train(grids: Sequence[Sequence[Row]], steps: int, folder: Path) -> None:
     """Train what ships on some grids into a folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    rows, settings = (folder.with_name(f"{folder.name}.{ending}") for ending in ("jsonl", "toml"))
+    rows = folder.with_name(f"{folder.name}.jsonl")
     rows.write_text("".join(json.dumps(row) + "\n" for grid in grids for row in grid), encoding="utf-8")
     config = read_config(RECIPE, None, rows=1)
     config = replace(config, loop=replace(config.loop, epochs=PASSES, max_steps=steps))
-    settings.write_text(config.to_toml(), encoding="utf-8")
-    request = FinetuneRequest([str(rows)], folder, config=settings, base=BASE, resume=True, promote=False)
-    finetune(request, on_progress=lambda _, at: print(at.step, at.losses, file=sys.stderr, flush=True))
+    train_variant(config, [rows], folder, base=BASE)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,10 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from common import write
+from common import documents_of, write
 
 from retriever import load_encoder
 from retriever.core.requests import SearchRequest
-from retriever.core.types import Document
-from retriever.corpus.readers import read_documents
 from retriever.index.readers import load_plain
 from retriever.workspace import Index
 
@@ -38,10 +36,9 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    rows = (row for row in read_documents([options.corpus]) if isinstance(row, Document))
     question, plain, found = load_encoder(), load_plain(), {}
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder), encoder=question, plain=plain) as index:
-        index.add(islice(rows, options.documents))
+        index.add(islice(documents_of(options.corpus), options.documents))
         for asked in QUESTIONS:
             list(index.search_progressively(SearchRequest(["it"], asked)))
             began = time.perf_counter()
@@ -50,7 +47,7 @@ def main() -> None:
     seconds = [one["seconds"] for one in found.values()]
     report = {
         "fingerprint": question.fingerprint,
-        "median_s": statistics.median(seconds),
+        "median_s": round(statistics.median(seconds), 2),
         "slowest_s": max(seconds),
         "questions": found,
     }

@@ -1,6 +1,5 @@
 """A review as a card: what pages show of a hit or a document."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,6 @@ from retriever_app.view_models import passages, text
 
 SHORT_CHARACTERS = 420
 _ALIKE = 0.9  # of the different words of two texts that both must have to be shown as one
-_WORD = re.compile(r"\w+")
 _ALL = 99.95  # would be rounded to 100.0 %
 
 
@@ -118,7 +116,7 @@ def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], q
 
 def _whole(hit: Hit) -> list[str]:
     """Return what the model answered, in whole words of the text."""
-    return WholeWords([set(_WORD.findall(hit.document.text.casefold()))]).of(hit.words)
+    return WholeWords([passages.words(hit.document.text.casefold())]).of(hit.words)
 
 
 def explained(one: Card, query: str) -> Card:

@@ -28,9 +28,14 @@ def stem(word: str) -> str:
     return folded
 
 
+def words(text: str) -> set[str]:
+    """Return the words of a text as they are written."""
+    return set(_WORD.findall(text))
+
+
 def stems(text: str) -> set[str]:
     """Return the stems of a text's words, stop words left out."""
-    return {stem(word) for word in _WORD.findall(text) if word.casefold() not in STOPWORDS}
+    return {stem(word) for word in words(text) if word.casefold() not in STOPWORDS}
 
 
 def sentences(text: str) -> list[Span]:

@@ -74,17 +74,20 @@ def test_means_are_of_the_kinds_that_were_measured(kind, vectors):
     assert report["not followed"]["examples"]["11"] == {}
 
 
-def test_the_page_shows_every_mean_and_kind(kind, vectors, tmp_path):
-    assert "Not measured yet" in "".join(section(tmp_path / "none.json"))
-    one = measured(kind, vectors, {"before": untaught, "taught": taught}, [3, 11], 1)
-    report = {
+def report_of(one):
+    return {
         "options": {"draws": 1},
         "machine": {"date": "2026-11-23T00:00:00", "cpu": "a processor"},
         "fingerprint": "f" * 64,
         "means": means([one]),
         "kinds": [one],
     }
-    (tmp_path / "teach.json").write_text(json.dumps(report))
+
+
+def test_the_page_shows_every_mean_and_kind(kind, vectors, tmp_path):
+    assert "Not measured yet" in "".join(section(tmp_path / "none.json"))
+    one = measured(kind, vectors, {"before": untaught, "taught": taught}, [3, 11], 1)
+    (tmp_path / "teach.json").write_text(json.dumps(report_of(one)))
     lines = section(tmp_path / "teach.json")
     scores = one["examples"]["3"]["taught"]
     (row,) = [line for line in lines if "| 3 | taught |" in line]
@@ -95,14 +98,7 @@ def test_the_page_shows_every_mean_and_kind(kind, vectors, tmp_path):
 
 def test_the_page_shows_peers_that_were_measured(kind, vectors, tmp_path):
     one = measured(kind, vectors, {"taught": taught, "a peer": untaught}, [3], 1)
-    report = {
-        "options": {"draws": 1},
-        "machine": {"date": "2026-11-23T00:00:00", "cpu": "a processor"},
-        "fingerprint": "f" * 64,
-        "means": means([one]),
-        "kinds": [one],
-        "note": "on a busy machine.",
-    }
+    report = {**report_of(one), "note": "on a busy machine."}
     (tmp_path / "teach.json").write_text(json.dumps(report))
     assert "on a busy machine." not in "".join(section(tmp_path / "teach.json"))
     (tmp_path / "teach_peers.json").write_text(json.dumps(report))
