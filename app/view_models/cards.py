@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from retriever.clusters.arithmetic.whole_words import WholeWords
 from retriever.core.fields import values_by_name
 from retriever.core.results import Hit
 from retriever.core.types import Document, Span
@@ -101,7 +100,7 @@ def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], q
     said: list[tuple[int, frozenset[str]]] = []
     for rank, hit in enumerate(hits, start=1):
         one = card(hit.document, columns)
-        one = replace(one, words=_whole(hit), why=why(hit), rank=rank, moved=moved.get(hit.document.id, ""))
+        one = replace(one, words=hit.words, why=why(hit), rank=rank, moved=moved.get(hit.document.id, ""))
         one = replace(one, mark=None if hit.unit is None else Span(hit.unit.start, hit.unit.end))
         one = explained(one, query)
         mine = frozenset(hit.document.text.casefold().split())
@@ -112,11 +111,6 @@ def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], q
         else:
             found[twin] = replace(found[twin], alike=(*found[twin].alike, one))
     return found
-
-
-def _whole(hit: Hit) -> list[str]:
-    """Return what the model answered, in whole words of the text."""
-    return WholeWords([passages.words(hit.document.text.casefold())]).of(hit.words)
 
 
 def explained(one: Card, query: str) -> Card:

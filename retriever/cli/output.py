@@ -77,6 +77,9 @@ class ProgressLine:
         if report.judging:
             self.tell(f"{report.in_hand} of {report.expected} texts read to tell whether the question is followed")
             return
+        if report.tuning:
+            self.tell(f"fine-tuning: step {report.in_hand} of {report.expected}")
+            return
         total, reached = self._total or report.expected, report.in_hand
         rows = f"rows in {len(report.views)} views" if len(report.views) > 1 else "rows"
         parts = [f"{reached}{f' of {total}' if total else ''} {rows if report.expected is None else 'texts'}"]

@@ -23,19 +23,26 @@ def teach(
         typer.Argument(help="JSONL file, a row an example: the document's id or its text, and the answer."),
     ] = None,
     index: IndexOption = DEFAULT_INDEX,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Fine-tune the plain reader besides, where that helps: minutes.")
+    ] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what the question was taught.")] = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Teach a question by three examples or more an answer; searches and clusters under it use them at once.
 
-    No text is read again, but for examples that the question's view lacks. What was taught before is replaced.
+    No text is read again, but for examples that the question's view lacks. What was taught before is replaced. With
+    --tune the plain reader is fine-tuned on the examples too, and reads every text again: for questions that are not
+    followed.
 
     Example: retriever teach --instruction "What is the main reason for the rating?" examples.jsonl
     """
     from retriever.index.teaching.examples import read_examples
     from retriever.workspace import Index
 
+    if forget and tune:
+        raise UsageError("--forget fine-tunes nothing.", hint="Leave --tune away.")
     if (examples is None) is not forget:
         raise UsageError(
             "--forget takes no examples." if forget else "There are no examples.",
@@ -47,7 +54,7 @@ def teach(
             opened.forget(instruction)
             lessons = None
         else:
-            lessons = opened.teach(instruction, read_examples(examples), progress=line.show)
+            lessons = opened.teach(instruction, read_examples(examples), tune=tune, progress=line.show)
         line.close()
     if json:
         taught = None if lessons is None else asdict(lessons)
@@ -66,6 +73,10 @@ def _render(instruction: str, lessons: "Lessons") -> None:
         ["examples left out and answered rightly", "share", "95 % interval"],
         [_row("untaught, by the nearest examples", lessons.before), _row("taught", lessons.after)],
     )
+    if lessons.tuned:
+        output.say("The plain reader was fine-tuned for this question.")
+    elif lessons.tuned is False:
+        output.say("Fine-tuning the plain reader did not help with examples left out, and was not kept.")
     if lessons.after.value < lessons.before.value:
         output.say("These examples made it no better. More of them may help; --forget goes back to the untaught view.")
 

@@ -20,7 +20,6 @@ from retriever.clusters.arithmetic.naming import (
     text_words,
     typical_sentence,
 )
-from retriever.clusters.arithmetic.whole_words import WholeWords
 from retriever.clusters.caution import caution
 from retriever.clusters.fields import Spread, field_values, growth, spread
 from retriever.core.errors import UsageError
@@ -28,6 +27,7 @@ from retriever.core.results import Lessons
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import Document, Embeddings, Unit, parent_id
 from retriever.core.verdicts import Verdict
+from retriever.core.whole_words import WholeWords
 from retriever.index.selection import is_among, nothing_matches, place, selected_contents, selected_documents
 from retriever.store.database import Store
 from retriever.store.filters import Filter, optional_filter
@@ -143,11 +143,18 @@ class Material:
         documents: by ascending id; units in the order of their document.
         vectors: (n, dim) theirs in the view.
         answers: the model's words for each.
+        taught: whether the first of them is the answer that examples taught.
     """
 
     documents: Sequence[Document]
     vectors: Embeddings
     answers: Sequence[Sequence[str]]
+    taught: bool = False
+
+    def part(self, rows: Sequence[int]) -> "Material":
+        """Return some of the rows, in this order; one may come several times."""
+        documents, answers = [self.documents[row] for row in rows], [self.answers[row] for row in rows]
+        return Material(documents, self.vectors[rows], answers, self.taught)
 
     @property
     def units(self) -> int | None:
@@ -291,7 +298,8 @@ def read_material(store: Store, view: View, where: Filter | None = None, ids: fr
     ]
     documents.sort(key=lambda one: place(one[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
-    return Material([document for document, _ in documents], found.embeddings[order], [found.words[i] for i in order])
+    answers = [found.words[i] for i in order]
+    return Material([document for document, _ in documents], found.embeddings[order], answers, view.taught)
 
 
 def described(
@@ -346,5 +354,6 @@ def _words(
     """Return by cluster the words that set it apart: those that the model answered, and those of the texts."""
     written = [text_words(one.text) for one in material.documents]
     whole = WholeWords(written)
-    answered = [whole.of(answer_words(one, instruction)) for one in material.answers]
+    first = 1 if material.taught else 0  # what was taught is a name as it is, of words of the question too
+    answered = [[*one[:first], *whole.of(answer_words(one[first:], instruction))] for one in material.answers]
     return keywords(answered, labels, k), keywords(written, labels, k)

@@ -86,7 +86,7 @@ class CuratedIndex(TaughtIndex):
         names = self.readers.question.encode(said, instruction=asked)
         floor = FLOOR
         if taught is not None:
-            names = taught_names(taught.head, categories, names, self.readers.base.encode(said))
+            names = taught_names(taught.head, categories, names, taught.reader(self.readers).encode(said))
             floor = NO_FLOOR if all_taught(taught.head, categories) else FLOOR
         plain = None if read is None else Plain(read, self.readers.base.encode([one.name for one in categories]))
         found = classify(material, shown.view_id, request, names, plain, floor=floor)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
-from retriever.clusters.clustering import Material, described
+from retriever.clusters.clustering import described
 from retriever.clusters.editing import NONE, Change, Edited
 from retriever.clusters.saved import SavedClustering, text_key
 from retriever.core.errors import InputError, UsageError
@@ -95,10 +95,7 @@ def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Ch
         raise UsageError(
             f"Cluster {number} has {len(rows)} documents and cannot be split into {parts}.", hint="Give 2 or more."
         )
-    material = found.material
-    part = Material(
-        [material.documents[row] for row in rows], material.vectors[rows], [material.answers[row] for row in rows]
-    )
+    part = found.material.part(rows)
     partition = spherical_kmeans(part.vectors, parts)
     if partition.k < parts:
         raise UsageError(

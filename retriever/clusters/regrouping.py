@@ -30,9 +30,7 @@ def described_anew(
     pairs = [(row, number) for row, one in enumerate(material.documents) for number in places[one.id] if number >= 0]
     rows = [row for row, _ in pairs]
     there, labels = np.unique(np.array([number for _, number in pairs], dtype=np.int64), return_inverse=True)
-    part = Material(
-        [material.documents[row] for row in rows], material.vectors[rows], [material.answers[row] for row in rows]
-    )
+    part = material.part(rows)
     found = {number: {**_EMPTY, "cluster": number} for number in numbers}
     if len(rows):
         clusters = described(part, grouped_rows(part.vectors, labels, len(there)), instruction)

@@ -3,20 +3,28 @@
 A new kind of encoder subclasses `Encoder` and writes these two; docs/add-an-encoder.md shows it.
 """
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Self
 
 import numpy as np
 
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.progress import token_bar
-from retriever.core.types import Embeddings, Encoded
+from retriever.core.types import JSON, Embeddings, Encoded, Ids
 
 CHARACTERS_PER_TOKEN = 4
 """Approximate characters per token, where an encoder does not count its own."""
+
+TUNED = "tuned:"
+"""What the fingerprint of an encoder begins with that `Encoder.tuned` gave; it ends with that of the one before."""
+
+OnStep = Callable[[], None]
+"""Called after every step of a fine-tuning; what it raises ends that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,27 @@ class EncoderSpec:
     def label(self) -> str:
         """The name, or the fingerprint's beginning where there is none."""
         return self.name or self.fingerprint[:12]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuning:
+    """What `Encoder.tune` changes of an encoder, small enough to be stored beside what it is used for.
+
+    Attributes:
+        arrays: its numbers, as the encoder wrote them.
+        description: JSON with which the encoder reads them again.
+    """
+
+    arrays: bytes
+    description: Mapping[str, JSON]
+
+    def digest(self) -> str:
+        """Return a hash over it, in hex."""
+        return sha256(json.dumps(self.description, sort_keys=True).encode() + b"\0" + self.arrays).hexdigest()
+
+    def fingerprint(self, before: str) -> str:
+        """Return the fingerprint of the tuned encoder, given that of the one before."""
+        return f"{TUNED}{self.digest()}:{before}"
 
 
 class Encoder(ABC):
@@ -164,6 +193,31 @@ class Encoder(ABC):
             EncoderError: it has no such settings.
         """
         raise EncoderError(f"{self.spec.label} has no {next(iter(changes), 'setting')} to choose.")
+
+    def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None = None) -> Tuning:
+        """Fine-tune on a few examples, so that texts of one label come together; this encoder stays as it is.
+
+        Args:
+            texts: n of them.
+            labels: (n,) small whole numbers; of each label two texts or more.
+            steps: of gradient descent.
+            on_step: called after every step.
+
+        Raises:
+            EncoderError: it cannot be fine-tuned so.
+        """
+        raise EncoderError(
+            f"{self.spec.label} cannot be fine-tuned on a few examples.",
+            hint="Sentence-transformers models of the BERT family can, such as minilm.",
+        )
+
+    def tuned(self, tuning: Tuning) -> "Encoder":
+        """Return the encoder that a fine-tuning makes of this one, with a fingerprint of its own.
+
+        Raises:
+            EncoderError: the fine-tuning is not one of this encoder.
+        """
+        raise EncoderError(f"{self.spec.label} cannot be fine-tuned on a few examples.")
 
     def _tokens(self, texts: Sequence[str]) -> int:
         """Count the tokens that reading the texts takes, equal ones once."""

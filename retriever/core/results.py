@@ -132,6 +132,7 @@ class IndexingReport:
         truncated_ids: of a document with each of the cut texts. Not in the JSON object, nor is what follows.
         expected: what ``in_hand`` grows to, where that is known.
         judging: whether texts are read to tell if an instruction is followed, and not to be stored.
+        tuning: whether the plain reader is fine-tuned on examples; ``in_hand`` counts steps then.
     """
 
     read: int = 0
@@ -151,11 +152,12 @@ class IndexingReport:
     truncated_ids: list[str] = field(default_factory=list)
     expected: int | None = None
     judging: bool = False
+    tuning: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         counts = asdict(replace(self, truncated_ids=[]))  # written with every shard: it must not grow with the corpus
-        del counts["truncated_ids"], counts["expected"], counts["judging"]
+        del counts["truncated_ids"], counts["expected"], counts["judging"], counts["tuning"]
         return {
             "schema_version": SCHEMA_VERSION,
             **counts,
@@ -190,6 +192,8 @@ class Lessons:
         after: how many the head answers that it did not learn from.
         held_out: examples that both are measured on.
         created: UTC time.
+        tuned: whether the plain reader was fine-tuned for the question; False where that was tried and did not help,
+            None where it was not tried.
     """
 
     view: int
@@ -198,6 +202,7 @@ class Lessons:
     after: Held
     held_out: int
     created: str
+    tuned: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

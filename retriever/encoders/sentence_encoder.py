@@ -1,16 +1,18 @@
 """Any sentence-transformers model as an encoder: the generic peer, which was not trained to follow instructions."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from retriever.core.encoder import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec
+from retriever.core.encoder import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.similarity import normalise
-from retriever.core.types import Embeddings, Encoded
+from retriever.core.types import Embeddings, Encoded, Ids
 from retriever.encoders.batching import distinct
 from retriever.encoders.bert.layout import read_layout
 from retriever.encoders.bert.reader import BertReader
@@ -128,6 +130,21 @@ class SentenceEncoder(Encoder):
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long."""
         return self.model.count_tokens(texts)
+
+    def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None = None) -> Tuning:
+        """Fine-tune on a few examples, where a `BertReader` reads; arguments and errors as for `Encoder.tune`."""
+        if not isinstance(self.model, BertReader):
+            return super().tune(texts, labels, steps=steps, on_step=on_step)
+        return self.model.tune(texts, labels, steps=steps, on_step=on_step)
+
+    def tuned(self, tuning: Tuning) -> Encoder:
+        """Return this encoder as a fine-tuning makes it; errors as for `Encoder.tuned`."""
+        if not isinstance(self.model, BertReader):
+            return super().tuned(tuning)
+        other = copy(self)
+        other.model = self.model.tuned(tuning)
+        other._spec = replace(self._spec, name="", fingerprint=tuning.fingerprint(self._spec.fingerprint))
+        return other
 
     def _text_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text that are read."""

@@ -93,7 +93,8 @@ def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: st
     """Build the vector index of every view that has outgrown its own, and those of what the views were taught."""
     wanted, sources = {view.view_id for view in views}, store.heads.sources()
     for view in store.views.all():
-        if sources.get(view.view_id, view.view_id) in wanted and needs_generation(store, view):
+        shown = sources.get(view.view_id, view.view_id) in wanted and not view.tuned  # nobody searches a tuned one
+        if shown and needs_generation(store, view):
             build_generation(store, view, folder, device)
 
 

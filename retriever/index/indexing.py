@@ -163,6 +163,7 @@ class Indexer:
     def _commit(self, done: EmbeddedShard, parcel: Parcel, run_id: int) -> EmbeddedShard:
         """Store a shard; the one method that another thread runs, and the one that counts what is stored."""
         report = self.report
+        self._read_tuned(done, parcel)
         with self._store.transaction():
             stored = self._store.documents.put(parcel.documents)
             ids = {**parcel.known, **stored.embedded}
@@ -185,6 +186,16 @@ class Indexer:
             report.seconds = time.perf_counter() - self._started
             self._store.runs.progress(run_id, report.to_json())
         return done
+
+    def _read_tuned(self, done: EmbeddedShard, parcel: Parcel) -> None:
+        """Let readers tuned for questions read a shard's texts; those of new documents come to a question's view later.
+
+        A question has a tuned reader only where the base view has a reader of its own, and is filled first.
+        """
+        for group in done.shard.groups:
+            contents = [parcel.known[text] for text in group.texts if text in parcel.known]
+            for view in group.views:
+                self._taught.read_tuned(view, contents, self._readers)
 
     def _without_refused(self, done: EmbeddedShard, parcel: Parcel) -> Parcel:
         """Return a shard's parcel less what nothing could embed, now or in a shard before."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal
 
-from retriever.core.encoder import Encoder
+from retriever.core.encoder import Encoder, Tuning
 from retriever.core.errors import EncoderError
 from retriever.core.types import Encoded
 from retriever.index.encoding import Loader, encode_views, load_described, view_key
@@ -106,6 +106,7 @@ class Readers:
     def __init__(self, question: Source, plain: Source | None = None) -> None:
         self._question = question
         self._plain = plain
+        self._tuned: dict[str, Encoder] = {}  # by the digests of what tuned them
 
     @classmethod
     def of(cls, question: Encoder, plain: Encoder | None = None) -> "Readers":
@@ -130,6 +131,15 @@ class Readers:
     def reader(self, instruction: str) -> Encoder:
         """Return the encoder that reads under an instruction; the plain reader where that is empty."""
         return self.question if instruction.strip() else self.base
+
+    def tuned_base(self, tuning: Tuning | None) -> Encoder:
+        """Return the reader of the base view as examples tuned it, or as it is where there is nothing to tune it by."""
+        if tuning is None:
+            return self.base
+        digest = tuning.digest()
+        if digest not in self._tuned:
+            self._tuned[digest] = self.base.tuned(tuning)
+        return self._tuned[digest]
 
     def view_key(self, instruction: str) -> ViewKey:
         """Return the identity of the view of an instruction; with one reader, its default one is the base view's."""

@@ -144,7 +144,7 @@ def forget(path: Path) -> Reembedding:
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
         current = _current(store)
-        dropped = [view.view_id for view in store.views.all() if not (view.taught or current.make(view))]
+        dropped = [view.view_id for view in store.views.all() if not (view.taught or view.tuned or current.make(view))]
         with store.transaction():
             for view_id in dropped:
                 store.views.drop(view_id)
@@ -200,7 +200,8 @@ class _Change:
 
     def _switch(self, wanted: ReaderDescriptions, current: ReaderDescriptions, taught: Retaught) -> None:
         views = self._store.views.all()
-        dropped = [view.view_id for view in views if not (view.taught or wanted.make(view) or current.make(view))]
+        made = [view for view in views if wanted.make(view) or current.make(view)]
+        dropped = [view.view_id for view in views if not (view.taught or view.tuned or view in made)]
         other_base = [view for view in views if not (view.key.instruction or wanted.make(view))]
         with self._store.transaction():
             for names, one in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):

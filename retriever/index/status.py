@@ -146,12 +146,13 @@ def lessons_of(store: Store, view: View) -> Lessons | None:
         counts = Counter(str(one["answer"]) for one in known["examples"])
         answers = {answer: counts[answer] for answer in known["head"]["answers"]}
         held_out = int(known["held_out"])
+        tuned = None if "tuned" not in known else bool(known["tuned"])
     except (KeyError, TypeError, ValueError) as error:
         raise IndexDamagedError(
             f"What view {view.view_id} was taught cannot be read: {error}.",
             hint="Run `retriever repair`, then teach it again.",
         ) from error
-    return Lessons(stored.view_id, answers, before, after, held_out, stored.created)
+    return Lessons(stored.view_id, answers, before, after, held_out, stored.created, tuned)
 
 
 def _coverage(held: int, texts: int) -> float:

@@ -22,6 +22,7 @@ class TaughtIndex(FilledIndex):
         instruction: str,
         examples: Iterable[Example | Mapping[str, object] | tuple[str, str]],
         *,
+        tune: bool = False,
         progress: OnIndexing | None = None,
     ) -> Lessons:
         """Teach a question by examples; searches, clusters and comparisons under it use what was learned at once.
@@ -30,22 +31,28 @@ class TaughtIndex(FilledIndex):
         one answer lie together. Only examples that the view lacks, and the answers' own names, are read. What was
         taught before of the same question is replaced.
 
+        With ``tune`` the plain reader is fine-tuned on the examples besides, and reads every text of the view anew,
+        where that helps with examples left out: minutes, for questions that are not followed.
+
         Args:
             instruction: the question.
             examples: pairs of document id and answer, mappings with ``id`` or ``text`` and ``answer``, or `Example`s;
                 three or more an answer.
-            progress: called with the growing report while examples are read.
+            tune: whether to fine-tune the plain reader too.
+            progress: called with the growing report while examples are read, and of fine-tuning, whose steps
+                ``in_hand`` counts where ``tuning`` is true. What it raises ends this, and nothing is changed.
 
         Raises:
             InputError: a document or text is not in the index, a text has two answers, an answer has too few examples,
                 all have the same, or a row is no example. Nothing is changed then.
+            EncoderError: the plain reader cannot be fine-tuned, which ``tune`` asks for.
             UsageError: the question is empty or the default one, or there are too many examples.
             IndexLockedError: another process writes to this index.
         """
         asked = question_of(self.readers, instruction)
         found = found_examples(self.store, given_examples(examples))
         with self._writing("teach") as run_id:
-            learned = learn_question(self.store, self.readers, asked, found, run_id, progress)
+            learned = learn_question(self.store, self.readers, asked, found, run_id, progress, tune=tune)
             with self.store.transaction():
                 store_learned(self.store, self._open_views.taught, learned)
             build_outgrown(self.store, [learned.source], self.path, self._device)

@@ -30,7 +30,7 @@ def compact(store: Store, folder: Path, device: str = "auto") -> list[int]:
         view_folder(folder, view.view_id)  # refuses before anything is done
     with store.transaction():
         store.documents.collect_garbage()
-    built = [build_generation(store, view, folder, device) for view in views]
+    built = [build_generation(store, view, folder, device) for view in views if not view.tuned]
     clear_dropped(store, folder)
     Ledger(folder_within(folder, LEDGER)).clear()
     store.vacuum()

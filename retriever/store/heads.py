@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from retriever.core.encoder import TUNED
 from retriever.core.errors import IndexDamagedError
 from retriever.store.connection import Connections, utc_now
 from retriever.store.stored_json import stored_json
@@ -18,7 +19,7 @@ class StoredHead:
     Attributes:
         view_id: the taught view, whose vectors it gives.
         source_id: the view of the same question whose vectors it takes.
-        plain_id: the base view, whose vectors it takes besides.
+        plain_id: the base view, whose vectors it takes besides, or the view of a plain reader tuned for the question.
         arrays: its numbers, as whoever made it wrote them.
         document: JSON that describes it and what it was learned from.
         digest: SHA-256 over all these, in hex.
@@ -89,12 +90,25 @@ class HeadTable:
         return None if row is None else f"{row[0]} {row[1]}"
 
     def sources(self) -> dict[int, int]:
-        """Return for every taught view the view whose vectors it is made of."""
-        return dict(self._db.rows("SELECT view_id, source_id FROM heads NOT INDEXED ORDER BY view_id"))
+        """Return for every taught view the view whose vectors it is made of, and for every tuned one that beside it."""
+        return dict(
+            self._db.rows(
+                "SELECT view_id, source_id FROM heads NOT INDEXED UNION "
+                "SELECT plain_id, source_id FROM heads NOT INDEXED JOIN views ON views.view_id = plain_id "
+                "WHERE substr(fingerprint, 1, ?) = ? ORDER BY 1",
+                (len(TUNED), TUNED),
+            )
+        )
 
     def made_of(self, plain_id: int) -> list[int]:
-        """Return the taught views that a base view's vectors are in, ascending."""
-        rows = self._db.rows("SELECT view_id FROM heads NOT INDEXED WHERE plain_id = ? ORDER BY view_id", (plain_id,))
+        """Return the taught views that a base view's vectors are in, or those of its reader tuned, ascending."""
+        rows = self._db.rows(
+            "SELECT heads.view_id FROM heads NOT INDEXED JOIN views AS used ON used.view_id = plain_id "
+            "JOIN views AS base ON base.view_id = ? "
+            "WHERE plain_id = base.view_id OR substr(used.fingerprint, 1, ?) = ? "
+            "AND substr(used.fingerprint, -length(base.fingerprint)) = base.fingerprint ORDER BY 1",
+            (plain_id, len(TUNED), TUNED),
+        )
         return [row[0] for row in rows]
 
     def damaged(self) -> list[int]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from retriever.core.encoder import TUNED
 from retriever.core.types import BadRow, Document
 from retriever.store import metadata
 from retriever.store.connection import Connections
@@ -12,7 +13,7 @@ from retriever.store.views import TAUGHT
 
 _DAMAGED = "The stored row was damaged, and `retriever repair` took it out. Index the document again."
 
-_TAUGHT_VIEWS = "SELECT view_id FROM views WHERE substr(fingerprint, 1, ?) = ?"
+_VIEWS = "SELECT view_id FROM views WHERE substr(fingerprint, 1, ?) = ?"  # whose fingerprints begin with something
 
 
 class Mending:
@@ -89,12 +90,12 @@ class Mending:
         self._db.write("DELETE FROM views WHERE view_id = ?", (view_id,))
 
     def remove_untaught(self) -> None:
-        """Take out heads of views that are not there or not taught, and taught views that have no head."""
-        prefix = (len(TAUGHT), TAUGHT)
-        self._db.write(f"DELETE FROM heads WHERE view_id NOT IN ({_TAUGHT_VIEWS})", prefix)
-        lost = f"{_TAUGHT_VIEWS} AND view_id NOT IN (SELECT view_id FROM heads)"
-        for (view_id,) in self._db.rows(lost, prefix):
-            self.remove_view(view_id)
+        """Take out heads of views that are not there or not taught, and taught and tuned views that no head names."""
+        self._db.write(f"DELETE FROM heads WHERE view_id NOT IN ({_VIEWS})", (len(TAUGHT), TAUGHT))
+        for prefix, column in ((TAUGHT, "view_id"), (TUNED, "plain_id")):
+            lost = f"{_VIEWS} AND view_id NOT IN (SELECT {column} FROM heads)"
+            for (view_id,) in self._db.rows(lost, (len(prefix), prefix)):
+                self.remove_view(view_id)
 
     def remove_similarity(self, view_id: int) -> None:
         """Forget how alike a view's vectors are at random; it is drawn again when it is asked for."""

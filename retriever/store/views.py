@@ -3,6 +3,7 @@
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from retriever.core.encoder import TUNED
 from retriever.core.errors import RetrieverError
 from retriever.core.text import require_text
 from retriever.store.connection import Connections, utc_now
@@ -22,7 +23,8 @@ class ViewKey:
     """Identity of a view: vectors of two keys are never compared.
 
     Attributes:
-        fingerprint: the encoder's; of a taught view `TAUGHT` and a hash over the encoder's and the head.
+        fingerprint: the encoder's; of a taught view `TAUGHT` and a hash over the encoder's and the head; of a tuned one
+            `TUNED`, a hash over what tuned it, and the plain reader's behind a colon.
         instruction: stripped; empty for the base view under the encoder's default instruction.
         pooling: the encoder's pooling.
         steps: soft tokens generated per document, for encoders that generate.
@@ -68,6 +70,11 @@ class View:
     def taught(self) -> bool:
         """Whether its vectors are made of those of another view by what examples taught."""
         return self.key.fingerprint.startswith(TAUGHT)
+
+    @property
+    def tuned(self) -> bool:
+        """Whether a plain reader made its vectors that was fine-tuned for its question; a head takes them."""
+        return self.key.fingerprint.startswith(TUNED)
 
 
 class Views:
@@ -116,13 +123,18 @@ class Views:
             self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
 
     def drop(self, view_id: int) -> None:
-        """Remove the view and its vectors, and taught views that are made of these.
+        """Remove the view and its vectors, taught views that are made of these, and tuned ones that only these need.
 
         Their generations become obsolete, for their files to be removed.
         """
         with self._db.writing():
             made_of = self._db.rows("SELECT view_id FROM heads WHERE ? IN (source_id, plain_id)", (view_id,))
-            for one in [(view_id,), *made_of]:
+            tuned = self._db.rows(
+                "SELECT plain_id FROM heads JOIN views ON views.view_id = plain_id "
+                "WHERE ? IN (heads.view_id, source_id) AND substr(fingerprint, 1, ?) = ?",
+                (view_id, len(TUNED), TUNED),
+            )
+            for one in [(view_id,), *made_of, *tuned]:
                 self._db.write("UPDATE generations SET active = 0 WHERE view_id = ?", one)
                 self._db.write("DELETE FROM views WHERE view_id = ?", one)
 

@@ -11,8 +11,8 @@ from retriever.clusters.arithmetic.naming import (
     text_words,
     typical_sentence,
 )
-from retriever.clusters.arithmetic.whole_words import WholeWords, fragments
 from retriever.core.similarity import normalise
+from retriever.core.whole_words import WholeWords, fragments
 
 
 def test_words_of_texts_are_lower_case_without_stop_words_and_numbers():

@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
-from retriever.core.types import Embeddings
+from retriever.core.encoder import OnStep, Tuning
+from retriever.core.types import Embeddings, Ids
 from retriever.encoders.bert.arrays import ArrayBert, read_weights
 from retriever.encoders.bert.layout import TOKENIZER, BertLayout
+from retriever.encoders.bert.low_rank import to_tuning, tuned_weights
 from retriever.encoders.bert.packs import plan_packs
 from retriever.encoders.bert.tokens import BertTokens
 from retriever.encoders.device import check_device, check_dtype, pick_device, pick_dtype
@@ -63,6 +66,21 @@ class BertReader:
         tensors = self._in_torch()
         for pack in plan_packs(ids, tensors.budget):
             yield pack.rows, tensors.read(pack)
+
+    def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None) -> Tuning:
+        """Fine-tune on labelled texts; arguments as for `Encoder.tune`. This reader stays as it is."""
+        from retriever.encoders.bert.tuning import tune
+
+        ids, device = self._tokens.ids(texts), pick_device(self._device)
+        return to_tuning(tune(self._layout, self._weights, ids, labels, steps=steps, device=device, on_step=on_step))
+
+    def tuned(self, tuning: Tuning) -> Self:
+        """Return this reader as a fine-tuning makes it, sharing all else; errors as `tuned_weights`."""
+        other = copy(self)
+        other._weights = tuned_weights(self._weights, tuning)
+        other._arrays = ArrayBert(self._layout, other._weights)
+        other._tensors, other._making = None, threading.Lock()
+        return other
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, uncut."""

@@ -38,20 +38,24 @@ class TensorBert(nn.Module):
         self.budget = BUDGETS.get(device.type, BUDGETS["cpu"])
         self._words, self._places = (_tensor(table).to(device) for table in (weights.words, weights.places))
         self._norm = _norm(weights.norm, layout.epsilon).to(device)
-        self._layers = nn.ModuleList(_TensorLayer(layer, layout) for layer in weights.layers).to(device, dtype)
-        pack_linear_layers(self._layers)
+        self.layers = nn.ModuleList(_TensorLayer(layer, layout) for layer in weights.layers).to(device, dtype)
+        pack_linear_layers(self.layers)
 
     @torch.inference_mode()
     def read(self, pack: Pack) -> Embeddings:
         """Return the pooled states (n, d) of a pack's texts, in the order of its rows, of any length, as float32."""
+        found: Embeddings = self(pack).cpu().numpy()
+        return found
+
+    def forward(self, pack: Pack) -> Tensor:
+        """Return what `read` does, as a tensor through which gradients flow."""
         ids, places = (torch.from_numpy(one).to(self._device) for one in (pack.ids, pack.places))
         states = self._norm(self._words[ids] + self._places[places]).to(self._dtype)  # (T, d)
-        for layer in self._layers:
+        for layer in self.layers:
             states = layer(states, pack)
         pooled = [states[run.tokens].view(run.texts, run.length, -1).float() for run in pack.runs]  # (t, n, d) each
         vectors = [one[:, 0] if self._layout.pooling == "cls" else one.mean(dim=1) for one in pooled]
-        found: Embeddings = torch.cat(vectors).cpu().numpy()
-        return found
+        return torch.cat(vectors)
 
 
 class _TensorLayer(nn.Module):

@@ -209,7 +209,8 @@ def _take_in(draft: Path) -> None:
             _point_to_model(store, draft)
             build_here(store)
             for view in store.views.all():
-                build_generation(store, view, draft)
+                if not view.tuned:
+                    build_generation(store, view, draft)
             store.leave_log()
     except IndexDamagedError as error:
         raise InputError(

@@ -293,7 +293,7 @@ class _Repairing:
     def _embed(self) -> None:
         """Embed the texts whose vector was taken out, and all that the base view lacks, in the caller's transaction."""
         found, own = False, own_views(self._store)
-        for view in [one for one in self._store.views.all() if not one.taught]:
+        for view in [one for one in self._store.views.all() if not (one.taught or one.tuned)]:
             named = [vector.content_id for vector in self._vectors if vector.view_id == view.view_id]
             missing = self._store.vectors.missing(view.view_id, named)
             wanting = dict.fromkeys(self._store.documents.texts(missing))
@@ -310,15 +310,31 @@ class _Repairing:
             self.report.left.append(f"{self._strays} vectors were removed: of which texts is unknown.")
 
     def _derive(self) -> None:
-        """Make the vectors that taught views lack of those of the views that they are made of, without the model."""
+        """Make the vectors that taught views lack of those of the views that they are made of.
+
+        A model is needed only where the view of a reader that was tuned lacks some.
+        """
         taught, vectors, made = TaughtViews(self._store), self._store.vectors, self._store.heads.sources()
         for source in [one for one in self._store.views.all() if one.view_id in made.values()]:
-            view_id = next(one for one, made_of in made.items() if made_of == source.view_id)
-            vectors.remove_unsourced(view_id, source.view_id)
-            before = vectors.count(view_id)
+            views = [one for one, made_of in made.items() if made_of == source.view_id]
+            for view_id in views:
+                vectors.remove_unsourced(view_id, source.view_id)
+            before = {view_id: vectors.count(view_id) for view_id in views}
+            self._read_tuned(taught, source)
             taught.derive_all(source)
-            if more := vectors.count(view_id) - before:
-                self.report.mended.append(f"{more} vectors of view {view_id}")
+            more = {view_id: vectors.count(view_id) - count for view_id, count in before.items()}
+            self.report.mended += [f"{count} vectors of view {view_id}" for view_id, count in more.items() if count]
+
+    def _read_tuned(self, taught: TaughtViews, source: View) -> None:
+        """Let the reader that was tuned for a view read what its view lacks."""
+        vectors, found = self._store.vectors, taught.of(source)
+        held = vectors.content_ids(source.view_id, through=vectors.last_id(source.view_id))
+        if found is not None and found.tuning is not None and vectors.missing(found.plain.view_id, held):
+            try:
+                taught.read_tuned(source, held, self._readers())
+            except RetrieverError as error:
+                view = found.plain.view_id
+                self.report.left.append(f"view {view} lacks vectors, and the encoder does not load: {error.message}")
 
     def _embed_view(self, view: View, content_ids: Sequence[int]) -> None:
         name = f"{len(content_ids)} vectors of view {view.view_id}"

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from retriever.core.encoder import Encoder
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import Ids
@@ -183,7 +184,11 @@ class _Checking:
         for view_id, source_id in store.heads.sources().items():
             if view_id in damaged or source_id not in views or view_id not in views:
                 continue
-            if differing := store.vectors.differing(view_id, source_id):
+            if views[view_id].tuned:
+                held = store.vectors.content_ids(source_id, through=store.vectors.last_id(source_id))
+                if lacking := len(store.vectors.missing(view_id, held)):
+                    yield Finding(f"view {view_id}", f"lacks {lacking} texts of view {source_id}", Remedy.REPAIR)
+            elif differing := store.vectors.differing(view_id, source_id):
                 problem = f"holds {differing} texts less or more than view {source_id}, which it is made of"
                 yield Finding(f"view {view_id}", problem, Remedy.REPAIR)
             elif self._deep:
@@ -243,16 +248,28 @@ class _Checking:
                 gone.add(name)
                 yield Finding(f"encoder {name}", error.message, Remedy.MODEL)
                 continue
-            yield from self._embed_again(store, view, readers)
+            yield from self._embed_again(store, view, readers.reader(view.key.instruction), view.key.instruction)
+            yield from self._read_tuned_again(store, view, readers)
 
-    def _embed_again(self, store: Store, view: View, readers: Readers) -> Iterator[Finding]:
+    def _read_tuned_again(self, store: Store, source: View, readers: Readers) -> Iterator[Finding]:
+        """Let the reader that was tuned for a view, if any, read some texts again and compare."""
+        try:
+            found = taught_of(store, source)
+            if found is not None and found.tuning is not None:
+                yield from self._embed_again(store, found.plain, found.reader(readers), "")
+        except IndexDamagedError:
+            return  # named already
+        except RetrieverError as error:
+            yield Finding(f"what view {source.view_id} was taught", error.message, Remedy.TEACH)
+
+    def _embed_again(self, store: Store, view: View, reader: Encoder, instruction: str) -> Iterator[Finding]:
         chosen = self._some(store, view)
         try:
             stored = store.vectors.get(view.view_id, chosen)
             texts = store.documents.texts(stored.content_ids)
         except IndexDamagedError:
             return  # named already
-        again = readers.reader(view.key.instruction).encode(list(texts.values()), instruction=view.key.instruction)
+        again = reader.encode(list(texts.values()), instruction=instruction)
         self.embedded += len(again)
         cosines = (again * stored.embeddings).sum(axis=1)
         for content_id, cosine in zip(stored.content_ids.tolist(), cosines.tolist(), strict=True):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchPath, SearchResult
 from retriever.core.similarity import reciprocal_rank_fusion
-from retriever.core.types import Embeddings, Ids, Unit, parent_id
+from retriever.core.types import Document, Embeddings, Ids, Unit, parent_id
+from retriever.core.whole_words import in_whole_words
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.database import Store
 from retriever.store.filters import Filter
@@ -144,7 +145,7 @@ def as_results(
                 document,
                 _cosine(vectors.get(one), answer.vector, fused),
                 fused,
-                words.get(one, ()),
+                _whole(words.get(one, ()), document, found.view),
                 dense_rank=dense.get(one),
                 lexical_rank=by_words.get(one),
             )
@@ -166,6 +167,12 @@ def as_results(
             )
         )
     return results
+
+
+def _whole(words: Sequence[str], document: Document, view: View | None) -> Sequence[str]:
+    """Return the words of a text in whole words; what was taught, the first of a taught view, stays as it is."""
+    first = 1 if view is not None and view.taught else 0
+    return words and [*words[:first], *in_whole_words(words[first:], document.text)]
 
 
 def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:

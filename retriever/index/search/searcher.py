@@ -147,7 +147,7 @@ class Searcher:
         if view is not None and (not view.view.key.instruction or view.coverage(found.allowed) == 1):
             vectors = reader.encode(now.request.queries, instruction=view.view.key.instruction)
             if taught is not None:
-                vectors = taught.head.map(vectors, readers.base.encode(now.request.queries))
+                vectors = taught.head.map(vectors, taught.reader(readers).encode(now.request.queries))
             return self._answered(now, self._in_view(now.request, view, vectors, found, steps))
         base = self._store.views.find(readers.view_key(""))
         if base is None:
@@ -158,7 +158,10 @@ class Searcher:
             given = reader.encode(now.request.queries, instruction=instruction)
         else:
             plain, given = reader.encode_many(now.request.queries, [base.key.instruction, instruction])
-        shown = given if taught is None else taught.head.map(given, plain)
+        shown = given
+        if taught is not None:
+            beside = plain if taught.tuning is None else taught.reader(readers).encode(now.request.queries)
+            shown = taught.head.map(given, beside)
         queries = Queries(readers, base, plain, given, shown, None if taught is None else taught.stored.identity, steps)
         found = self._in_base(now.request, queries, found)
         if view is not None and mostly_filled(view, found.allowed):
@@ -210,6 +213,7 @@ class Searcher:
                 after = len(texts) * (len(rounds) - 1 - number)  # about as many
                 told = texts_read(readers.question, texts, on_texts, before=read, after=after)
                 encoded = encode_views(readers.question, texts, [view.key.instruction], told)[0]
+                self._views.taught.read_tuned(view, list(chosen.texts), readers)
                 self._views.keep(view, list(chosen.texts), encoded)
                 read += len(texts)
         return view

@@ -172,7 +172,7 @@ def _left_out(lesson: Lesson, found: _Regression) -> Iterator[_Choice]:
         fitted = (found.left * kept) @ projected  # (n + k, k)
         own = (np.square(found.left) @ kept)[:, None]  # (n + k, 1)
         scores = ((fitted - own * found.targets) / np.maximum(1 - own, 1e-9) / found.roots[:, None])[:n]
-        yield _Choice(ridge, scores, min(_log_loss(softmax(one * scores), lesson.labels) for one in SHARPNESS))
+        yield _Choice(ridge, scores, min(log_loss(softmax(one * scores), lesson.labels) for one in SHARPNESS))
 
 
 def _sharpness(lesson: Lesson, scores: NDArray[np.float64]) -> float:
@@ -190,12 +190,12 @@ def _sharpness(lesson: Lesson, scores: NDArray[np.float64]) -> float:
         probable = softmax(sharpness * scores[rows])
         answers = np.sqrt(probable)
         right = triples_right(SHARE * answers @ answers.T + beside, labels)
-        return -round(right, 3), _log_loss(probable, labels)
+        return -round(right, 3), log_loss(probable, labels)
 
     return min(SHARPNESS, key=rank)
 
 
-def _log_loss(probable: NDArray[np.float32], labels: Ids) -> float:
+def log_loss(probable: NDArray[np.float32], labels: Ids) -> float:
     """Return the log loss of probabilities (n, k), every answer having the same say."""
     counts = np.bincount(labels)
     losses = -np.log(np.maximum(probable[np.arange(len(labels)), labels], _LEAST_PROBABLE))

@@ -69,7 +69,7 @@ def reteach(
                 continue
             examples = _still_there(store, before)
             found.learned[asked] = learn_question(
-                store, readers, question_of(readers, asked), examples, run_id, progress
+                store, readers, question_of(readers, asked), examples, run_id, progress, tune=_was_tuned(before, wanted)
             )
         except RetrieverError as error:
             found.lost[asked] = error.message
@@ -81,9 +81,17 @@ def _is_kept(store: Store, before: StoredHead, asked: str, wanted: ReaderDescrip
     made = [view for view in store.views.all() if wanted.make(view)]
     source, base = _of(made, asked), _of(made, "")
     kept = None if source is None else store.heads.of(source.view_id)
-    if kept is None or base is None or kept.plain_id != base.view_id:
+    if kept is None or base is None:
+        return False
+    plain = next(view for view in store.views.all() if view.view_id == kept.plain_id)
+    if plain.view_id != base.view_id and not (plain.tuned and plain.key.fingerprint.endswith(base.key.fingerprint)):
         return False
     return stored_examples(kept) == stored_examples(before)
+
+
+def _was_tuned(before: StoredHead, wanted: ReaderDescriptions) -> bool:
+    """Whether a plain reader was fine-tuned for a question, so that one is again where there is one."""
+    return bool(before.document.get("tuned")) and wanted.plain is not None
 
 
 def _of(views: list[View], instruction: str) -> View | None:

@@ -16,6 +16,7 @@ from retriever.core.types import Ids
 from retriever.index.teaching.learning import Lesson, learn
 
 FOLDS = 5
+"""Most of them."""
 FEW, REPEATS = 100, 3
 """With fewer examples than the first, the folds are drawn as often as the second and the results averaged."""
 
@@ -51,17 +52,17 @@ def held_out_score(lesson: Lesson, *, seed: int = 0) -> HeldOut:
             known = np.setdiff1d(np.arange(n), tested)
             taught, asked = lesson.part(known), lesson.part(tested)
             right = asked.labels
-            before[tested] += _nearest_mean(taught, asked, k) == right
+            before[tested] += nearest_mean(taught, asked, k) == right
             after[tested] += learn(taught).probabilities(asked.vectors, asked.plain).argmax(axis=1) == right
     rows = np.flatnonzero(times)
-    held = [_held(one[rows] / times[rows], lesson.labels[rows], k, seed) for one in (before, after)]
+    held = [balanced(one[rows] / times[rows], lesson.labels[rows], k, seed) for one in (before, after)]
     return HeldOut(held[0], held[1], len(rows))
 
 
-def folds(labels: Ids, *, seed: int = 0) -> Iterator[Ids]:
+def folds(labels: Ids, *, seed: int = 0, most: int = FOLDS) -> Iterator[Ids]:
     """Yield the rows of every fold, ascending; the examples of an answer are spread evenly over the folds."""
     fewest = int(np.bincount(labels)[np.unique(labels)].min())
-    count = max(2, min(FOLDS, fewest))
+    count = max(2, min(most, fewest))
     generator, fold = np.random.default_rng(seed), np.empty(len(labels), dtype=np.int64)
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))
@@ -70,13 +71,13 @@ def folds(labels: Ids, *, seed: int = 0) -> Iterator[Ids]:
         yield np.flatnonzero(fold == number)
 
 
-def _nearest_mean(taught: Lesson, asked: Lesson, k: int) -> Ids:
+def nearest_mean(taught: Lesson, asked: Lesson, k: int) -> Ids:
     """Return the answers (n,) whose examples' mean has the largest cosine with a text in the untaught view."""
     means = np.stack([taught.vectors[taught.labels == number].mean(axis=0) for number in range(k)])
     return np.asarray((asked.vectors @ normalise(means).T).argmax(axis=1))
 
 
-def _held(right: NDArray[np.float64], labels: Ids, k: int, seed: int) -> Held:
+def balanced(right: NDArray[np.float64], labels: Ids, k: int, seed: int) -> Held:
     """Return the balanced accuracy of shares (n,) of right answers.
 
     Its interval is that of the mean of the answers' recalls, each a Beta(right + 1/2, wrong + 1/2).

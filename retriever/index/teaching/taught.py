@@ -3,19 +3,28 @@
 A taught view is a view of its own: its fingerprint is a hash over the encoder's and the head's, so that vectors of the
 two never mix. It holds the texts that the view it is made of holds. Texts are only ever read into that one; whoever
 stores vectors there calls `TaughtViews.derive` in the same transaction.
+
+Where a plain reader was fine-tuned for the question, the head takes its vectors in the place of the base view's. They
+stand in a view besides, the tuned view, which nobody searches. Who reads texts into the view of the question calls
+`TaughtViews.read_tuned` before, and needs the encoder for it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from retriever.core.encoder import Encoder, Tuning
 from retriever.core.errors import IndexDamagedError
-from retriever.core.types import Ids
+from retriever.core.types import JSON, Ids
+from retriever.index.readers import Readers
 from retriever.index.teaching.head import Head, from_stored
 from retriever.store.database import Store
 from retriever.store.heads import StoredHead
 from retriever.store.vectors import StoredVectors
 from retriever.store.views import TAUGHT, View, ViewKey
+
+READ_AT_ONCE = 1000
+"""Texts that a tuned reader reads before they are stored."""
 
 _BATCH = 4096  # texts
 
@@ -28,11 +37,19 @@ class Taught:
         view: the taught view.
         stored: its head as it is stored.
         head: the head.
+        plain: the view that it takes vectors from besides: the base view, or a tuned one.
+        tuning: what tuned the plain reader; None where the base view serves.
     """
 
     view: View
     stored: StoredHead
     head: Head
+    plain: View
+    tuning: Tuning | None = None
+
+    def reader(self, readers: Readers) -> Encoder:
+        """Return the plain reader whose vectors the head takes."""
+        return readers.tuned_base(self.tuning)
 
 
 class TaughtViews:
@@ -67,6 +84,17 @@ class TaughtViews:
         found = self.of(source)
         return source if found is None else found.view
 
+    def read_tuned(self, source: View, content_ids: Sequence[int] | Ids, readers: Readers) -> None:
+        """Let the plain reader that was tuned for a view, if any, read what its view lacks of some texts, and store it.
+
+        Errors as those of the encoder, which is loaded only where something is lacking.
+        """
+        found = self.of(source)
+        if found is not None and found.tuning is not None:
+            lacking = self._store.vectors.missing(found.plain.view_id, content_ids)
+            for start in range(0, len(lacking), READ_AT_ONCE):
+                read_into(self._store, found.plain, found.reader(readers), lacking[start : start + READ_AT_ONCE])
+
     def derive(self, source: View, content_ids: Sequence[int] | Ids) -> None:
         """Give the taught view of a view, if any, what it lacks of some texts, in the caller's transaction."""
         found = self.of(source)
@@ -88,14 +116,44 @@ def taught_of(store: Store, source: View) -> Taught | None:
     if stored is None:
         return None
     views = {one.view_id: one for one in store.views.all()}
-    view, head = views[stored.view_id], from_stored(stored.arrays, stored.document.get("head"))
-    dims = [one.key.dim for one in (view, source, views[stored.plain_id])]
-    if dims != [head.dim, len(head.mean), len(head.plain_mean)]:
+    tuning = _stored_tuning(stored)
+    arrays = stored.arrays if tuning is None else stored.arrays[: -len(tuning.arrays)]
+    view, plain, head = views[stored.view_id], views[stored.plain_id], from_stored(arrays, stored.document.get("head"))
+    dims = [one.key.dim for one in (view, source, plain)]
+    if dims != [head.dim, len(head.mean), len(head.plain_mean)] or plain.tuned is (tuning is None):
         raise IndexDamagedError(
             f"What view {source.view_id} was taught does not fit its vectors.",
             hint="Run `retriever repair`, then teach it again.",
         )
-    return Taught(view, stored, head)
+    return Taught(view, stored, head, plain, tuning)
+
+
+def described_tuning(tuning: Tuning) -> dict[str, JSON]:
+    """Return JSON that tells where in a head's record a fine-tuning stands: behind the head, to the end."""
+    return {"bytes": len(tuning.arrays), "description": dict(tuning.description)}
+
+
+def _stored_tuning(stored: StoredHead) -> Tuning | None:
+    found = stored.document.get("tuning")
+    if found is None:
+        return None
+    try:
+        size, description = int(found["bytes"]), dict(found["description"])
+        if not 0 < size < len(stored.arrays):
+            raise ValueError("it is not as long as it says")
+    except (KeyError, TypeError, ValueError) as error:
+        raise IndexDamagedError(
+            f"What a plain reader was taught cannot be read: {error}.",
+            hint="Run `retriever repair`, then teach the question again.",
+        ) from error
+    return Tuning(stored.arrays[-size:], description)
+
+
+def read_into(store: Store, view: View, encoder: Encoder, content_ids: Sequence[int] | Ids) -> None:
+    """Read texts into a tuned view, and store them, in a transaction of their own or in the caller's."""
+    texts = store.documents.texts(content_ids)
+    read = encoder.encode_views(list(texts.values()), [""])[0]
+    store.vectors.put(view.view_id, list(texts), read.embeddings, read.words)
 
 
 def taught_key(source: ViewKey, plain: ViewKey, head: Head) -> ViewKey:
@@ -103,7 +161,7 @@ def taught_key(source: ViewKey, plain: ViewKey, head: Head) -> ViewKey:
 
     Args:
         source: of the view it is made of.
-        plain: of the base view.
+        plain: of the base view, or of the tuned one in its place.
         head: the head.
     """
     parts = [source.fingerprint, plain.fingerprint, head.digest()]
@@ -111,9 +169,15 @@ def taught_key(source: ViewKey, plain: ViewKey, head: Head) -> ViewKey:
 
 
 def mapped(store: Store, found: Taught, content_ids: Sequence[int] | Ids) -> StoredVectors:
-    """Return the taught vectors of some texts, made of those stored; texts that lack one of these are left out."""
+    """Return the taught vectors of some texts, made of those stored; texts that lack one of these are left out.
+
+    Of a text's words the first is the answer that is likeliest by what was taught.
+    """
     own = store.vectors.get(found.stored.source_id, content_ids)
     plain = store.vectors.get(found.stored.plain_id, own.content_ids)
     if len(plain.content_ids) < len(own.content_ids):  # a damaged index; `verify` says what the base view lacks
         own = store.vectors.get(found.stored.source_id, plain.content_ids)
-    return StoredVectors(own.content_ids, found.head.map(own.embeddings, plain.embeddings), own.words)
+    probable = found.head.probabilities(own.embeddings, plain.embeddings)
+    taught = [found.head.answers[number] for number in probable.argmax(axis=1).tolist()]
+    words = [[answer, *(one for one in said if one != answer)] for answer, said in zip(taught, own.words, strict=True)]
+    return StoredVectors(own.content_ids, found.head.map(own.embeddings, plain.embeddings), words)

@@ -4,11 +4,19 @@ A model's answers are words that one token begins, and a token does not say whet
 fragments stand in ``core/fragments.txt`` (made by docs/tools/word_fragments.py).
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def in_whole_words(words: Sequence[str], text: str) -> list[str]:
+    """Return a model's words for a text with fragments completed from it, or left out where it does not say how."""
+    return WholeWords([set(_WORD.findall(text.casefold()))]).of(words) if words else []
 
 
 @cache
