@@ -1,7 +1,7 @@
 """What a few examples teach of a question, beside logistic regression on MiniLM, SetFit's recipe and `finetune`.
 
     python benchmarks/teach.py DATA DATA2 --output benchmarks/results/teach.json
-    python benchmarks/teach.py DATA DATA2 --setfit --finetune --kinds complaint issue_type --draws 1
+    python benchmarks/teach.py DATA DATA2 --tune --setfit --finetune --kinds complaint issue_type --draws 1
 
 Kinds of label over reviews, sentences and messages are asked of texts (`teach_kinds`, which reads them once and keeps
 the vectors). Of each answer some texts are drawn as examples; the others are judged: by balanced accuracy of the answer
@@ -10,6 +10,7 @@ of as many clusters as there are answers. A kind counts as followed where asking
 triplets over not asking. *before* is the untaught view, where a text gets the answer whose examples' mean is nearest.
 SetFit's recipe (Tunstall et al., 2209.11055) fine-tunes MiniLM on pairs of examples of one answer and of two, and puts
 a logistic regression on it. `--finetune` trains the question reader on the examples as texts, question and answers.
+`--tune` fine-tunes the plain reader on the examples before the head is learned, as `retriever teach --tune` does.
 """
 
 import argparse
@@ -18,7 +19,8 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,13 @@ from numpy.typing import NDArray
 from teach_kinds import Kind, Read, kinds, read
 
 from retriever import load_encoder
+from retriever.core.encoder import Encoder
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
 from retriever.evaluation.clustering import cluster_v_measures
 from retriever.index.readers import load_plain
 from retriever.index.teaching.learning import Lesson, learn, triples_right
+from retriever.index.teaching.tuning import try_tuning
 
 EXAMPLES = (3, 10, 50)
 LEAST_LEFT = 10
@@ -78,6 +82,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", help="Only these.")
     parser.add_argument("--examples", nargs="*", type=int, default=list(EXAMPLES))
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--tune", action="store_true")
     parser.add_argument("--setfit", action="store_true")
     parser.add_argument("--finetune", action="store_true")
     parser.add_argument("--encoder", default="pretrained:default")
@@ -85,6 +90,8 @@ def main() -> None:
     options = parser.parse_args()
     question, plain = load_encoder(options.encoder), load_plain()
     methods: dict[str, Method] = {"before": untaught, "taught": taught, "logistic on MiniLM": logistic}
+    if options.tune:
+        methods["tuned"] = partial(tuned, plain)
     if options.setfit or options.finetune:
         from teach_training import finetuned, setfit
 
@@ -158,8 +165,15 @@ def untaught(draw: Draw) -> Given:
 
 def taught(draw: Draw) -> Given:
     """Answer by a head, as `retriever teach` makes it."""
+    head = learn(lesson_of(draw))
+    vectors, plain = draw.read.asked[draw.judged], draw.read.plain[draw.judged]
+    return Given(head.probabilities(vectors, plain).argmax(axis=1), head.map(vectors, plain))
+
+
+def lesson_of(draw: Draw) -> Lesson:
+    """Return the examples of a draw as a head learns from them."""
     found = draw.read
-    lesson = Lesson(
+    return Lesson(
         answers=draw.kind.answers,
         labels=found.labels[draw.examples],
         vectors=found.asked[draw.examples],
@@ -169,9 +183,16 @@ def taught(draw: Draw) -> Given:
         mean=found.asked.mean(axis=0),
         plain_mean=found.plain.mean(axis=0),
     )
-    head = learn(lesson)
-    vectors, plain = found.asked[draw.judged], found.plain[draw.judged]
-    return Given(head.probabilities(vectors, plain).argmax(axis=1), head.map(vectors, plain))
+
+
+def tuned(plain: Encoder, draw: Draw) -> Given:
+    """Answer by a head beside a plain reader that was fine-tuned on the examples, where that is kept."""
+    tried = try_tuning(plain, [draw.kind.texts[row] for row in draw.examples], lesson_of(draw))
+    if tried.tuning is None:
+        return taught(draw)
+    reader = plain.tuned(tried.tuning)
+    every, names = reader.encode(list(draw.kind.texts)), reader.encode(draw.kind.answers)
+    return taught(replace(draw, read=replace(draw.read, plain=every, plain_names=names)))
 
 
 def logistic(draw: Draw) -> Given:
