@@ -33,7 +33,7 @@ demo: setup
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not model and not gpu and not durability"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "durability" tests/durability
-	$(BIN)/python -m pytest -m "model" $$(grep -rl 'mark\.model' tests)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "model" $$(grep -rl 'mark\.model' tests)
 
 lint: setup
 	$(BIN)/ruff check .
