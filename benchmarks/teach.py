@@ -35,7 +35,7 @@ from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
 from retriever.evaluation.clustering import cluster_v_measures
 from retriever.index.readers import load_plain
-from retriever.index.teaching.learning import Lesson, learn, triples_right
+from retriever.index.teaching.learning import Lesson, Settings, learn, triples_right
 from retriever.index.teaching.tuning import try_tuning
 
 EXAMPLES = (3, 10, 50)
@@ -163,9 +163,9 @@ def untaught(draw: Draw) -> Given:
     return Given((vectors @ normalise(np.stack(means_of)).T).argmax(axis=1), vectors)
 
 
-def taught(draw: Draw) -> Given:
+def taught(draw: Draw, settings: Settings | None = None) -> Given:
     """Answer by a head, as `retriever teach` makes it."""
-    head = learn(lesson_of(draw))
+    head = learn(lesson_of(draw), settings)
     vectors, plain = draw.read.asked[draw.judged], draw.read.plain[draw.judged]
     return Given(head.probabilities(vectors, plain).argmax(axis=1), head.map(vectors, plain))
 
@@ -192,7 +192,7 @@ def tuned(plain: Encoder, draw: Draw) -> Given:
         return taught(draw)
     reader = plain.tuned(tried.tuning)
     every, names = reader.encode(list(draw.kind.texts)), reader.encode(draw.kind.answers)
-    return taught(replace(draw, read=replace(draw.read, plain=every, plain_names=names)))
+    return taught(replace(draw, read=replace(draw.read, plain=every, plain_names=names)), tried.settings)
 
 
 def logistic(draw: Draw) -> Given:

@@ -11,11 +11,14 @@ RESULTS = Path(__file__).parent / "results" / "teach.json"
 PEERS = "teach_peers.json"
 """Beside it, the same with the peers that train a model, of fewer kinds and draws."""
 
-_NAMES = {"before": "untaught", "taught": "taught"}
+TUNED = "teach_tuned.json"
+"""Beside it, the same with the plain reader fine-tuned, of fewer kinds and draws."""
+
+_NAMES = {"before": "untaught", "tuned": "taught, `--tune`"}
 
 
 def section(results: Path = RESULTS) -> list[str]:
-    """Return the lines of the part, those of the peers where they were measured."""
+    """Return the lines of the part, those of fine-tuning and of the peers where these were measured."""
     if not results.is_file():
         return ["## Taught by examples", "", "Not measured yet: `python benchmarks/teach.py DATA DATA2`.", ""]
     found = json.loads(results.read_text(encoding="utf-8"))
@@ -32,18 +35,32 @@ def section(results: Path = RESULTS) -> list[str]:
         "beside other work: seconds say how methods compare, no more.",
         "",
     ]
-    peers = results.with_name(PEERS)
-    beside = _peers(json.loads(peers.read_text(encoding="utf-8"))) if peers.is_file() else []
+    beside = []
+    for name, told in ((TUNED, _tuned), (PEERS, _peers)):
+        file = results.with_name(name)
+        beside += told(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else []
     return [*lines, *_means(found["means"]), "", *beside, *_kinds(found["kinds"]), ""]
 
 
+def _tuned(found: Mapping[str, Any]) -> list[str]:
+    return _part(found, "--tune", ["With the plain reader fine-tuned on the examples (`retriever teach --tune`)."])
+
+
 def _peers(found: Mapping[str, Any]) -> list[str]:
+    said = [
+        "Beside peers that train a model on the same examples: SetFit's recipe on MiniLM (2209.11055), and `retriever",
+        "finetune` of the question reader, which wants 20 rows or more.",
+    ]
+    return _part(found, "--setfit --finetune", said)
+
+
+def _part(found: Mapping[str, Any], options: str, said: list[str]) -> list[str]:
+    """Return what some options measured: what is said of it, how it was found, its means, and of which kinds."""
     draws, machine = found["options"]["draws"], found["machine"]
     return [
-        "Beside peers that train a model on the same examples: SetFit's recipe on MiniLM (2209.11055), and `retriever",
-        f"finetune` of the question reader, which wants 20 rows or more. {draws} draw{'s' if draws > 1 else ''} a kind;"
-        f" {found['note']}",
-        f"`benchmarks/teach.py DATA DATA2 --setfit --finetune`, encoder {found['fingerprint'][:12]},"
+        *said,
+        f"{draws} draw{'s' if draws > 1 else ''} a kind; {found['note']}",
+        f"`benchmarks/teach.py DATA DATA2 {options}`, encoder {found['fingerprint'][:12]},"
         f" {machine['date'][:10]}, {machine['cpu']}.",
         "",
         *_means(found["means"]),

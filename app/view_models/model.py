@@ -90,7 +90,8 @@ def _taught(view: ViewStatus) -> str:
     if view.taught is None:
         return ""
     after, count = view.taught.after, text.count(sum(view.taught.answers.values()), "review")
-    return f"{count}, {after.value:.0%} right ({after.low:.0%} to {after.high:.0%})"
+    tuned = ", reader fine-tuned" if view.taught.tuned else ""
+    return f"{count}, {after.value:.0%} right ({after.low:.0%} to {after.high:.0%}){tuned}"
 
 
 @dataclass(frozen=True, slots=True)

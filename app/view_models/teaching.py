@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from retriever.core.results import Lessons
+from retriever.core.results import IndexingReport, Lessons
 from retriever.index.teaching.examples import LEAST
 from retriever_app.view_models import text
 
@@ -13,6 +13,19 @@ AT_ONCE = 12
 MOST_ANSWERS = 12
 LONGEST = 60
 """Most characters of an answer."""
+
+TUNE_HELP = (
+    "Learns from these answers, and fine-tunes the plain reader on them too, where that helps with reviews left out; "
+    "the reviews are then read again. It takes minutes, and is for questions that the model does not follow."
+)
+LEARN_HELP = "Learns without fine-tuning, and drops the reader that was fine-tuned for this question."
+STOPPED = "The fine-tuning was stopped, and nothing was changed."
+
+_TUNED = {
+    None: "",
+    True: " The plain reader was fine-tuned for this question.",
+    False: " Fine-tuning did not help with reviews left out, so it was not kept.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,22 @@ class TaughtQuestion:
 
     instruction: str = ""
     answers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TuningProgress:
+    """How far a fine-tuning is.
+
+    Attributes:
+        sentence: what it does now, and how much of that is done.
+        share: the part of that which is done, 0 to 1.
+    """
+
+    sentence: str
+    share: float
+
+
+TUNING_BEGINS = TuningProgress("Fine-tuning begins", 0.0)
 
 
 def choices(written: str, given: Iterable[str] = ()) -> list[str]:
@@ -54,12 +83,12 @@ def counted(answers: Mapping[str, str]) -> str:
 
 
 def learned(lessons: Lessons) -> str:
-    """Say how well the question is answered before and after."""
+    """Say how well the question is answered before and after, and what came of fine-tuning."""
     total = text.count(sum(lessons.answers.values()), "review")
     return (
         f"Learned from {total}. Of reviews left out, {lessons.after.value:.0%} get the right answer "
         f"(between {lessons.after.low:.0%} and {lessons.after.high:.0%}); before it was {lessons.before.value:.0%} "
-        f"(between {lessons.before.low:.0%} and {lessons.before.high:.0%})."
+        f"(between {lessons.before.low:.0%} and {lessons.before.high:.0%}).{_TUNED[lessons.tuned]}"
     )
 
 
@@ -70,3 +99,20 @@ def advice(lessons: Lessons) -> str:
     if lessons.after.low < lessons.before.value:
         return "It may be no better than before: answer more reviews to be sure."
     return "Searches and clusters under this question use it from now on."
+
+
+def learn_help(lessons: Lessons | None) -> str | None:
+    """Warn whoever learns from answers without fine-tuning where that takes a fine-tuning back."""
+    return LEARN_HELP if lessons is not None and lessons.tuned else None
+
+
+def tuning_progress(report: IndexingReport, *, tuned: bool) -> TuningProgress:
+    """Say how far a fine-tuning is.
+
+    Args:
+        report: as `Index.teach` gives it.
+        tuned: whether a step has been taken; what is read before that was never read under the question.
+    """
+    total = report.expected or 1
+    doing = "Fine-tuning: step" if report.tuning else "Reading reviews again:" if tuned else "Reading reviews:"
+    return TuningProgress(f"{doing} {report.in_hand:,} of {total:,}", min(1.0, report.in_hand / total))

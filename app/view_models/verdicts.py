@@ -42,11 +42,11 @@ def line(found: Verdict) -> VerdictLine:
 
 def taught_line(lessons: Lessons) -> VerdictLine:
     """Describe in one line how well a question is answered that was taught."""
-    after = lessons.after
+    after, tuned = lessons.after, ", with a reader fine-tuned for it" if lessons.tuned else ""
     return VerdictLine(
         ":material/school:",
-        f"This question was taught by {text.count(sum(lessons.answers.values()), 'review')}: of reviews left out, "
-        f"{after.value:.0%} get the right answer.",
+        f"This question was taught by {text.count(sum(lessons.answers.values()), 'review')}{tuned}: "
+        f"of reviews left out, {after.value:.0%} get the right answer.",
         f"Between {after.low:.0%} and {after.high:.0%}. Answers: {text.listed(list(lessons.answers))}.",
         "Teach it more",
     )

@@ -7,7 +7,7 @@ import streamlit as st
 from retriever.clusters.asking import Asked
 from retriever.core.results import Lessons
 from retriever.workspace import Index
-from retriever_app import frame, resources, state
+from retriever_app import frame, resources, state, tunings
 from retriever_app.components import attempt, instruction_box, review_card, show_attempt, text_box
 from retriever_app.view_models import cards, search, teaching
 from retriever_app.view_models.teaching import TaughtQuestion
@@ -29,6 +29,7 @@ class _Session:
         self.name = (index.identity, question)
         self.answers = index.examples(question)
         self.asked: list[Asked] = []
+        self.taught: Lessons | None = None  # when these were chosen
         self.number = 0
 
     def ask(self, index: Index) -> None:
@@ -51,8 +52,10 @@ def main() -> None:
     if st.session_state.pop(_GO, False):
         _teach(index, session)
     show_attempt()
+    tuning = tunings.going_on(index)
     lessons = next((one.taught for one in resources.status(index).views if one.instruction == asked), None)
-    _tell(index, asked, lessons)
+    _choose(index, session, lessons)
+    _tell(index, asked, lessons, busy=tuning is not None)
     text_box(
         "Answers to choose from, with commas between",
         state.key(TaughtQuestion, "answers"),
@@ -62,34 +65,40 @@ def main() -> None:
     options = teaching.choices(question.answers, session.answers.values())
     if len(options) < 2:
         st.text("Write two answers or more.")
-        return
-    _ask(index, session, options)
+    else:
+        _ask(index, session, options, busy=tuning is not None)
+    tunings.show(index, asked, tuning)
 
 
 def _session(index: Index, question: str) -> _Session:
-    """Return what was answered under this question, and choose the first reviews."""
+    """Return what was answered under this question."""
     session: _Session | None = st.session_state.get(_SESSION)
     if session is None or session.name != (index.identity, question):
         session = st.session_state[_SESSION] = _Session(index, question)
-    if not session.asked:
-        with st.spinner("Choosing the reviews that say most …"):
-            session.ask(index)
     return session
 
 
 def _teach(index: Index, session: _Session) -> None:
-    """Learn from the answers, and choose the reviews that say most after that."""
+    """Learn from the answers."""
 
     def work() -> None:
+        tunings.forget(index, session.name[1])
         index.teach(session.name[1], list(session.answers.items()))
-        session.ask(index)
 
     with st.spinner("Learning …", show_time=True):
         attempt(work)
 
 
-def _tell(index: Index, asked: str, lessons: Lessons | None) -> None:
-    """Show what was learned so far, and the way back."""
+def _choose(index: Index, session: _Session, lessons: Lessons | None) -> None:
+    """Choose the reviews that say most, unless that was done since the question was last taught."""
+    if not session.asked or session.taught != lessons:
+        with st.spinner("Choosing the reviews that say most …"):
+            session.ask(index)
+            session.taught = lessons
+
+
+def _tell(index: Index, asked: str, lessons: Lessons | None, *, busy: bool) -> None:
+    """Show what was learned so far, and the way back, which is closed while the index is written to."""
     if lessons is None:
         return
     with st.container(border=True):
@@ -97,14 +106,15 @@ def _tell(index: Index, asked: str, lessons: Lessons | None) -> None:
         st.text(teaching.advice(lessons))
 
         def forget() -> None:
+            tunings.forget(index, asked)
             attempt(lambda: index.forget(asked))
             st.session_state.pop(_SESSION, None)
 
-        st.button("Forget what was taught", on_click=forget, icon=":material/undo:")
+        st.button("Forget what was taught", disabled=busy, on_click=forget, icon=":material/undo:")
 
 
-def _ask(index: Index, session: _Session, options: Sequence[str]) -> None:
-    """Draw the reviews with their answers, and the button that learns from them."""
+def _ask(index: Index, session: _Session, options: Sequence[str], *, busy: bool) -> None:
+    """Draw the reviews with their answers, and the buttons that learn from them."""
     columns = resources.columns(index)
     for one in session.asked:
         review_card(cards.card(one.document, columns))
@@ -115,8 +125,14 @@ def _ask(index: Index, session: _Session, options: Sequence[str]) -> None:
     lacking = teaching.lacking(session.answers, options)
     if lacking:
         st.text(lacking)
+
+    def tune() -> None:
+        attempt(lambda: tunings.begin(index, session.name[1], session.answers))
+
+    off, learning = busy or bool(lacking), teaching.learn_help(session.taught)
     with st.container(horizontal=True):
-        st.button("Learn from these answers", type="primary", disabled=bool(lacking), on_click=_go)
+        st.button("Learn from these answers", type="primary", disabled=off, on_click=_go, help=learning)
+        st.button("Fine-tune on these answers", disabled=off, on_click=tune, help=teaching.TUNE_HELP)
         st.button("Other reviews", on_click=lambda: attempt(lambda: session.ask(index)), icon=":material/refresh:")
 
 

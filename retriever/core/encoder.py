@@ -258,8 +258,19 @@ class WrappedEncoder(Encoder):
 
     def reconfigured(self, **changes: str | int | None) -> Self:
         """Wrap the reconfigured encoder in the same way."""
+        return self._around(self._encoder.reconfigured(**changes))
+
+    def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None = None) -> Tuning:
+        """Fine-tune the wrapped encoder."""
+        return self._encoder.tune(texts, labels, steps=steps, on_step=on_step)
+
+    def tuned(self, tuning: Tuning) -> Self:
+        """Wrap the tuned encoder in the same way."""
+        return self._around(self._encoder.tuned(tuning))
+
+    def _around(self, encoder: Encoder) -> Self:
         other = copy(self)
-        other._encoder = self._encoder.reconfigured(**changes)
+        other._encoder = encoder
         return other
 
 

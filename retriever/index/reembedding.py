@@ -214,7 +214,7 @@ class _Change:
                 dropped += self._store.heads.made_of(view.view_id) if _same(wanted.question, current.question) else []
             for view_id in dropped:
                 self._store.views.drop(view_id)
-            taught.store(self._store)
+            taught.store(self._store, self._readers)
         sources = {asked: one.source for asked, one in taught.learned.items()}
         build_outgrown(self._store, sources.values(), self._path)
         lessons = {asked: lessons_of(self._store, source) for asked, source in sources.items()}

@@ -45,7 +45,7 @@ class TaughtIndex(FilledIndex):
         Raises:
             InputError: a document or text is not in the index, a text has two answers, an answer has too few examples,
                 all have the same, or a row is no example. Nothing is changed then.
-            EncoderError: the plain reader cannot be fine-tuned, which ``tune`` asks for.
+            EncoderError: the plain reader cannot be fine-tuned, which ``tune`` asks for, or the index has none.
             UsageError: the question is empty or the default one, or there are too many examples.
             IndexLockedError: another process writes to this index.
         """
@@ -54,7 +54,7 @@ class TaughtIndex(FilledIndex):
         with self._writing("teach") as run_id:
             learned = learn_question(self.store, self.readers, asked, found, run_id, progress, tune=tune)
             with self.store.transaction():
-                store_learned(self.store, self._open_views.taught, learned)
+                store_learned(self.store, self.readers, self._open_views.taught, learned)
             build_outgrown(self.store, [learned.source], self.path, self._device)
             clear_dropped(self.store, self.path)
         lessons = lessons_of(self.store, learned.source)

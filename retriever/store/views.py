@@ -24,7 +24,7 @@ class ViewKey:
 
     Attributes:
         fingerprint: the encoder's; of a taught view `TAUGHT` and a hash over the encoder's and the head; of a tuned one
-            `TUNED`, a hash over what tuned it, and the plain reader's behind a colon.
+            `TUNED`, a hash over what tuned it and the view of the question, and the plain reader's behind a colon.
         instruction: stripped; empty for the base view under the encoder's default instruction.
         pooling: the encoder's pooling.
         steps: soft tokens generated per document, for encoders that generate.

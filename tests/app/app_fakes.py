@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.encoder import Encoder, EncoderSpec, Tuning
 from retriever.core.types import Document, Encoded
 from retriever.encoders import catalog
 
@@ -85,7 +85,39 @@ class SteppedEncoder(KeywordEncoder):
         return [word for word in super().answers(text, instruction) if KEYWORDS.index(word) < self.spec.steps]
 
 
+class TunableEncoder(KeywordEncoder):
+    """Knows some of the keywords, and all the others instead once it is tuned, whatever by.
+
+    Args:
+        name: one of `TUNABLE`.
+        known: the keywords.
+    """
+
+    def __init__(self, name, known):
+        super().__init__(name)
+        self.known = tuple(known)
+
+    def answers(self, text, instruction):
+        return [word for word in self.known if word in text.lower()]
+
+    def tune(self, texts, labels, *, steps, on_step=None):
+        for _ in range(steps):
+            on_step()
+        return Tuning(b"others", {"known": [word for word in KEYWORDS if word not in self.known]})
+
+    def tuned(self, tuning):
+        other = TunableEncoder(self.spec.name, tuning.description["known"])
+        other.spec = replace(other.spec, name="", fingerprint=tuning.fingerprint(self.fingerprint))
+        return other
+
+
+TUNABLE = {"learns all": (), "forgets all": KEYWORDS}
+"""What a plain reader of that name knows before it is tuned."""
+
+
 def load_encoder(name="default", *, device="auto", **options):
+    if name in TUNABLE:
+        return TunableEncoder(name, TUNABLE[name])
     return KeywordEncoder("keywords" if name == "default" else name)
 
 

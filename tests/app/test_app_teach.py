@@ -1,15 +1,28 @@
-import pytest
-from app_checks import shown, whole
-from app_fakes import MOOD, load_encoder
+import threading
+from dataclasses import replace
 
-from retriever.core.results import Held, Lessons
+import pytest
+from app_checks import PATIENCE, awaited, shown, whole
+from app_fakes import MOOD, documents, load_encoder
+
+from retriever.core.results import Held, IndexingReport, Lessons
+from retriever.index.teaching.tuning import FOLDS, STEPS
 from retriever.workspace import Index
-from retriever_app.view_models import teaching
+from retriever_app import resources, tunings
+from retriever_app.foreground import FOREGROUND
+from retriever_app.view_models import teaching, verdicts
 
 ROWS = [
     {"id": f"t{number:02}", "text": f"{'I love' if number % 2 else 'I hate'} the {thing} {number}."}
     for number, thing in enumerate(["kettle", "lamp", "toy", "rug"] * 5)
 ]
+PAIRS = [
+    {"id": f"p{number:02}", "text": f"{'I love' if number % 2 else 'I hate'} the {thing} {number}."}
+    for number, thing in enumerate(thing for thing in ["kettle", "lamp", "toy"] * 4 for _ in range(2))
+]
+GLAD = "Is the writer glad of the product?"  # the question reader looks at the products, which tell nothing of it
+ALL_STEPS = STEPS * (FOLDS + 1)
+LEARN, TUNE = "Learn from these answers", "Fine-tune on these answers"
 
 
 def answer(text):
@@ -18,16 +31,28 @@ def answer(text):
 
 def asked(session):
     """The reviews that are asked about, by the keys of their answers."""
-    return {one.key: next(row["text"] for row in ROWS if row["id"] in one.key) for one in pills(session)}
+    return {one.key: next(row["text"] for row in ROWS + PAIRS if row["id"] in one.key) for one in pills(session)}
 
 
 def pills(session):
     return [one for one in session.button_group if one.key and one.key.startswith("teach answer")]
 
 
+def answered(session):
+    """Answer all reviews that are asked about."""
+    for key, text in asked(session).items():
+        next(one for one in pills(session) if one.key == key).set_value(answer(text))
+        session = whole(session.run())
+    return session
+
+
+def button(session, label):
+    (found,) = [one for one in session.button if one.label == label]
+    return found
+
+
 def press(session, label):
-    (button,) = [one for one in session.button if one.label == label]
-    return whole(button.click().run())
+    return whole(button(session, label).click().run())
 
 
 @pytest.fixture
@@ -46,11 +71,9 @@ def test_answers_are_learned_by_clicking_and_forgotten(page):
     folder, session = page
     assert len(asked(session)) == teaching.AT_ONCE
     assert "3 more for “glad” and 3 more for “cross”." in shown(session)
-    for key, text in asked(session).items():
-        next(one for one in pills(session) if one.key == key).set_value(answer(text))
-        session = whole(session.run())
+    session = answered(session)
     seen = set(asked(session).values())
-    session = press(session, "Learn from these answers")
+    session = press(session, LEARN)
     assert f"Learned from {teaching.AT_ONCE} reviews." in shown(session)
     assert not seen & set(asked(session).values())
     with Index(folder, encoder=load_encoder()) as index:
@@ -71,6 +94,196 @@ def test_what_was_taught_elsewhere_goes_on_here(page, app):
     assert "Learned from 8 reviews." in shown(session)
     assert "cross: 4, glad: 4" in shown(session).replace("\\", "")
     assert not {row["text"] for row in ROWS[:8]} & set(asked(session).values())
+
+
+@pytest.fixture
+def tunable(indexes):
+    """Make an index with a plain reader that can be fine-tuned, taught by some reviews, and return its lessons."""
+
+    def make(plain="learns all", name="reviews", taught=8):
+        with Index(indexes / name, encoder=load_encoder(), plain=load_encoder(plain)) as index:
+            index.add(documents(PAIRS), instructions=[GLAD])
+            return index.teach(GLAD, [(row["id"], answer(row["text"])) for row in PAIRS[:taught]]) if taught else None
+
+    return make
+
+
+@pytest.fixture
+def hold(monkeypatch):
+    """Keep fine-tunings where they have done so much of a part, until they may go on or are stopped."""
+    gates, teach = {}, Index.teach
+
+    def held(index, question, examples, *, progress=None, **options):
+        def tell(report):
+            progress(report)
+            gate = gates.get((report.tuning, report.in_hand))
+            while gate and not gate.wait(0.01):
+                progress(report)
+
+        return teach(index, question, examples, progress=progress and tell, **options)
+
+    def held_at(*, tuning, done):
+        gates[tuning, done] = threading.Event()
+        return gates[tuning, done]
+
+    monkeypatch.setattr(Index, "teach", held)
+    yield held_at
+    for gate in gates.values():
+        gate.set()
+    for job in fine_tunings():
+        assert job.wait(PATIENCE).over
+
+
+def fine_tunings():
+    return list(resources.jobs().named(tunings.TUNE).values())
+
+
+def bars(session):
+    return [one.proto.text for one in session.get("progress")]
+
+
+def at(session, progress):
+    """Draw the page again until a fine-tuning shows that it is so far."""
+    return awaited(session, lambda: progress in str(bars(session)))
+
+
+def ended(session):
+    """Wait for a fine-tuning and draw the page again."""
+    (job,) = fine_tunings()
+    assert job.wait(PATIENCE).over
+    return whole(session.run())
+
+
+def stored(indexes):
+    with Index(indexes / "reviews", encoder=load_encoder()) as index:
+        return index.lessons(GLAD)
+
+
+def test_fine_tuning_waits_for_answers(tunable, app):
+    tunable(taught=0)
+    session = app("teach", instruction=GLAD, answers="glad, cross")
+    assert button(session, TUNE).disabled
+    assert "minutes" in button(session, TUNE).help
+    assert not button(answered(session), TUNE).disabled
+
+
+def test_what_is_fine_tuned_is_told_and_other_reviews_are_asked_about(tunable, indexes, app):
+    tunable(taught=0)
+    session = answered(app("teach", instruction=GLAD, answers="glad, cross"))
+    seen = set(asked(session).values())
+    session = ended(press(session, TUNE))
+    assert "100% get the right answer" in shown(session)
+    assert "The plain reader was fine-tuned for this question." in shown(session)
+    assert len(asked(session)) == teaching.AT_ONCE
+    assert not seen & set(asked(session).values())
+    assert not button(session, TUNE).disabled
+    lessons = stored(indexes)
+    assert lessons.tuned
+    assert lessons.before.value < lessons.after.value == 1
+    assert sum(lessons.answers.values()) == teaching.AT_ONCE
+
+
+def test_a_fine_tuning_that_does_not_help_is_told(tunable, indexes, app):
+    tunable("forgets all")
+    session = ended(press(app("teach", instruction=GLAD), TUNE))
+    assert "Learned from 8 reviews." in shown(session)
+    assert "Fine-tuning did not help with reviews left out, so it was not kept." in shown(session)
+    assert stored(indexes).tuned is False
+
+
+def test_a_fine_tuning_shows_how_far_it_is_and_searches_go_on(tunable, indexes, app, hold):
+    before = tunable()
+    step, reading = hold(tuning=True, done=7), hold(tuning=False, done=0)
+    session = at(press(app("teach", instruction=GLAD), TUNE), "step 7")
+    assert bars(session) == [f"Fine-tuning: step 7 of {ALL_STEPS}"]
+    assert all(button(session, label).disabled for label in (LEARN, TUNE, "Forget what was taught"))
+    result = resources.open_index("reviews").search("love", instruction=GLAD, mode="dense", k=10)
+    assert (len(result.hits), stored(indexes)) == (10, before)
+    step.set()
+    session = at(session, "Reading")
+    assert bars(session) == [f"Reading reviews again: 0 of {len(PAIRS)}"]
+    reading.set()
+    session = ended(session)
+    assert bars(session) == []
+    assert not any(button(session, label).disabled for label in (LEARN, TUNE, "Forget what was taught"))
+
+
+def test_a_fine_tuning_that_is_stopped_changes_nothing(tunable, indexes, app, hold):
+    before = tunable()
+    hold(tuning=True, done=7)
+    session = at(press(app("teach", instruction=GLAD), TUNE), "step 7")
+    session = ended(press(session, "Stop"))
+    assert "The fine-tuning was stopped, and nothing was changed." in shown(session)
+    assert stored(indexes) == before
+    assert not button(session, TUNE).disabled
+    assert "stopped" not in shown(press(session, LEARN))
+
+
+def test_why_a_plain_reader_cannot_be_fine_tuned_is_told(page, app):
+    folder, _ = page
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teach(MOOD, [(row["id"], answer(row["text"])) for row in ROWS[:8]])
+    session = ended(press(app("teach", instruction=MOOD), TUNE))
+    assert "This did not work" in shown(session)
+    assert "fine-tune" in shown(session)
+    assert not button(session, TUNE).disabled
+
+
+def test_a_fine_tuning_gives_way_to_searches_at_every_step(tunable, app, hold):
+    tunable()
+    gate = hold(tuning=True, done=7)
+    session = at(press(app("teach", instruction=GLAD), TUNE), "step 7")
+    with FOREGROUND.waited_for():
+        gate.set()
+        (job,) = fine_tunings()
+        assert not job.wait(1).over
+        assert job.snapshot().progress.sentence in [f"Fine-tuning: step {done} of {ALL_STEPS}" for done in (7, 8)]
+    assert "fine-tuned for this question" in shown(ended(session))
+
+
+def test_a_fine_tuning_for_another_question_is_shown_and_can_be_stopped(tunable, app, hold):
+    tunable()
+    hold(tuning=True, done=7)
+    first = press(app("teach", instruction=GLAD), TUNE)
+    session = app("teach", instruction=MOOD)
+    assert f"The fine-tuning for “{GLAD}” takes minutes." in shown(session)
+    ended(press(session, "Stop"))
+    assert "was stopped" in shown(whole(first.run()))
+
+
+def test_one_index_is_fine_tuned_at_a_time(tunable, app, hold):
+    tunable()
+    tunable(name="others")
+    hold(tuning=True, done=7)
+    press(app("teach", instruction=GLAD, index="reviews"), TUNE)
+    session = press(app("teach", instruction=GLAD, index="others"), TUNE)
+    assert f"The fine-tuning for “{GLAD}” is still going on." in shown(session)
+    assert len(fine_tunings()) == 1
+
+
+def test_learning_without_fine_tuning_says_what_it_drops(tunable, indexes, app):
+    tunable()
+    session = app("teach", instruction=GLAD)
+    assert not button(session, LEARN).help
+    session = ended(press(session, TUNE))
+    assert "drops the reader that was fine-tuned" in button(session, LEARN).help
+    press(session, LEARN)
+    assert stored(indexes).tuned is None
+
+
+def test_a_question_that_is_tuned_says_so_elsewhere(tunable, app):
+    tunable()
+    ended(press(app("teach", instruction=GLAD), TUNE))
+    assert list(app("model").dataframe[0].value["taught"])[-1].endswith("reader fine-tuned")
+    learned = lessons(0.5, 0.9, 0.7)
+    assert "fine-tuned" not in verdicts.taught_line(learned).sentence
+    assert "with a reader fine-tuned for it" in verdicts.taught_line(replace(learned, tuned=True)).sentence
+
+
+def test_what_is_read_first_is_not_read_again():
+    report = IndexingReport(in_hand=3, expected=12)
+    assert teaching.tuning_progress(report, tuned=False) == teaching.TuningProgress("Reading reviews: 3 of 12", 0.25)
+    assert teaching.tuning_progress(report, tuned=True).sentence == "Reading reviews again: 3 of 12"
 
 
 def lessons(before, after, low):

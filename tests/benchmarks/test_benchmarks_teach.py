@@ -1,12 +1,16 @@
 import json
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from teach import drawn, logistic, means, measured, taught, untaught
+from teach import drawn, logistic, means, measured, taught, tuned, untaught
 from teach_kinds import Kind, Read
 from teach_table import section
 
+from retriever.core.encoder import Encoder, EncoderSpec, Tuning
 from retriever.core.similarity import normalise
+from retriever.core.types import Encoded
 
 K, EACH, D = 2, 20, 12
 
@@ -106,3 +110,44 @@ def test_the_page_shows_peers_that_were_measured(kind, vectors, tmp_path):
     assert "1 draw a kind; on a busy machine." in "".join(lines)
     assert len([line for line in lines if "| 3 | a peer |" in line]) == 2
     assert "Kinds: colour." in lines
+
+
+class TellsAnswers(Encoder):
+    """A plain reader whose vectors are noise before it is tuned, and tell the answer afterwards."""
+
+    spec = EncoderSpec("noise", D)
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        noise = np.random.default_rng(len(texts)).normal(size=(len(texts), D)).astype(np.float32)
+        return [Encoded(normalise(noise), [[] for _ in texts]) for _ in instructions]
+
+    def tune(self, texts, labels, *, steps, on_step=None):
+        return Tuning(b"tuned", {"steps": steps})
+
+    def tuned(self, tuning):
+        other = TellsAnswers()
+        other.spec = EncoderSpec(tuning.fingerprint("noise"), D)
+        other.encode_views = other.told
+        return other
+
+    def told(self, texts, instructions, *, words=0, on_tokens=None):
+        rows = np.stack([np.eye(D, dtype=np.float32)[int(text.split()[-1]) % K] for text in texts])
+        return [Encoded(rows, [[] for _ in texts]) for _ in instructions]
+
+
+def test_a_reader_that_was_tuned_answers_for_texts_it_never_saw(kind, vectors):
+    dull = replace(vectors, plain=vectors.asked, plain_names=vectors.names)
+    one = measured(kind, dull, {"taught": taught, "tuned": partial(tuned, TellsAnswers())}, [10], 1)
+    scores = one["examples"]["10"]
+    assert scores["tuned"]["accuracy"] == 100 > scores["taught"]["accuracy"] + 20
+
+
+def test_the_page_shows_fine_tuning_where_it_was_measured(kind, vectors, tmp_path):
+    one = measured(kind, vectors, {"taught": taught, "tuned": untaught}, [3], 1)
+    report = {**report_of(one), "note": "on one core."}
+    (tmp_path / "teach.json").write_text(json.dumps(report_of(measured(kind, vectors, {"taught": taught}, [3], 1))))
+    (tmp_path / "teach_tuned.json").write_text(json.dumps(report))
+    lines = section(tmp_path / "teach.json")
+    assert "1 draw a kind; on one core." in lines
+    (row,) = [line for line in lines if "| 3 | taught, `--tune` |" in line]
+    assert f"| {one['examples']['3']['tuned']['triplets']:.1f} |" in row

@@ -1,6 +1,12 @@
+import json
+
 import pytest
+from cli_fakes import KeywordEncoder
+
+from retriever.core.encoder import Tuning
 
 MOOD = "What mood?"
+UNFOLLOWED = "What product?"  # which these texts do not name
 TEXTS = [f"I {'love' if number % 2 else 'hate'} the {product}." for number, product in enumerate("abcdefgh")]
 ROWS = [{"id": f"t{number}", "text": text} for number, text in enumerate(TEXTS)]
 
@@ -33,12 +39,88 @@ def test_as_json(taught):
     assert list(document) == ["schema_version", "instruction", "taught"]
     assert document["instruction"] == MOOD
     lessons = document["taught"]
-    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created"]
+    assert list(lessons) == ["view", "answers", "before", "after", "held_out", "created", "tuned"]
+    assert lessons["tuned"] is None
     assert lessons["answers"] == {"cross": 3, "glad": 3}
     assert list(lessons["after"]) == ["value", "low", "high"]
     (view,) = [one for one in taught("views", "--json").document["views"] if one["instruction"] == MOOD]
     assert view["taught"] == lessons
     assert taught("status", "--json").document["views"][-1]["taught"] == lessons
+
+
+class Tunable(KeywordEncoder):
+    """Looks at products, and at moods once it is tuned; whether that helps with other texts is the class's to say."""
+
+    helps = True
+
+    def answers(self, text, instruction):
+        return super().answers(text, instruction or "product")
+
+    def tune(self, texts, labels, *, steps, on_step=None):
+        for _ in range(steps):
+            on_step()
+        return Tuning(json.dumps(texts).encode(), {"kind": "keywords"})
+
+    def tuned(self, tuning):
+        return (Moody if self.helps else ByHeart)(self.spec.name, tuning, self.fingerprint)
+
+
+class Moody(KeywordEncoder):
+    def __init__(self, name, tuning, before):
+        super().__init__(name + tuning.fingerprint(before))
+        self.known = json.loads(tuning.arrays)
+
+    def answers(self, text, instruction):
+        return super().answers(text, "mood")
+
+
+class ByHeart(Moody):
+    """Knows the texts that it was tuned on, and takes every other for its opposite."""
+
+    def answers(self, text, instruction):
+        opposite = text.replace("love", "-").replace("hate", "love").replace("-", "hate")
+        return super().answers(text if text in self.known else opposite, instruction)
+
+
+@pytest.fixture
+def tunable(run, monkeypatch, write):
+    """Run commands on an index like `taught` whose plain reader can be tuned, and is asked for by name."""
+
+    def load(name="default", *, device="auto", **options):
+        return Tunable(name) if name == "st:tunable" else KeywordEncoder("keywords" if name == "default" else name)
+
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", load)
+    monkeypatch.setattr("retriever.encoders.catalog.require_sentence_model", lambda source: None)
+    assert run("index", write(ROWS), "--plain", "st:tunable").code == 0
+    write([{"id": row["id"], "answer": answer(row["text"])} for row in ROWS[:6]], "examples.jsonl")
+    return run
+
+
+def test_a_fine_tuning_that_helps_is_said(tunable):
+    ran = tunable("teach", "--instruction", UNFOLLOWED, "examples.jsonl", "--tune")
+    assert ran.code == 0, ran.err
+    assert "The plain reader was fine-tuned for this question.\n" in ran.err
+    assert ran.out.splitlines()[0] == "What product?: taught by 6 examples."
+    (view,) = [one for one in tunable("views", "--json").document["views"] if one["instruction"] == UNFOLLOWED]
+    assert view["taught"]["tuned"] is True
+    assert tunable("verify", "--deep").code == 0
+    assert "fine-tuned" not in tunable("teach", "--instruction", UNFOLLOWED, "examples.jsonl").err
+
+
+def test_a_fine_tuning_that_does_not_help_is_said(tunable, monkeypatch):
+    monkeypatch.setattr(Tunable, "helps", False)
+    ran = tunable("teach", "--instruction", UNFOLLOWED, "examples.jsonl", "--tune")
+    assert ran.code == 0, ran.err
+    assert "did not help with examples left out, and was not kept." in ran.err
+    assert "was fine-tuned" not in ran.err
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_fine_tuning_as_json(tunable, monkeypatch, helps):
+    monkeypatch.setattr(Tunable, "helps", helps)
+    asked = ["teach", "--instruction", UNFOLLOWED, "examples.jsonl", "--json"]
+    assert tunable(*asked, "--tune").document["taught"]["tuned"] is helps
+    assert tunable(*asked).document["taught"]["tuned"] is None
 
 
 def test_views_show_it_and_searches_use_it(taught):
@@ -101,6 +183,8 @@ def test_forgetting(taught):
         (["--instruction", MOOD], 2, "There are no examples."),
         (["examples.jsonl"], 2, "--instruction"),
         (["--instruction", MOOD, "examples.jsonl", "--forget"], 2, "--forget takes no examples."),
+        (["--instruction", MOOD, "--forget", "--tune"], 2, "--forget fine-tunes nothing."),
+        (["--instruction", MOOD, "examples.jsonl", "--tune"], 1, "cannot be fine-tuned on a few examples."),
         (["--instruction", MOOD, "gone.jsonl"], 1, "gone.jsonl cannot be read"),
         (["--instruction", " ", "examples.jsonl"], 2, "There is no question to teach."),
         (["--instruction", MOOD, "examples.jsonl", "--index", "gone"], 1, "There is no index at gone"),

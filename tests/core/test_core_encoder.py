@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from retriever.core import progress
-from retriever.core.encoder import Encoder, EncoderSpec, WrappedEncoder
+from retriever.core.encoder import TUNED, Encoder, EncoderSpec, Tuning, WrappedEncoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.types import Encoded
 
@@ -30,6 +30,14 @@ class Counting(Encoder):
     def reconfigured(self, *, steps):
         other = Counting()
         other.spec = EncoderSpec("counting", 2, steps=steps)
+        return other
+
+    def tune(self, texts, labels, *, steps, on_step=None):
+        return Tuning(b"ab", {"steps": steps, "texts": len(texts)})
+
+    def tuned(self, tuning):
+        other = Counting()
+        other.spec = EncoderSpec(tuning.fingerprint("counting"), 2)
         return other
 
 
@@ -125,6 +133,31 @@ def test_a_bare_wrapper_is_the_encoder_it_wraps():
     assert [one.embeddings.tolist() for one in encoded] == [PLAIN, ASKED]
     assert (encoded[0].words, sum(tokens)) == ([["a"], ["b"], [], ["a"], ["a"]], 6)
     assert outer.encode(TEXTS, instruction="a").tolist() == ASKED
+
+
+def test_a_wrapper_stays_when_its_encoder_is_tuned():
+    class Named(WrappedEncoder):
+        pass
+
+    outer = Named(Counting())
+    tuning = outer.tune(["a", "b"], np.array([0, 1]), steps=3)
+    assert tuning.description == {"steps": 3, "texts": 2}
+    other = outer.tuned(tuning)
+    assert isinstance(other, Named)
+    assert other.fingerprint == tuning.fingerprint("counting") != outer.fingerprint == "counting"
+    assert other.fingerprint.startswith(TUNED)
+    assert other.fingerprint.endswith(":counting")
+    assert other.fingerprint != Tuning(b"ac", tuning.description).fingerprint("counting")
+
+
+def test_an_encoder_that_cannot_be_tuned_says_so():
+    class Stiff(Counting):
+        tune, tuned = Encoder.tune, Encoder.tuned
+
+    with pytest.raises(EncoderError, match="counter cannot be fine-tuned"):
+        Stiff().tune(["a"], np.array([0]), steps=1)
+    with pytest.raises(EncoderError, match="counter cannot be fine-tuned"):
+        Stiff().tuned(Tuning(b"", {}))
 
 
 def test_a_wrapper_overrides_one_method_and_stays_when_its_encoder_is_reconfigured():

@@ -9,14 +9,17 @@ to the last bit, and ties are true ties.
 """
 
 import copy
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec
-from retriever.core.types import Document, Embeddings, Encoded
+from retriever.core.encoder import Encoder, EncoderSpec, OnStep, Tuning
+from retriever.core.errors import EncoderError
+from retriever.core.types import Document, Embeddings, Encoded, Ids
 from retriever.index.indexing import Indexer
 from retriever.index.verdicts.reading import REFERENCES
 
@@ -28,6 +31,7 @@ KEYWORDS = {
     MOOD: "love hate happy angry sad calm proud upset glad bored tired eager shy keen mad numb".split(),
     FAULT: "leaks slow hot loud bent torn dim dull stuck loose wet cold rusty late short dead".split(),
 }
+HAPPY = frozenset(KEYWORDS[MOOD][:8])
 DIM = 16
 ALL_WORDS = sorted({word for words in KEYWORDS.values() for word in words})
 
@@ -189,3 +193,81 @@ def found(result) -> list[tuple[str, float | None]]:
 def gives(make):
     """Return a loader that gives what ``make()`` returns, whatever the description."""
     return lambda description: make()
+
+
+class BlindEncoder(FakeEncoder):
+    """A `FakeEncoder` whose vectors tell texts apart and nothing of what they say, under any instruction."""
+
+    def _row(self, text: str, keywords: Sequence[str]) -> list[float]:
+        bits = int.from_bytes(sha256(text.encode()).digest()[:2])
+        return [0.25 if bits >> place & 1 else -0.25 for place in range(DIM)]
+
+
+class TunableEncoder(BlindEncoder):
+    """A blind encoder that can be tuned: then a text's vector says which answer it has, and nothing else.
+
+    It learns which label goes with a mood keyword; a text with none that it knows has the first label.
+
+    Args:
+        name: another name is another fingerprint.
+        misleads: learn texts by heart instead, and take a happy one that is none of these for one of the first label.
+
+    Attributes:
+        tunings: the texts of every tuning so far.
+        tuned_read: every text that a tuned encoder read so far, with the fingerprint of that one.
+    """
+
+    def __init__(self, name: str = "tunable", *, misleads: bool = False, **options) -> None:
+        super().__init__(name, **options)
+        self._misleads = misleads
+        self.tunings: list[list[str]] = []
+        self.tuned_read: list[tuple[str, str]] = []
+
+    def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None = None) -> Tuning:
+        self.tunings.append(list(texts))
+        for _ in range(steps if on_step else 0):
+            on_step()
+        known = {cue: label for text, label in zip(texts, labels.tolist(), strict=True) for cue in self.cues(text)}
+        return Tuning(json.dumps(known, sort_keys=True).encode(), {"kind": "cues"})
+
+    def tuned(self, tuning: Tuning) -> Encoder:
+        if tuning.description != {"kind": "cues"}:
+            raise EncoderError("This is no tuning of cues.")
+        return _Tuned(self, tuning)
+
+    def cues(self, text: str) -> list[str]:
+        """What of a text may tell its answer."""
+        return [text] if self._misleads else [word for word in text.split() if word in KEYWORDS[MOOD]]
+
+    def guess(self, text: str) -> int:
+        """The label of a text of which nothing is known."""
+        return int(self._misleads and HAPPY.isdisjoint(text.split()))
+
+
+class _Tuned(Encoder):
+    spec = EncoderSpec("", DIM)
+
+    def __init__(self, before: TunableEncoder, tuning: Tuning) -> None:
+        self.spec = replace(before.spec, fingerprint=tuning.fingerprint(before.fingerprint))
+        self._before = before
+        self._known: dict[str, int] = json.loads(tuning.arrays)
+
+    def encode_views(
+        self,
+        texts: Sequence[str],
+        instructions: Sequence[str],
+        *,
+        words: int = 0,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> list[Encoded]:
+        self._before.tuned_read += [(self.fingerprint, text) for text in texts]
+        found = [[self._known[cue] for cue in self._before.cues(text) if cue in self._known] for text in texts]
+        labels = [one[0] if one else self._before.guess(text) for text, one in zip(texts, found, strict=True)]
+        vectors = np.eye(DIM, dtype=np.float32)[labels]
+        return [Encoded(vectors, [[] for _ in texts]) for _ in instructions]
+
+
+def gives_each(*encoders: Encoder):
+    """Return a loader that gives the one of some encoders that is described."""
+    known = {one.fingerprint: one for one in encoders}
+    return lambda description: known[description["fingerprint"]]

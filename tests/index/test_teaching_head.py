@@ -7,7 +7,7 @@ from retriever.core.errors import IndexDamagedError
 from retriever.core.similarity import normalise
 from retriever.index.teaching import learning
 from retriever.index.teaching.head import Head, from_stored
-from retriever.index.teaching.learning import Lesson, learn
+from retriever.index.teaching.learning import Lesson, Settings, choose, learn, scores_by_ridge
 from retriever.index.teaching.scoring import folds, held_out_score
 
 
@@ -123,10 +123,11 @@ def test_arrays_that_are_cut_or_hold_no_numbers_are_damage():
 @pytest.mark.parametrize("n", [12, 80])
 def test_leaving_out_by_formula_is_leaving_out_by_learning_anew(n):
     given = lesson(n, k=3, d=20)
-    regression = learning._regression(given, (2.0, 3.0))
-    found = {one.ridge: one.scores for one in learning._left_out(given, regression)}
-    parts = [2 * (np.concatenate([given.vectors, given.names]) - given.mean)]
-    parts += [3 * (np.concatenate([given.plain, given.plain_names]) - given.plain_mean)]
+    regression = learning._regression(given)
+    found = learning._left_out(given, regression)
+    question, plain = regression.scales
+    parts = [question * (np.concatenate([given.vectors, given.names]) - given.mean)]
+    parts += [plain * (np.concatenate([given.plain, given.plain_names]) - given.plain_mean)]
     rows = np.concatenate(parts, axis=1)
     labels = np.concatenate([given.labels, np.arange(3)])
     codes = np.where(labels[:, None] == np.arange(3), 1.0, -0.5)
@@ -137,6 +138,23 @@ def test_leaving_out_by_formula_is_leaving_out_by_learning_anew(n):
             a, w = rows[known], weights[known][:, None]
             solved = np.linalg.solve(a.T @ (w * a) + ridge * np.eye(a.shape[1]), a.T @ (w * codes[known]))
             np.testing.assert_allclose(found[ridge][left], rows[left] @ solved, atol=1e-5)
+
+
+def test_settings_that_were_chosen_elsewhere_are_kept():
+    given, asked = lesson(40, k=3, d=20), lesson(9, k=3, d=20)
+    for ridge, scores in scores_by_ridge(given, asked).items():
+        head = learn(given, Settings(ridge, 4.0))
+        assert head.sharpness == 4
+        np.testing.assert_allclose(head.scores(asked.vectors, asked.plain), scores, atol=1e-5)
+
+
+def test_of_settings_those_are_chosen_that_answer_examples_left_out():
+    given = lesson(40, k=3, d=20)
+    right = np.where(given.labels[:, None] == np.arange(3), 1.0, -0.5)
+    noise = np.random.default_rng(0).normal(size=right.shape)
+    assert choose(given, {0.1: noise, 1.0: right, 10.0: -right}).ridge == 1
+    sure, unsure = (choose(given, {1.0: one}).sharpness for one in (right, 0.2 * right + noise))
+    assert sure > unsure
 
 
 def test_triples_are_counted_one_by_one():

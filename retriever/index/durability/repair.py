@@ -95,7 +95,7 @@ class _Repairing:
             self._remove(damage)
             views = self._views_to_rebuild(damage)
             self._embed()
-            retired = [view for view in self._store.views.all() if view.view_id in views]
+            retired = [view for view in self._store.views.all() if view.view_id in views and not view.tuned]
             for view in retired:
                 self._store.generations.retire(view.view_id)
         for view in retired:

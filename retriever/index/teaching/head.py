@@ -63,8 +63,12 @@ class Head:
             vectors: (n, d) theirs in the view.
             plain: (n, e) theirs in the base view.
         """
-        scores = (vectors - self.mean) @ self.weights + (plain - self.plain_mean) @ self.plain_weights  # (n, k)
-        return softmax(self.sharpness * scores)
+        return softmax(self.sharpness * self.scores(vectors, plain))
+
+    def scores(self, vectors: Embeddings, plain: Embeddings) -> NDArray[np.float32]:
+        """Return the scores (n, k) of some texts before the softmax; arguments as for `probabilities`."""
+        found = (vectors - self.mean) @ self.weights + (plain - self.plain_mean) @ self.plain_weights
+        return np.asarray(found, dtype=np.float32)
 
     def map(self, vectors: Embeddings, plain: Embeddings) -> Embeddings:
         """Return the new vectors (n, `dim`) of some texts; arguments as for `probabilities`."""

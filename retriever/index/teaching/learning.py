@@ -22,7 +22,7 @@ unsure head are all alike, and would leave everything to the rest of the vector.
 Nothing here reads a text or knows an index.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,36 +82,62 @@ class Lesson:
         return replace(self, labels=self.labels[rows], vectors=self.vectors[rows], plain=self.plain[rows])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Choice:
-    """A ridge, and what comes of it where every example is left out.
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is chosen of a head by examples left out.
 
     Attributes:
-        ridge: of the regression.
-        scores: (n, k) of the examples.
-        loss: log loss, at the sharpness where it is least.
+        ridge: of the regression, one of `RIDGES`.
+        sharpness: one of `SHARPNESS`.
     """
 
     ridge: float
-    scores: NDArray[np.float64]
-    loss: float
+    sharpness: float
 
 
-def learn(lesson: Lesson) -> Head:
-    """Return the head that answers best where examples are left out; every answer needs two of them."""
-    scales = _scale(lesson.vectors - lesson.mean), _scale(lesson.plain - lesson.plain_mean)
-    found = _regression(lesson, scales)
-    choice = min(_left_out(lesson, found), key=lambda one: (round(one.loss, 6), -one.ridge))
+def learn(lesson: Lesson, settings: Settings | None = None) -> Head:
+    """Return the head that answers best where examples are left out; every answer needs two of them.
+
+    Args:
+        lesson: the material.
+        settings: what was chosen by examples left out elsewhere; None to choose here, leaving out each in turn.
+    """
+    found = _regression(lesson)
+    chosen = choose(lesson, _left_out(lesson, found)) if settings is None else settings
+    return _head(lesson, found, chosen)
+
+
+def choose(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]]) -> Settings:
+    """Return the settings that do best, by the scores (n, k) that examples left out get with every ridge."""
+    losses = {
+        ridge: min(log_loss(softmax(one * found), lesson.labels) for one in SHARPNESS)
+        for ridge, found in scores.items()
+    }
+    ridge = min(losses, key=lambda one: (round(losses[one], 6), -one))
+    return Settings(ridge, _sharpness(lesson, scores[ridge]))
+
+
+def scores_by_ridge(lesson: Lesson, asked: Lesson) -> dict[float, NDArray[np.float64]]:
+    """Return the scores (m, k) that the heads of a lesson give the examples of another, with every ridge."""
+    found = _regression(lesson)
+    scores = {}
+    for ridge in RIDGES:
+        head = _head(lesson, found, Settings(ridge, USUAL_SHARPNESS))
+        scores[ridge] = np.asarray(head.scores(asked.vectors, asked.plain), dtype=np.float64)
+    return scores
+
+
+def _head(lesson: Lesson, found: "_Regression", settings: Settings) -> Head:
     # (A^T A + a I)^-1 A^T y = A^T U (S + a I)^-1 U^T y; what U does not span, A^T takes to zero
-    solved = found.left @ ((found.left.T @ found.targets) / (found.squares + choice.ridge)[:, None])
+    solved = found.left @ ((found.left.T @ found.targets) / (found.squares + settings.ridge)[:, None])
     question, plain = np.split(found.rows.T @ solved, [len(lesson.mean)])  # (d, k), (e, k)
     return Head(
         lesson.answers,
         lesson.mean,
-        np.asarray(scales[0] * question, dtype=np.float32),
+        np.asarray(found.scales[0] * question, dtype=np.float32),
         lesson.plain_mean,
-        np.asarray(scales[1] * plain, dtype=np.float32),
-        _sharpness(lesson, choice.scores),
+        np.asarray(found.scales[1] * plain, dtype=np.float32),
+        settings.sharpness,
         SHARE,
     )
 
@@ -131,6 +157,7 @@ class _Regression:
     """A weighted regression, decomposed once for every ridge.
 
     Attributes:
+        scales: what both vectors are multiplied by.
         roots: (n + k,) of the rows' weights; the names stand behind the examples.
         targets: (n + k, k) the codes times the roots.
         rows: (n + k, d + e) both vectors less their means, scaled, times the roots.
@@ -138,6 +165,7 @@ class _Regression:
         squares: (r,) their singular values squared.
     """
 
+    scales: tuple[float, float]
     roots: NDArray[np.float64]
     targets: NDArray[np.float64]
     rows: NDArray[np.float64]
@@ -145,8 +173,8 @@ class _Regression:
     squares: NDArray[np.float64]
 
 
-def _regression(lesson: Lesson, scales: tuple[float, float]) -> _Regression:
-    k = len(lesson.answers)
+def _regression(lesson: Lesson) -> _Regression:
+    scales, k = (_scale(lesson.vectors - lesson.mean), _scale(lesson.plain - lesson.plain_mean)), len(lesson.answers)
     counts = np.bincount(lesson.labels, minlength=k)
     weights = len(lesson.labels) / (k * np.maximum(counts, 1))[lesson.labels]
     roots = np.sqrt(np.concatenate([weights, np.full(k, NAME_WEIGHT)]))
@@ -160,19 +188,19 @@ def _regression(lesson: Lesson, scales: tuple[float, float]) -> _Regression:
         squares, right = np.linalg.eigh(rows.T @ rows)
         kept = squares > 1e-9 * squares[-1]
         squares, left = squares[kept], (rows @ right[:, kept]) / np.sqrt(squares[kept])
-    return _Regression(roots, roots[:, None] * _codes(labels, k), rows, left, np.maximum(squares, 0.0))
+    return _Regression(scales, roots, roots[:, None] * _codes(labels, k), rows, left, np.maximum(squares, 0.0))
 
 
-def _left_out(lesson: Lesson, found: _Regression) -> Iterator[_Choice]:
-    """Yield every ridge with the scores that the examples get, each left out in turn."""
-    n = len(lesson.labels)
+def _left_out(lesson: Lesson, found: _Regression) -> dict[float, NDArray[np.float64]]:
+    """Return the scores (n, k) that the examples get, each left out in turn, with every ridge."""
+    n, scores = len(lesson.labels), {}
     projected = found.left.T @ found.targets  # (r, k)
     for ridge in RIDGES:
         kept = found.squares / (found.squares + ridge)  # (r,)
         fitted = (found.left * kept) @ projected  # (n + k, k)
         own = (np.square(found.left) @ kept)[:, None]  # (n + k, 1)
-        scores = ((fitted - own * found.targets) / np.maximum(1 - own, 1e-9) / found.roots[:, None])[:n]
-        yield _Choice(ridge, scores, min(log_loss(softmax(one * scores), lesson.labels) for one in SHARPNESS))
+        scores[ridge] = ((fitted - own * found.targets) / np.maximum(1 - own, 1e-9) / found.roots[:, None])[:n]
+    return scores
 
 
 def _sharpness(lesson: Lesson, scores: NDArray[np.float64]) -> float:

@@ -30,11 +30,11 @@ class Retaught:
     learned: dict[str, Learned] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
 
-    def store(self, store: Store) -> None:
-        """Store what was learned, in the caller's transaction."""
-        taught = TaughtViews(store)
+    def store(self, store: Store, readers: Readers) -> None:
+        """Store what was learned with some readers, in the caller's transaction."""
+        taught, tuned = TaughtViews(store), {one.plain.view_id for one in self.learned.values()}
         for one in self.learned.values():
-            store_learned(store, taught, one)
+            store_learned(store, readers, taught, one, tuned)
 
 
 def reteach(

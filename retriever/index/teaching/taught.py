@@ -10,12 +10,13 @@ stand in a view besides, the tuned view, which nobody searches. Who reads texts 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 
-from retriever.core.encoder import Encoder, Tuning
+from retriever.core.encoder import TUNED, Encoder, Tuning
 from retriever.core.errors import IndexDamagedError
 from retriever.core.types import JSON, Ids
+from retriever.index.encoding import view_key
 from retriever.index.readers import Readers
 from retriever.index.teaching.head import Head, from_stored
 from retriever.store.database import Store
@@ -141,7 +142,7 @@ def _stored_tuning(stored: StoredHead) -> Tuning | None:
         size, description = int(found["bytes"]), dict(found["description"])
         if not 0 < size < len(stored.arrays):
             raise ValueError("it is not as long as it says")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise IndexDamagedError(
             f"What a plain reader was taught cannot be read: {error}.",
             hint="Run `retriever repair`, then teach the question again.",
@@ -166,6 +167,20 @@ def taught_key(source: ViewKey, plain: ViewKey, head: Head) -> ViewKey:
     """
     parts = [source.fingerprint, plain.fingerprint, head.digest()]
     return replace(source, fingerprint=TAUGHT + sha256("\0".join(parts).encode()).hexdigest(), dim=head.dim)
+
+
+def tuned_key(source: ViewKey, readers: Readers, tuning: Tuning) -> ViewKey:
+    """Return the identity of a tuned view: of one view of the question alone, with which it goes.
+
+    Args:
+        source: of the view of the question.
+        readers: the encoders.
+        tuning: what tunes the plain reader.
+    """
+    encoder = readers.tuned_base(tuning)
+    own = sha256("\0".join([encoder.fingerprint, *map(str, astuple(source))]).encode()).hexdigest()
+    fingerprint = f"{TUNED}{own}:{readers.base.fingerprint}"
+    return replace(view_key(encoder, source.instruction, base=False), fingerprint=fingerprint)
 
 
 def mapped(store: Store, found: Taught, content_ids: Sequence[int] | Ids) -> StoredVectors:

@@ -4,7 +4,7 @@ Where it is asked for, the plain reader is fine-tuned first; if that helps, it r
 tuned view, and the head takes those vectors. The caller holds the writer's lock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.encoder import Encoder, Tuning
-from retriever.core.errors import InputError, UsageError
+from retriever.core.errors import EncoderError, InputError, UsageError
 from retriever.core.results import IndexingReport
 from retriever.core.types import Embeddings, Ids
-from retriever.index.encoding import view_key
 from retriever.index.indexing import Indexer, OnIndexing
 from retriever.index.readers import Readers
 from retriever.index.search.centering import sample
@@ -23,7 +22,14 @@ from retriever.index.teaching.examples import FoundExamples
 from retriever.index.teaching.head import Head
 from retriever.index.teaching.learning import Lesson, learn
 from retriever.index.teaching.scoring import HeldOut, held_out_score
-from retriever.index.teaching.taught import READ_AT_ONCE, TaughtViews, described_tuning, read_into, taught_key
+from retriever.index.teaching.taught import (
+    READ_AT_ONCE,
+    TaughtViews,
+    described_tuning,
+    read_into,
+    taught_key,
+    tuned_key,
+)
 from retriever.index.teaching.tuning import OnSteps, try_tuning
 from retriever.store.database import Store
 from retriever.store.heads import StoredHead
@@ -87,8 +93,13 @@ def learn_question(
 
     Raises:
         InputError: the view was dropped meanwhile.
-        EncoderError: the plain reader cannot be fine-tuned.
+        EncoderError: the plain reader cannot be fine-tuned, or there is none besides the question reader.
     """
+    if tune and not readers.two:
+        raise EncoderError(
+            "This index has no plain reader of its own to fine-tune.",
+            hint="`retriever reembed --plain NAME` gives it one.",
+        )
     source, plain = _with_examples(store, readers, asked, found, run_id, progress)
     lesson = _lesson(store, readers, source, plain, found)
     if not tune:
@@ -98,9 +109,9 @@ def learn_question(
     tried = try_tuning(readers.base, [texts[one] for one in found.content_ids], lesson, _on_steps(source, progress))
     if tried.tuning is not None:
         encoder = readers.tuned_base(tried.tuning)
-        plain = _read_anew(store, encoder, source, progress)
+        plain = _read_anew(store, readers, tried.tuning, source, progress)
         lesson = replace(lesson, **_plain_part(store, encoder, plain, found))
-    head = learn(lesson)
+    head = learn(lesson, None if tried.tuning is None else tried.settings)
     score = held_out_score(lesson) if tried.tuning is None else tried.score
     document = {**_document(head, found, score), "tuned": tried.tuning is not None}
     if tried.tuning is not None:
@@ -108,31 +119,42 @@ def learn_question(
     return Learned(source, plain, head, document, tried.tuning)
 
 
-def store_learned(store: Store, taught: TaughtViews, learned: Learned) -> None:
-    """Put a taught view in the place of the one before, whole, in the caller's transaction."""
+def store_learned(
+    store: Store, readers: Readers, taught: TaughtViews, learned: Learned, but: Collection[int] = ()
+) -> None:
+    """Put a taught view in the place of the one before, whole, in the caller's transaction.
+
+    Args:
+        store: the index's database.
+        readers: those that ``learned`` was learned with; what a search has read since is read by the tuned one here.
+        taught: the index's taught views.
+        learned: what is stored.
+        but: ids of tuned views that are to stay, for heads that are not stored yet.
+    """
     key = taught_key(learned.source.key, learned.plain.key, learned.head)
-    drop_taught(store, learned.source, but=learned.plain)
+    drop_taught(store, learned.source, but={learned.plain.view_id, *but})
     view, source, arrays = store.views.ensure(key), learned.source.view_id, learned.head.to_bytes()
     if learned.tuning is not None:
         arrays += learned.tuning.arrays
     store.heads.put(view.view_id, source, learned.plain.view_id, arrays, learned.document)
+    taught.read_tuned(learned.source, _held(store, learned.source), readers)
     taught.derive_all(learned.source)
 
 
-def drop_taught(store: Store, source: View, but: View | None = None) -> None:
+def drop_taught(store: Store, source: View, but: Collection[int] = ()) -> None:
     """Remove the taught view of a view, if any, and what is tuned for its question, in the caller's transaction.
 
     Args:
         store: the index's database.
         source: the view.
-        but: a tuned view that is to stay.
+        but: ids of tuned views that are to stay.
     """
     sources = store.heads.sources()
-    if but is not None:  # a view that goes takes along what its head names
+    if but:  # a view that goes takes along what its head names
         store.heads.remove([view_id for view_id, of in sources.items() if of == source.view_id])
     for view in store.views.all():
         unused = view.tuned and view.view_id not in sources  # left by a teaching that did not end
-        if (unused or sources.get(view.view_id) == source.view_id) and (but is None or view.view_id != but.view_id):
+        if (unused or sources.get(view.view_id) == source.view_id) and view.view_id not in but:
             store.views.drop(view.view_id)
 
 
@@ -168,12 +190,12 @@ def _on_steps(source: View, progress: OnIndexing | None) -> OnSteps | None:
     return told
 
 
-def _read_anew(store: Store, encoder: Encoder, source: View, progress: OnIndexing | None) -> View:
+def _read_anew(store: Store, readers: Readers, tuning: Tuning, source: View, progress: OnIndexing | None) -> View:
     """Let a tuned reader read every text of a view that its tuned view lacks, and return that.
 
     What was read stays where this is interrupted, and the same examples go on from there.
     """
-    view = store.views.ensure(view_key(encoder, source.key.instruction))
+    view, encoder = store.views.ensure(tuned_key(source.key, readers, tuning)), readers.tuned_base(tuning)
     lacking = store.vectors.missing(view.view_id, _held(store, source))
     report = IndexingReport(views=[view.view_id], instructions=[source.key.instruction], expected=len(lacking))
     for start in range(0, len(lacking), READ_AT_ONCE):

@@ -3,16 +3,21 @@
 On questions that the model does not follow, a head on vectors made without them goes only so far. The plain reader is
 small enough to be fine-tuned on a few examples in seconds: once without each of a few folds of them, to see what that
 brings, and once on all.
+
+The examples that a reader was tuned on lie where they should, whatever it makes of others. So the head's settings are
+chosen by those left out of the folds as well.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retriever.core.encoder import Encoder, Tuning
 from retriever.core.types import Ids
-from retriever.index.teaching.learning import Lesson, learn, log_loss
+from retriever.index.teaching.head import softmax
+from retriever.index.teaching.learning import RIDGES, Lesson, Settings, choose, learn, log_loss, scores_by_ridge
 from retriever.index.teaching.scoring import HeldOut, balanced, folds, nearest_mean
 
 STEPS = 30
@@ -29,19 +34,13 @@ class Tried:
 
     Attributes:
         tuning: what it changes of the reader, learned from all examples; None where it does not help.
-        score: over examples left out, with the reader tuned on the others; of no use where ``tuning`` is None.
+        settings: of the head on top.
+        score: over examples left out, with reader, head and settings of the others.
     """
 
     tuning: Tuning | None
+    settings: Settings
     score: HeldOut
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _LeftOut:
-    """What a head says of examples left out: (n,) whether it is right, (n, k) how probable it calls each answer."""
-
-    right: np.ndarray
-    probable: np.ndarray
 
 
 def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: OnSteps | None = None) -> Tried:
@@ -73,23 +72,34 @@ def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: On
         return base.tune([texts[row] for row in rows], labels[rows], steps=STEPS, on_step=count)
 
     before = np.zeros(len(labels))
-    plain, other = (_LeftOut(np.zeros(len(labels)), np.zeros((len(labels), k), np.float32)) for _ in range(2))
+    untuned = np.zeros((len(labels), k), np.float32)
+    scores = {ridge: np.zeros((len(labels), k)) for ridge in RIDGES}
     for tested in parts:
         known = np.setdiff1d(np.arange(len(labels)), tested)
-        before[tested] = nearest_mean(lesson.part(known), lesson.part(tested), k) == labels[tested]
-        again = reread(lesson, base.tuned(tuned(known)), texts)
-        for one, found in ((lesson, plain), (again, other)):
-            asked = one.part(tested)
-            found.probable[tested] = learn(one.part(known)).probabilities(asked.vectors, asked.plain)
-            found.right[tested] = found.probable[tested].argmax(axis=1) == asked.labels
-    scores = [balanced(one, labels, k, 0) for one in (before, other.right, plain.right)]
-    worse = scores[1].value < scores[2].value
-    less_sure = log_loss(other.probable, labels) > log_loss(plain.probable, labels)
-    tuning = None if worse and less_sure else tuned(np.arange(len(labels)))
-    return Tried(tuning, HeldOut(scores[0], scores[1], len(labels)))
+        taught, asked = lesson.part(known), lesson.part(tested)
+        before[tested] = nearest_mean(taught, asked, k) == labels[tested]
+        untuned[tested] = learn(taught).probabilities(asked.vectors, asked.plain)
+        again = _reread(lesson, base.tuned(tuned(known)), texts)
+        for ridge, found in scores_by_ridge(again.part(known), again.part(tested)).items():
+            scores[ridge][tested] = found
+    probable = _probable(lesson, scores, parts)
+    plain, other = (balanced(one.argmax(axis=1) == labels, labels, k, 0) for one in (untuned, probable))
+    refused = other.value < plain.value and log_loss(probable, labels) > log_loss(untuned, labels)
+    tuning = None if refused else tuned(np.arange(len(labels)))
+    return Tried(tuning, choose(lesson, scores), HeldOut(balanced(before, labels, k, 0), other, len(labels)))
 
 
-def reread(lesson: Lesson, encoder: Encoder, texts: Sequence[str]) -> Lesson:
+def _probable(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]], parts: Sequence[Ids]) -> NDArray[np.float32]:
+    """Return how probable examples' answers are (n, k), with settings that are chosen without the fold of each."""
+    probable = np.zeros((len(lesson.labels), len(lesson.answers)), np.float32)
+    for tested in parts:
+        known = np.setdiff1d(np.arange(len(lesson.labels)), tested)
+        settings = choose(lesson.part(known), {ridge: found[known] for ridge, found in scores.items()})
+        probable[tested] = softmax(settings.sharpness * scores[settings.ridge][tested])
+    return probable
+
+
+def _reread(lesson: Lesson, encoder: Encoder, texts: Sequence[str]) -> Lesson:
     """Return a lesson with its examples and the answers' names read by another plain reader."""
     plain = encoder.encode(texts)
     return replace(lesson, plain=plain, plain_names=encoder.encode(list(lesson.answers)), plain_mean=plain.mean(axis=0))
