@@ -11,6 +11,7 @@ from retriever.encoders.bert import reader
 from retriever.encoders.bert.reader import BertReader
 from retriever.encoders.bert.tensors import TensorBert
 from retriever.encoders.sources import is_installed
+from retriever.index.teaching.learning import triples_right
 
 pytestmark = [
     pytest.mark.model,
@@ -78,3 +79,49 @@ def test_its_fingerprint_is_that_of_earlier_versions(encoder):
     """Indexes name it."""
     assert encoder.fingerprint == "35fe04a25c724f1059073570cca01373715711e4aa82740a12dccc5dc9fac2f9"
     assert (encoder.dim, encoder.spec.dtype, encoder.spec.pooling) == (384, "float32", "model")
+
+
+TENSES = {
+    "past": [
+        "We walked to the harbour.",
+        "The kettle broke on Monday.",
+        "She sent the parcel back.",
+        "They closed the shop early.",
+        "My brother painted the fence.",
+        "It rained all night.",
+    ],
+    "present": [
+        "The dog sleeps under the table.",
+        "He works in a bakery.",
+        "This lamp is far too bright.",
+        "Our train leaves from platform two.",
+        "I like the blue one best.",
+        "The battery lasts for days.",
+    ],
+    "future": [
+        "The band will play here.",
+        "I am going to order another.",
+        "They will never answer me.",
+        "You will find it at the back.",
+        "She is going to learn Greek.",
+        "Tomorrow we will fix the roof.",
+    ],
+}
+LATER = {
+    "past": ["He drove through the valley.", "The zip tore after a week.", "We ate far too much."],
+    "present": ["The coat fits well.", "Anna teaches history.", "These shoes hurt my feet."],
+    "future": ["They are going to move out.", "The shop will open in May.", "I will buy it again."],
+}
+
+
+def spread(sentences):
+    texts = [text for group in sentences.values() for text in group]
+    return texts, np.repeat(np.arange(len(sentences)), [len(group) for group in sentences.values()])
+
+
+def test_a_few_sentences_teach_the_tenses(encoder):
+    texts, labels = spread(TENSES)
+    tuned = encoder.tuned(encoder.tune(texts, labels, steps=30))
+    others, right = spread(LATER)
+    before, after = (triples_right(one @ one.T, right) for one in (encoder.encode(others), tuned.encode(others)))
+    assert after > 0.9 > before + 0.2
