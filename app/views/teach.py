@@ -147,9 +147,9 @@ def _answer(session: _Session, asked: Asked, options: Sequence[str]) -> None:
         else:
             session.answers[id] = chosen
 
-    guess = "" if asked.guess is None else f" (so far: {asked.guess})"
+    guess = "" if asked.guess is None else plain(f"(so far: {asked.guess})")
     st.pills(
-        f"Answer{plain(guess)}",
+        f"Answer {guess}".strip(),
         options,
         default=session.answers.get(id) if session.answers.get(id) in options else None,
         key=key,
