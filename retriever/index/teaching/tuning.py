@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from retriever.core.encoder import Encoder, Tuning
 from retriever.core.types import Ids
 from retriever.index.teaching.head import softmax
-from retriever.index.teaching.learning import RIDGES, Lesson, Settings, choose, learn, log_loss, scores_by_ridge
+from retriever.index.teaching.learning import RIDGES, Lesson, Settings, choose, learn, scores_by_ridge
 from retriever.index.teaching.scoring import HeldOut, balanced, folds, nearest_mean
 
 STEPS = 30
@@ -46,8 +46,8 @@ class Tried:
 def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: OnSteps | None = None) -> Tried:
     """Fine-tune a plain reader on examples, and tell whether that helps with those it did not see.
 
-    It is kept unless both speak against it: fewer examples left out are answered rightly, and their own answers are
-    called less probable. By so few examples either alone refuses fine-tunings that help with other texts.
+    It is refused where clearly fewer examples left out are answered rightly: by more than a standard error of the
+    difference. By so few examples a stricter rule refuses fine-tunings that help with other texts.
 
     Args:
         base: the plain reader, which stays as it is.
@@ -83,10 +83,15 @@ def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: On
         for ridge, found in scores_by_ridge(again.part(known), again.part(tested)).items():
             scores[ridge][tested] = found
     probable = _probable(lesson, scores, parts)
-    plain, other = (balanced(one.argmax(axis=1) == labels, labels, k, 0) for one in (untuned, probable))
-    refused = other.value < plain.value and log_loss(probable, labels) > log_loss(untuned, labels)
-    tuning = None if refused else tuned(np.arange(len(labels)))
-    return Tried(tuning, choose(lesson, scores), HeldOut(balanced(before, labels, k, 0), other, len(labels)))
+    without, right = ((one.argmax(axis=1) == labels).astype(float) for one in (untuned, probable))
+    tuning = None if _clearly_fewer(right - without) else tuned(np.arange(len(labels)))
+    held = [balanced(one, labels, k, 0) for one in (before, right)]
+    return Tried(tuning, choose(lesson, scores), HeldOut(held[0], held[1], len(labels)))
+
+
+def _clearly_fewer(more: NDArray[np.float64]) -> bool:
+    """Return whether the mean of differences (n,) is below nought by more than its standard error."""
+    return bool(more.mean() < -more.std(ddof=1) / len(more) ** 0.5)
 
 
 def _probable(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]], parts: Sequence[Ids]) -> NDArray[np.float32]:
