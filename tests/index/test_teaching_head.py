@@ -5,7 +5,7 @@ import pytest
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.similarity import normalise
-from retriever.index.teaching import learning
+from retriever.index.teaching import learning, tuning
 from retriever.index.teaching.head import Head, from_stored
 from retriever.index.teaching.learning import Lesson, Settings, choose, learn, scores_by_ridge
 from retriever.index.teaching.scoring import folds, held_out_score
@@ -236,3 +236,12 @@ def test_five_thousand_examples_are_learned_and_judged_in_seconds():
     right = made.probabilities(many.vectors, many.plain).argmax(axis=1) == many.labels
     assert score.after.low > score.before.value - 0.1
     assert right.mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "refused"), [(0, 0, False), (1, 0, False), (2, 0, True), (3, 2, False), (7, 2, True)]
+)
+def test_fine_tuning_is_refused_where_clearly_fewer_are_right(lost, won, refused):
+    for n in (20, 40):
+        more = np.array([-1.0] * lost + [1.0] * won + [0.0] * (n - lost - won))
+        assert tuning._clearly_fewer(more) is refused

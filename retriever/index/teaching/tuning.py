@@ -24,6 +24,8 @@ STEPS = 30
 """Of one fine-tuning."""
 FOLDS = 3
 
+_ROUNDING = 1e-9  # one example lost alone is its standard error exactly
+
 OnSteps = Callable[[int, int], None]
 """Called with steps done and steps there are; what it raises ends the fine-tuning."""
 
@@ -91,7 +93,7 @@ def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: On
 
 def _clearly_fewer(more: NDArray[np.float64]) -> bool:
     """Return whether the mean of differences (n,) is below nought by more than its standard error."""
-    return bool(more.mean() < -more.std(ddof=1) / len(more) ** 0.5)
+    return bool(more.mean() + more.std(ddof=1) / len(more) ** 0.5 < -_ROUNDING)
 
 
 def _probable(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]], parts: Sequence[Ids]) -> NDArray[np.float32]:
