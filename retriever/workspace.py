@@ -219,7 +219,7 @@ class Index(CuratedIndex, Searches):
         Raises:
             UsageError: another cluster has that name, or the documents have changed since they were clustered.
         """
-        from retriever.clusters.clustering import read_material
+        from retriever.clusters.material import read_material
         from retriever.clusters.regrouping import set_apart
 
         view = next((view for view in self.store.views.all() if view.view_id == found.view), None)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.categories import Category
-from retriever.clusters.clustering import Material
 from retriever.clusters.editing import NONE, Places
+from retriever.clusters.material import Material
 from retriever.clusters.regrouping import described_anew
 from retriever.clusters.saved import text_key
 from retriever.core.results import Lessons

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,16 @@ from retriever.clusters.arithmetic.naming import (
 )
 from retriever.clusters.caution import caution
 from retriever.clusters.fields import Spread, field_values, growth, spread
+from retriever.clusters.material import Material, read_material
 from retriever.core.errors import UsageError
 from retriever.core.results import Lessons
 from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.types import Document, Embeddings, Unit, parent_id
+from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 from retriever.core.whole_words import WholeWords
-from retriever.index.selection import is_among, nothing_matches, place, selected_contents, selected_documents
+from retriever.index.selection import nothing_matches, selected_documents
 from retriever.store.database import Store
-from retriever.store.filters import Filter, optional_filter
+from retriever.store.filters import optional_filter
 from retriever.store.views import View
 
 LARGEST_SEED = 2**31 - 1
@@ -133,45 +133,6 @@ class ClusterGroup:
     label: str
     keywords: Sequence[str]
     clusters: Sequence[int]
-
-
-@dataclass(frozen=True)
-class Material:
-    """The documents that are clustered, or their units, row by row, with their vectors and the model's words.
-
-    Attributes:
-        documents: by ascending id; units in the order of their document.
-        vectors: (n, dim) theirs in the view.
-        answers: the model's words for each.
-        taught: whether the first of them is the answer that examples taught.
-    """
-
-    documents: Sequence[Document]
-    vectors: Embeddings
-    answers: Sequence[Sequence[str]]
-    taught: bool = False
-
-    def part(self, rows: Sequence[int]) -> "Material":
-        """Return some of the rows, in this order; one may come several times."""
-        documents, answers = [self.documents[row] for row in rows], [self.answers[row] for row in rows]
-        return Material(documents, self.vectors[rows], answers, self.taught)
-
-    @property
-    def units(self) -> int | None:
-        """How many units they are; None where they are whole documents."""
-        return len(self.documents) if any(isinstance(one, Unit) for one in self.documents[:1]) else None
-
-    @cached_property
-    def parents(self) -> list[str]:
-        """The ids of the documents that the rows are of."""
-        return [parent_id(one) for one in self.documents]
-
-    def once(self, labels: Sequence[int]) -> list[int]:
-        """Return the rows that are the first of their document in their cluster, given the cluster of every row."""
-        first: dict[tuple[str, int], int] = {}
-        for row, key in enumerate(zip(self.parents, labels, strict=True)):
-            first.setdefault(key, row)
-        return list(first.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,23 +244,6 @@ def still_holds(store: Store, found: Clustering) -> bool:
     """Return whether the documents a clustering is of are still all there are to cluster, none of them changed."""
     asked = found.request
     return selected_documents(store, optional_filter(asked.where), asked.ids) == list(found.material.documents)
-
-
-def read_material(store: Store, view: View, where: Filter | None = None, ids: frozenset[str] | None = None) -> Material:
-    """Return the documents that have a vector in a view, those of the filter and the ids, by ascending id."""
-    contents = selected_contents(store, where, ids)
-    found = store.vectors.get(view.view_id, contents)
-    rows = {content_id: row for row, content_id in enumerate(found.content_ids.tolist())}
-    documents = [
-        (document, rows[content_id])
-        for content_id, group in store.documents.expand(found.content_ids, where).items()
-        for document in group
-        if is_among(document, ids)
-    ]
-    documents.sort(key=lambda one: place(one[0]))
-    order = np.array([row for _, row in documents], dtype=np.int64)
-    answers = [found.words[i] for i in order]
-    return Material([document for document, _ in documents], found.embeddings[order], answers, view.taught)
 
 
 def described(

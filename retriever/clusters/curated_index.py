@@ -16,8 +16,8 @@ from retriever.store.views import View
 if TYPE_CHECKING:
     from retriever.clusters.categories import Category
     from retriever.clusters.classifying import Classification
-    from retriever.clusters.clustering import Material
     from retriever.clusters.edit_requests import ClusterEdits
+    from retriever.clusters.material import Material
     from retriever.clusters.saved import SavedClustering
     from retriever.core.types import Embeddings
     from retriever.store.clusterings import StoredClustering
@@ -64,7 +64,7 @@ class CuratedIndex(TaughtIndex):
             read_of,
             taught_names,
         )
-        from retriever.clusters.clustering import read_material
+        from retriever.clusters.material import read_material
 
         asked = instruction.strip()
         if not asked:
@@ -240,7 +240,7 @@ class CuratedIndex(TaughtIndex):
 
     def _read_plainly(self, ids: Sequence[str]) -> "Embeddings | None":
         """Return what the plain reader says of documents (n, d), in their order; None where there is none."""
-        from retriever.clusters.clustering import read_material
+        from retriever.clusters.material import read_material
 
         base = self.store.views.find(self.readers.view_key("")) if self.readers.two else None
         if base is None:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.naming import answer_words
-from retriever.clusters.clustering import Clustering, Material
+from retriever.clusters.clustering import Clustering
+from retriever.clusters.material import Material
 from retriever.clusters.saved import SavedClustering
 from retriever.core.types import Document, parent_id
 

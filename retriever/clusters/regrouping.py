@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition
-from retriever.clusters.clustering import Clustering, Material, described
+from retriever.clusters.clustering import Clustering, described
 from retriever.clusters.editing import Places
+from retriever.clusters.material import Material
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import assign_to
-from retriever.clusters.clustering import Clustering, Material, read_material
+from retriever.clusters.clustering import Clustering
 from retriever.clusters.editing import NONE, Edited, Placed, Places, describe, edited
 from retriever.clusters.having import topics_of
+from retriever.clusters.material import Material, read_material
 from retriever.clusters.regrouping import described_anew
 from retriever.core.errors import EncoderMismatchError, UsageError
 from retriever.core.fingerprint import content_hash

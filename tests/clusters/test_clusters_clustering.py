@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, add_to_base, documents
 
-from retriever.clusters.clustering import read_material, still_holds
+from retriever.clusters.clustering import still_holds
+from retriever.clusters.material import read_material
 from retriever.clusters.saved import extended, stored_clustering
 from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document

@@ -19,8 +19,10 @@ from retriever.encoders.bert.reader import BertReader
 from retriever.encoders.sentence_encoder import StockModel
 
 OPENINGS = ["knife", "toy", "lamp", "dog", "child", "red", "blue", "kettle"]
+LENGTHS = [3, 0, 3, 3, 0, 1, 1, 0]  # a pack has the longest first
 TEXTS = [
-    f"{one} {'water ' * (7 * number % 5)}{'sharp' if number % 2 else 'heavy'}" for number, one in enumerate(OPENINGS)
+    f"{one} {'water ' * more}{'sharp' if number % 2 else 'heavy'}"
+    for number, (one, more) in enumerate(zip(OPENINGS, LENGTHS, strict=True))
 ]
 LABELS = np.arange(len(TEXTS)) % 2
 STEPS = 20

@@ -97,7 +97,8 @@ def test_tuned_vectors_that_are_gone_or_damaged_are_read_again(tuned, path, sql,
     change(tuned, sql)
     assert {one.problem for one in verify(path, deep=True, load=LOAD).findings} == {problem}
     PLAIN.tuned_read.clear()
-    assert repair(path, load=LOAD).mended == ["2 vectors of view 3"]
+    report = repair(path, load=LOAD)
+    assert (report.mended, report.left) == (["2 vectors of view 3"], [])
     assert {text for _, text in PLAIN.tuned_read} == {CORPUS[6].text, CORPUS[7].text}
     assert not (path / "views" / "3").exists()
     assert search(path) == before
@@ -176,6 +177,17 @@ def test_a_fine_tuning_that_is_none_is_damage(tuned, path, tuning):
     with pytest.raises(IndexDamagedError, match="taught"):
         tuned.search("love", instruction=MOOD, mode="dense")
     assert is_damaged(path)
+
+
+def test_a_fine_tuning_beside_the_base_view_is_damage(tuned, path):
+    with tuned.store.transaction():
+        tuned.store._db.write("UPDATE heads SET plain_id = 1")
+    assert is_damaged(path)
+    with (
+        Index(path, encoder=QUESTION, plain=PLAIN) as index,
+        pytest.raises(IndexDamagedError, match="does not fit its vectors"),
+    ):
+        index.search("love", instruction=MOOD, mode="dense")
 
 
 def is_damaged(path):

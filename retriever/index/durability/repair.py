@@ -14,13 +14,13 @@ from retriever.core.errors import EncoderMismatchError, IndexDamagedError, Retri
 from retriever.core.schema import SCHEMA_VERSION
 from retriever.core.types import BadRow
 from retriever.index.dividing import divide_stored
+from retriever.index.durability.taught_again import make_taught
 from retriever.index.durability.verify import index_problem
 from retriever.index.encoding import Loader, load_described
 from retriever.index.generations import build_generation, build_outgrown
 from retriever.index.readers import Readers, described_readers
 from retriever.index.run_record import versions
 from retriever.index.status import ENCODER, PLAIN, own_views
-from retriever.index.teaching.taught import TaughtViews
 from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.inspection import DamagedVector, RowDamage
@@ -305,36 +305,9 @@ class _Repairing:
                 found |= bool(pending)
             if wanting:
                 self._embed_view(view, list(wanting))
-        self._derive()
+        make_taught(self._store, self._readers, self.report)
         if self._strays and not found:
             self.report.left.append(f"{self._strays} vectors were removed: of which texts is unknown.")
-
-    def _derive(self) -> None:
-        """Make the vectors that taught views lack of those of the views that they are made of.
-
-        A model is needed only where the view of a reader that was tuned lacks some.
-        """
-        taught, vectors, made = TaughtViews(self._store), self._store.vectors, self._store.heads.sources()
-        for source in [one for one in self._store.views.all() if one.view_id in made.values()]:
-            views = [one for one, made_of in made.items() if made_of == source.view_id]
-            for view_id in views:
-                vectors.remove_unsourced(view_id, source.view_id)
-            before = {view_id: vectors.count(view_id) for view_id in views}
-            self._read_tuned(taught, source)
-            taught.derive_all(source)
-            more = {view_id: vectors.count(view_id) - count for view_id, count in before.items()}
-            self.report.mended += [f"{count} vectors of view {view_id}" for view_id, count in more.items() if count]
-
-    def _read_tuned(self, taught: TaughtViews, source: View) -> None:
-        """Let the reader that was tuned for a view read what its view lacks."""
-        vectors, found = self._store.vectors, taught.of(source)
-        held = vectors.content_ids(source.view_id, through=vectors.last_id(source.view_id))
-        if found is not None and found.tuning is not None and vectors.missing(found.plain.view_id, held):
-            try:
-                taught.read_tuned(source, held, self._readers())
-            except RetrieverError as error:
-                view = found.plain.view_id
-                self.report.left.append(f"view {view} lacks vectors, and the encoder does not load: {error.message}")
 
     def _embed_view(self, view: View, content_ids: Sequence[int]) -> None:
         name = f"{len(content_ids)} vectors of view {view.view_id}"
