@@ -91,7 +91,8 @@ def _groups(
     members = members.reshape(len(numbers), len(placed))
     silent: NDArray[np.bool_] = ~np.asarray(members.any(axis=0))
     if any(material.answers):  # an encoder without words says nothing of any text
-        silent |= np.array([_says_nothing(one, instruction) for one in material.answers], dtype=bool)
+        asked = "" if material.taught else instruction  # words of the question that were taught are answers
+        silent |= np.array([_says_nothing(one, asked) for one in material.answers], dtype=bool)
     return Groups(material.documents, numbers, [names[one] for one in numbers], members, silent)
 
 

@@ -5,6 +5,7 @@ import pytest
 from index_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, gives
 from teaching_corpus import BUDGET, CORPUS, EXAMPLES, mood, vectors
 
+from retriever.clusters.groups import groups_of
 from retriever.core.encoder import EncoderSpec
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.requests import SearchRequest
@@ -64,6 +65,17 @@ def test_a_search_finds_the_answer_of_its_query(taught):
     assert np.mean([mood(hit.document.text) == "good" for hit in found.hits]) > 0.9
     assert all(-1 <= hit.score <= 1.0001 for hit in found.hits)
     assert found.hits[0].words  # the model's answers are those of the untaught view
+
+
+def test_what_was_taught_names_hits_and_clusters(full):
+    word = MOOD.split()[-1].strip("?")  # words of the question are no names, but for what was taught
+    full.teach(MOOD, [(id, {"good": word, "bad": "bad"}[answer]) for id, answer in EXAMPLES])
+    found = full.cluster(MOOD, k=2)
+    assert {one.keywords[0] for one in found.clusters} == {word, "bad"}
+    alone = replace(found.material, answers=[one[:1] for one in found.material.answers])
+    assert not groups_of(replace(found, material=alone)).silent.any()
+    hits = full.search("love happy", instruction=MOOD, mode="dense", k=5).hits
+    assert {hit.words[0] for hit in hits} == {word}
 
 
 def test_an_open_index_elsewhere_notices(full, path):
