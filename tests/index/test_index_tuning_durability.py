@@ -169,6 +169,8 @@ def test_a_fine_tuning_of_a_wrong_size_is_damage(tuned, path, tmp_path, size):
     export_index(path, tmp_path / "out.tar")
     with pytest.raises(InputError, match="damaged"):
         import_index(tmp_path / "out.tar", tmp_path / "there")
+    assert repair(path, load=LOAD).left == ["what 'How does the writer feel?' was taught was removed: teach it again."]
+    assert search(path)[1:] == (None, 0)
 
 
 @pytest.mark.parametrize("tuning", [None, [], "words", {"bytes": 4}, {"bytes": 4, "description": 3}])
@@ -266,12 +268,15 @@ def test_another_plain_reader_is_tuned_and_so_is_the_one_before(tuned, path):
     assert search(path)[2] == 2
 
 
-def test_a_plain_reader_that_cannot_be_tuned_leaves_the_question_untaught(tuned, path):
+def test_beside_a_plain_reader_that_cannot_be_tuned_the_question_is_taught_untuned(tuned, path):
     tuned.close()
     done = reembed(path, plain=STIFF, load=LOAD)
-    assert (done.retaught, list(done.untaught)) == ({}, [MOOD])
-    assert "cannot be fine-tuned" in done.untaught[MOOD]
-    assert search(path, plain=STIFF)[1:] == (None, 0)
+    assert done.untaught == {}
+    assert done.retaught[MOOD].tuned is None
+    with Index(path, encoder=QUESTION, plain=STIFF) as index:
+        assert index.lessons(MOOD) == done.retaught[MOOD]
+        assert not any(view.tuned for view in index.store.views.all())
+    assert verify(path, deep=True, load=LOAD).findings == []
 
 
 def test_without_a_plain_reader_the_question_is_taught_untuned(tuned, path):

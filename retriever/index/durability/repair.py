@@ -21,6 +21,7 @@ from retriever.index.generations import build_generation, build_outgrown
 from retriever.index.readers import Readers, described_readers
 from retriever.index.run_record import versions
 from retriever.index.status import ENCODER, PLAIN, own_views
+from retriever.index.teaching.taught import unreadable
 from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.inspection import DamagedVector, RowDamage
@@ -175,6 +176,7 @@ class _Repairing:
         """Take out what is damaged of what views were taught, and taught views that cannot be made again."""
         before = {view.view_id: view for view in self._store.views.all() if view.taught}
         self._store.heads.remove([*self._heads, *self._store.heads.damaged()])
+        self._store.heads.remove(unreadable(self._store))
         self._store.mending.remove_untaught()
         left = {view.view_id for view in self._store.views.all()}
         for view_id, view in before.items():

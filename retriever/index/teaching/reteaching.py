@@ -5,8 +5,9 @@ question half taught. The caller holds the writer's lock.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
-from retriever.core.errors import InputError, RetrieverError
+from retriever.core.errors import EncoderError, InputError, RetrieverError
 from retriever.index.indexing import OnIndexing
 from retriever.index.readers import Readers
 from retriever.index.status import ReaderDescriptions
@@ -68,9 +69,11 @@ def reteach(
             if before is None or _is_kept(store, before, asked, wanted):
                 continue
             examples = _still_there(store, before)
-            found.learned[asked] = learn_question(
-                store, readers, question_of(readers, asked), examples, run_id, progress, tune=_was_tuned(before, wanted)
-            )
+            learn = partial(learn_question, store, readers, question_of(readers, asked), examples, run_id, progress)
+            try:
+                found.learned[asked] = learn(tune=_was_tuned(before, wanted))
+            except EncoderError:  # this plain reader cannot be fine-tuned
+                found.learned[asked] = learn()
         except RetrieverError as error:
             found.lost[asked] = error.message
     return found

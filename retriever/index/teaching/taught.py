@@ -129,6 +129,18 @@ def taught_of(store: Store, source: View) -> Taught | None:
     return Taught(view, stored, head, plain, tuning)
 
 
+def unreadable(store: Store) -> list[int]:
+    """Return the taught views whose head cannot be read, or does not fit what it is made of."""
+    found, views = [], {one.view_id: one for one in store.views.all()}
+    for view_id, source_id in store.heads.sources().items():
+        if view_id in views and source_id in views and views[view_id].taught:
+            try:
+                taught_of(store, views[source_id])
+            except IndexDamagedError:
+                found.append(view_id)
+    return found
+
+
 def described_tuning(tuning: Tuning) -> dict[str, JSON]:
     """Return JSON that tells where in a head's record a fine-tuning stands: behind the head, to the end."""
     return {"bytes": len(tuning.arrays), "description": dict(tuning.description)}
