@@ -50,10 +50,11 @@ class Shot:
     shows: str
 
 
-PRODUCT, FEELING, BROKE = (
+PRODUCT, FEELING, BROKE, REASON = (
     "What kind of product is this review about?",
     "How does the customer feel about it?",
     "What broke?",
+    "What is the main reason for the rating?",
 )
 KINDS, CATEGORIES = "kinds of product", "kitchen, electronics, toy, outdoor, books, clothing"
 """What the reviews are sorted into, and the name that this is saved under."""
@@ -98,6 +99,12 @@ SHOTS = (
         "adjusted Rand index",
     ),
     Shot("categories", "clusters", {"index": "reviews", "show": "saved", "saved": KINDS}, "Compare two periods"),
+    Shot(
+        "teach",
+        "teach",
+        {"index": "reviews", "instruction": REASON, "answers": "quality, price, delivery, fit, other"},
+        "Fine-tune on these answers",
+    ),
     Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
     Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches it never saw"),
     Shot("model", "model", {"index": "reviews"}, "What was read"),
@@ -179,7 +186,7 @@ def open_shot(page: Page, address: str, shot: Shot) -> None:
     """Open a view and wait until it has settled."""
     page.set_default_timeout(PATIENCE)
     page.goto(f"{address}/{shot.page}?{urlencode(shot.parameters)}")
-    page.get_by_text(shot.shows).first.wait_for(timeout=PATIENCE)
+    page.get_by_text(shot.shows).locator("visible=true").first.wait_for(timeout=PATIENCE)
     for waiting in ("stSkeleton", "stStatusWidget"):
         playwright.expect(page.get_by_test_id(waiting)).to_have_count(0, timeout=PATIENCE)
     page.wait_for_timeout(1500)  # charts draw themselves

@@ -52,12 +52,6 @@ def hit(id, text, words=()):
     return Hit(Document(id, text), 0.5, 0.5, words)
 
 
-def test_a_card_shows_whole_words():
-    answered = hit("a", "It stopped Charging.", ["right", "charg", "charging", "disappro"])
-    (card,) = cards.hit_cards([answered], Columns(), {})
-    assert list(card.words) == ["right", "charging"]
-
-
 def test_a_card_shows_the_sentence_and_marks_words():
     (card,) = cards.hit_cards([hit("a", TEXT)], Columns(), {}, "stopped working")
     assert card.answer == r"It :blue-background[stopped] :blue-background[working] after two days\!"

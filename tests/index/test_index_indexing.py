@@ -2,7 +2,7 @@ import pytest
 from index_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder, add_to_base, documents, found
 
 from retriever.core.errors import EncoderError, InputError, UsageError
-from retriever.core.types import BadRow, Document
+from retriever.core.types import BadRow, Document, Encoded
 from retriever.index.indexing import IndexingOptions
 from retriever.index.reembedding import reembed
 from retriever.workspace import Index
@@ -188,6 +188,21 @@ def test_the_words_of_the_model_come_with_the_hits(index):
     result = index.search("love hate", instruction=MOOD, mode="dense")
     assert [list(hit.words) for hit in result.hits] == [["love", "hate"], ["happy"]]
     assert index.search("love hate", mode="lexical").hits[0].words == ()
+
+
+class Beginning(FakeEncoder):
+    """Answers every text with the beginnings of two words."""
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        found = super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
+        return [Encoded(one.embeddings, [["charg", "disappro"] for _ in texts]) for one in found]
+
+
+def test_hits_show_whole_words_of_their_texts(path):
+    with Index(path, encoder=Beginning()) as index:
+        index.add(documents("love charging", "hate"), instructions=[MOOD])
+        hits = index.search("love", instruction=MOOD, mode="dense").hits
+    assert {hit.document.text: list(hit.words) for hit in hits} == {"love charging": ["charging"], "hate": []}
 
 
 def test_sync_deletes_what_is_gone(index):

@@ -170,9 +170,17 @@ def test_a_queued_encoder_is_the_encoder():
         assert (queued.spec, queued.count_tokens(["a b"])) == (plain.spec, [2])
 
 
+class SlowEncoder(RichEncoder):
+    """Takes 5 ms a pass: whoever is to be stopped by another thread must not have finished before."""
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        time.sleep(0.005)
+        return super().encode_views(texts, instructions, words=words, on_tokens=on_tokens)
+
+
 def test_what_counting_tokens_raises_ends_the_reading():
     with BatchQueue(pass_texts=1) as queue:
-        encoder = RichEncoder()
+        encoder = SlowEncoder()
 
         def stop(count):
             raise KeyboardInterrupt
