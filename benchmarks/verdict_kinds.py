@@ -1,7 +1,7 @@
 """The labelled texts and questions by which `verdict.py` holds verdicts to the truth."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,15 +19,34 @@ LEAST_TEXTS = 40
 MOST_QUESTIONS = 3
 """Questions taken of a file or grid, so that none has most of the say."""
 INTENTS = 12
+WORDINGS = 3
+"""Ways in which a question is asked; each is a case of its own, since a model may follow one and not another."""
 PLAIN = {
-    "banking77.jsonl": {"intent": "What does the customer want?"},
-    "goemotions.jsonl": {"emotion": "Which emotion does the comment show?", "sentiment": "Is it positive or negative?"},
+    "banking77.jsonl": {
+        "intent": (
+            "What does the customer want?",
+            "What is the reason for this message?",
+            "Name the request to the bank.",
+        )
+    },
+    "goemotions.jsonl": {
+        "emotion": (
+            "Which emotion does the comment show?",
+            "How does the person feel?",
+            "Tell me the feeling behind these words.",
+        ),
+        "sentiment": (
+            "Is it positive or negative?",
+            "Does the comment sound pleased or displeased?",
+            "Say whether the mood is good or bad.",
+        ),
+    },
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Texts of one file, with its questions in one wording each, and whether training never asks any of them.
+    """Texts of one file, with its questions in `WORDINGS` wordings each, and which of them training never asks.
 
     Attributes:
         name: of the file, and of the grid inside it.
@@ -57,21 +76,20 @@ def sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
 def _sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
     for source in LABELLED.values():
         texts = balanced_sample(load_texts(data, source), limit, seed=0)
-        questions = [
-            Question(
-                criterion, [find_wordings(source.name, criterion).instruction], [one.labels[place] for one in texts]
-            )
-            for place, criterion in enumerate(source.criteria)
-        ]
+        questions = []
+        for place, criterion in enumerate(source.criteria):
+            known = find_wordings(source.name, criterion)
+            wordings = [known.instruction, *known.correct][:WORDINGS]
+            questions.append(Question(criterion, wordings, [one.labels[place] for one in texts]))
         yield Source(source.name, [one.text for one in texts], questions, frozenset())
     for file, asked in PLAIN.items():
         rows = [(row.get("text", str), row.get("labels", dict)) for row in held_out(read_rows(data, file))]
         yield from _source(file, rows, asked, limit, frozenset())
     kinds = json.loads((data2 / "kinds.json").read_text())["kinds"]
-    unmet = {one.kind: one.wordings[0] for file in by_file(unmet_kinds()).values() for one in file}
+    unmet = {one.kind: one.wordings for file in by_file(unmet_kinds()).values() for one in file}
     for name in dict.fromkeys(one["source"] for one in kinds):
         asked = {
-            one["name"]: unmet.get(one["name"]) or one["instructions"][0]["text"]
+            one["name"]: unmet.get(one["name"]) or [wording["text"] for wording in one["instructions"]]
             for one in kinds
             if one["source"] == name
         }
@@ -92,13 +110,17 @@ def _grids(data2: Path) -> Iterator[Source]:
         for place, one in enumerate(grid["questions"][:MOST_QUESTIONS]):
             answers = [row["answers"][place] for row in grid["rows"]]
             known = [None if answer in SILENT else answer for answer in answers]
-            questions.append(Question(one["kind"], [one["wordings"][0]], known))
+            questions.append(Question(one["kind"], one["wordings"][:WORDINGS], known))
         unmet = frozenset(one.kind for one in questions) - trained
         yield Source(f"grid{grid['grid']}", [row["text"] for row in grid["rows"]], questions, unmet)
 
 
 def _source(
-    name: str, rows: Sequence[tuple[str, dict[str, str]]], asked: dict[str, str], limit: int, unmet: frozenset[str]
+    name: str,
+    rows: Sequence[tuple[str, dict[str, str]]],
+    asked: Mapping[str, Sequence[str]],
+    limit: int,
+    unmet: frozenset[str],
 ) -> Iterator[Source]:
     """Yield one source with texts that have at least one label, evenly by answer, if there are enough."""
     texts = {text: labels for text, labels in rows if any(kind in labels for kind in asked)}
@@ -110,7 +132,7 @@ def _source(
     columns = [[str(labels.get(kind, "")) for labels in texts.values()] for kind in asked]
     chosen = spread(columns, limit, seed=0)
     questions = [
-        Question(kind, [wording], [column[row] or None for row in chosen])
-        for (kind, wording), column in zip(asked.items(), columns, strict=True)
+        Question(kind, wordings[:WORDINGS], [column[row] or None for row in chosen])
+        for (kind, wordings), column in zip(asked.items(), columns, strict=True)
     ]
     yield Source(name, [list(texts)[row] for row in chosen], questions, unmet)

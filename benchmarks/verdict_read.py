@@ -51,7 +51,7 @@ class Read:
 
 def read(encoder: Encoder, source: Source) -> dict[str, Any]:
     """Return vectors and words of a source's texts under everything asked of them, as arrays."""
-    questions = [one.wordings[0] for one in source.questions]
+    questions = [wording for one in source.questions for wording in one.wordings]
     full = ["", *REFERENCES, *questions]
     beside = [form.format(question=one) for one in questions for form in (PARAPHRASE, NEGATED)]
     found: dict[str, Any] = {}
@@ -67,7 +67,7 @@ def read(encoder: Encoder, source: Source) -> dict[str, Any]:
         "beside": beside,
         "words": words,
         "unmet": sorted(source.unmet),
-        "questions": [[one.kind, one.wordings[0], list(one.answers)] for one in source.questions],
+        "questions": [[one.kind, list(one.wordings), list(one.answers)] for one in source.questions],
         "fingerprint": encoder.fingerprint,
     }
     return {**found, "meta": np.array(json.dumps(meta))}
@@ -82,7 +82,7 @@ def read_file(file: Path) -> Read:
             for name in ("full", "beside")
             for place, one in enumerate(meta[name])
         }
-    questions = [Question(kind, [wording], answers) for kind, wording, answers in meta["questions"]]
+    questions = [Question(kind, wordings, answers) for kind, wordings, answers in meta["questions"]]
     return Read(Source(meta["name"], meta["texts"], questions, frozenset(meta["unmet"])), heard, meta["fingerprint"])
 
 

@@ -10,9 +10,9 @@ from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
 from retriever.core.verdicts import Verdict, verdict_of
-from retriever.index.verdicts import judging
-from retriever.index.verdicts.measured import MEASURED, Measured, Weight, measured_of
-from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES
+from retriever.index.verdicts import arithmetic, judging
+from retriever.index.verdicts.measured import MEASURED, WORDING, Measured, Weight, measured_of
+from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES, Heard, meanings
 from retriever.workspace import Index
 
 ASKED = "What broke?"
@@ -116,6 +116,37 @@ def test_an_encoder_that_answers_something_else_is_said_to_hardly_follow_it():
 def test_answers_to_the_question_are_likelier_followed_without_a_plain_reader_too():
     follows, deaf = (judging.judge(one, None, TEXTS, ASKED).verdict.chance for one in (Reader(), Deaf()))
     assert follows > deaf
+
+
+def test_a_view_goes_with_its_answers_where_texts_that_say_the_same_lie_together():
+    views = np.eye(4)[[0, 0, 1, 1, 2, 2]]
+    same, other = np.eye(6)[[3, 3, 1, 1, 0, 0]], np.eye(6)[[3, 1, 0, 3, 1, 0]]
+    assert arithmetic.near(views, same) == pytest.approx(1)
+    assert arithmetic.near(views, other) < 0.2
+    assert arithmetic.near(views, np.zeros((6, 4))) == 0.0  # nothing was answered
+
+
+def test_answers_mean_what_their_words_do_on_average():
+    plain = Plain()
+    found = meanings(plain, Heard(np.eye(3), [["ab", "cd"], [], ["ab"]]))
+    both = plain.encode(["ab", "cd"])
+    assert np.allclose(found, [both.mean(axis=0), np.zeros(26), both[0]])
+    assert not meanings(plain, Heard(np.eye(2), [[], []])).any()
+
+
+def test_what_kind_of_question_it_is_counts_by_the_plain_reader_it_was_measured_with():
+    wording = np.zeros(26)
+    wording[ord("b") - ord("a")] = 3.0  # questions with a b are followed
+    weighed = replace(
+        MEASURED, weights={**MEASURED.weights, WORDING: Weight(1.0, 0.0, 1.0)}, plain="p" * 64, wording=tuple(wording)
+    )
+    found = judging.judge(Reader(), Plain(), TEXTS, ASKED, measured=weighed)
+    counts = Plain().encode([ASKED])[0]
+    assert found.features[WORDING] == pytest.approx(3 * counts[1])
+    unweighed = judging.judge(Reader(), Plain(), TEXTS, ASKED, measured=replace(weighed, plain="q" * 64))
+    assert WORDING not in unweighed.features
+    assert found.verdict.chance > unweighed.verdict.chance
+    assert WORDING not in judging.judge(Reader(), None, TEXTS, ASKED, measured=weighed).features
 
 
 def test_the_chance_by_hand():

@@ -33,7 +33,6 @@ def test_a_question_whose_answers_are_kinds_of_product_is_not_called_followed(ve
     assert verdict(FEELING).level == "followed"
 
 
-@pytest.mark.xfail(strict=True, reason="by 103 questions its chance is 0.60; `followed` begins at 0.653")
 def test_a_question_about_the_kind_of_product_is_called_followed(verdict):
     assert verdict(PRODUCT).level == "followed"
 

@@ -24,7 +24,7 @@ from retriever.store.heads import StoredHead
 from retriever.store.vectors import StoredVectors
 from retriever.store.views import TAUGHT, View, ViewKey
 
-READ_AT_ONCE = 1000
+READ_AT_ONCE = 250
 """Texts that a tuned reader reads before they are stored."""
 
 _BATCH = 4096  # texts

@@ -24,9 +24,18 @@ _NEAREST = 8
 _FLAT = 1e-6
 
 
-def features(evidence: Evidence) -> dict[str, float]:
-    """Return the features of a question by name."""
-    return {**of_views(evidence), **of_words(evidence)}
+def features(evidence: Evidence, meanings: Embeddings | None) -> dict[str, float]:
+    """Return the features of a question by name.
+
+    Args:
+        evidence: what was read.
+        meanings: (n, e) of the texts' answers by a plain reader, as `reading.meanings` gives them; None where there is
+            no such reader.
+    """
+    found = {**of_views(evidence), **of_words(evidence)}
+    if meanings is not None:
+        found["words_near"] = near(evidence.asked.vectors, meanings)
+    return found
 
 
 def same_whatever_is_asked(evidence: Evidence) -> bool:
@@ -65,6 +74,14 @@ def of_words(evidence: Evidence) -> dict[str, float]:
         "words_group": group_area(pair_cosines(evidence.asked.vectors), first),
         "words_copied": copied(evidence.asked, evidence.texts) - copied(evidence.unasked, evidence.texts),
     }
+
+
+def near(vectors: Embeddings, meanings: Embeddings) -> float:
+    """Return how far a view (n, dim) has those texts together whose answers mean the same (n, e), as a correlation.
+
+    A model that answers the question has both by the answer; where both go by different things, it hardly reads it.
+    """
+    return likeness(pair_cosines(vectors), pair_cosines(meanings - meanings.mean(axis=0)))
 
 
 def pair_cosines(vectors: Embeddings) -> Floats:

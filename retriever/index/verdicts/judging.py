@@ -16,7 +16,7 @@ from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.readers import Readers
 from retriever.index.verdicts import arithmetic
 from retriever.index.verdicts.measured import MEASURED, Measured
-from retriever.index.verdicts.reading import Evidence, Heard, read
+from retriever.index.verdicts.reading import Evidence, Heard, meanings, read
 from retriever.index.verdicts.stored import store_verdict, stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
@@ -107,7 +107,8 @@ def judge(
 
     Args:
         encoder: what is judged.
-        plain: a reader of texts as they are, which tells whether answers suit the question; None where there is none.
+        plain: a reader of texts as they are, which tells what kind of question it is, which answers mean the same, and
+            whether they suit the question; None where there is none.
         texts: different ones, the more the surer; `TEXTS` are enough.
         question: what is asked of them.
         known: what the encoder made of them under the question, where that is stored.
@@ -121,7 +122,8 @@ def judge(
         evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
     if on_texts is not None:
         on_texts(len(texts), len(texts))
-    features = arithmetic.features(evidence)
+    said = None if plain is None else meanings(plain, evidence.asked)
+    features = {**arithmetic.features(evidence, said), **measured.of_wording(plain, question)}
     chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(measured.chance(features), 4)
     answers = most_answered(evidence.asked.words)
     level = measured.level(chance)
@@ -133,7 +135,7 @@ def judge(
         chance=chance,
         texts=len(texts),
         answers=answers,
-        measured=encoder.fingerprint == measured.fingerprint,
+        measured=measured.is_of(encoder, plain),
     )
     return Judged(verdict, features, evidence)
 

@@ -2,13 +2,20 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.encoder import Encoder
 from retriever.core.fingerprint import json_hash
 from retriever.core.verdicts import Level
+
+WORDING = "wording"
+"""Name of the feature that is told by the question alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Measured:
         bias: of the logistic function.
         followed: least chance of a question that is called followed.
         hardly: greatest chance of one that is called hardly followed; between the two it is unclear.
+        plain: fingerprint of the plain reader by whose vector of a question the wording counts.
+        wording: (e,) what each number of that vector counts.
     """
 
     version: str
@@ -39,6 +48,25 @@ class Measured:
     bias: float
     followed: float
     hardly: float
+    plain: str = ""
+    wording: Sequence[float] = ()
+
+    def is_of(self, encoder: Encoder, plain: Encoder | None) -> bool:
+        """Whether these very models were measured."""
+        return plain is not None and (encoder.fingerprint, plain.fingerprint) == (self.fingerprint, self.plain)
+
+    def of_wording(self, plain: Encoder | None, question: str) -> dict[str, float]:
+        """Return the feature of a question's wording; none where no such reader is at hand.
+
+        Models follow kinds of question: where one on style is not followed, the next on style hardly is.
+        """
+        if plain is None or plain.fingerprint != self.plain:
+            return {}
+        return self.of_vector(plain.encode([question])[0])
+
+    def of_vector(self, vector: NDArray[np.float32]) -> dict[str, float]:
+        """Return the feature of a question's wording by its vector (e,)."""
+        return {WORDING: float(vector.astype(np.float64) @ np.array(self.wording))}
 
     def chance(self, features: Mapping[str, float]) -> float:
         """Return the chance, 0 to 1, that the question is followed; a feature that is not there says nothing."""
@@ -62,6 +90,8 @@ def measured_of(document: Mapping[str, Any]) -> Measured:
         bias=document["bias"],
         followed=document["followed"],
         hardly=document["hardly"],
+        plain=document["plain"],
+        wording=tuple(document["wording"]),
     )
 
 

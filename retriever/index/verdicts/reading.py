@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from retriever.core.encoder import Encoder
 from retriever.core.types import Embeddings, Encoded
 from retriever.index.encoding import WORDS
@@ -71,6 +73,21 @@ def read(
     unasked, *others = map(_heard, encoder.encode_views(texts, asked, words=WORDS, on_tokens=on_tokens))
     references, (paraphrase, negated, *read_now) = others[: len(REFERENCES)], others[len(REFERENCES) :]
     return Evidence(question, texts, known or read_now[0], unasked, references, paraphrase, negated)
+
+
+def meanings(plain: Encoder, heard: Heard) -> Embeddings:
+    """Return what texts were answered with as vectors (n, e): the means of their words', nought where there are none.
+
+    Args:
+        plain: a reader of texts as they are, in whose space words that mean the same are near each other.
+        heard: the answers of n texts.
+    """
+    distinct = sorted({word for words in heard.words for word in words})
+    if not distinct:
+        return np.zeros((len(heard.words), plain.dim), dtype=np.float32)
+    vectors = dict(zip(distinct, plain.encode(distinct), strict=True))
+    nought = np.zeros(plain.dim, dtype=np.float32)
+    return np.stack([np.mean([vectors[one] for one in words], axis=0) if words else nought for words in heard.words])
 
 
 def _heard(encoded: Encoded) -> Heard:
