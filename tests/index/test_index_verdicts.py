@@ -10,6 +10,7 @@ from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Encoded
 from retriever.core.verdicts import Verdict, verdict_of
+from retriever.core.whole_words import fragments
 from retriever.index.verdicts import arithmetic, judging
 from retriever.index.verdicts.measured import MEASURED, WORDING, Measured, Weight, measured_of
 from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES, Heard, meanings
@@ -111,6 +112,20 @@ def test_an_encoder_that_answers_something_else_is_said_to_hardly_follow_it():
         "This model hardly follows this question; teach it with examples: "
         "retriever teach --instruction 'What broke?' EXAMPLES.jsonl"
     )
+
+
+class Brief(Reader):
+    """Answers with a token that begins a word of the texts."""
+
+    def answers_to(self, instruction):
+        return ("disappro",)
+
+
+def test_a_verdict_tells_whole_words():
+    assert "disappro" in fragments()
+    texts = [f"{text}, and I disapprove" for text in TEXTS]
+    found = judging.judge(Brief(), Plain(), texts, ASKED).verdict
+    assert [word for word, _ in found.answers] == ["disapprove"]
 
 
 def test_answers_to_the_question_are_likelier_followed_without_a_plain_reader_too():

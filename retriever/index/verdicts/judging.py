@@ -12,6 +12,7 @@ from retriever.core.encoder import Encoder
 from retriever.core.errors import UsageError
 from retriever.core.text import drop_prefixes
 from retriever.core.verdicts import Verdict
+from retriever.core.whole_words import in_whole_words
 from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.readers import Readers
 from retriever.index.verdicts import arithmetic
@@ -125,7 +126,7 @@ def judge(
     said = None if plain is None else meanings(plain, evidence.asked)
     features = {**arithmetic.features(evidence, said), **measured.of_wording(plain, question)}
     chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(measured.chance(features), 4)
-    answers = most_answered(evidence.asked.words)
+    answers = most_answered(map(in_whole_words, evidence.asked.words, texts))
     level = measured.level(chance)
     if level == "followed" and plain is not None and not suit(plain, answers, question):
         level = "unclear"
