@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("cache", type=Path)
     parser.add_argument("--encoder", default="pretrained:default")
     parser.add_argument("--seconds", type=float, default=420, help="Begin no further source after so long.")
-    parser.add_argument("--limit", type=int, default=50, help="Most texts of a source.")
+    parser.add_argument("--limit", type=int, default=80, help="Most texts of a source.")
     options = parser.parse_args()
     started = time.monotonic()
     options.cache.mkdir(exist_ok=True)
