@@ -18,9 +18,9 @@ no labels. Its chance is that of a logistic model over features of {texts} texts
 `retriever/index/verdicts`) and over the question's own vector by the plain reader (`wording`), fitted on all files but
 the question's own. From the other features nothing was gained: a question that asks for the topic is followed although
 its view is much like that of none. Which features are taken, and how much the vector counts, was chosen by this very
-area, among some twenty candidates, so that it flatters a little. Thresholds are such that of those called followed at most one in {wrong} is not, and
-of those called hardly followed at most one in {missed} is. A star marks a wrong call; intervals are over questions.
-Fingerprint {fingerprint}, {date}, {cpu}, {cores} cores: `{command}`.
+area, among some twenty candidates, so that it flatters a little. Thresholds are such that of those called followed at
+most one in {wrong} is not, and of those called hardly followed at most one in {missed} is. A star marks a wrong call;
+intervals are over questions. Fingerprint {fingerprint}, {date}, {cpu}, {cores} cores: `{command}`.
 """
 
 
