@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_tensors
+from threadpoolctl import threadpool_info, threadpool_limits
 from tiny_models import edit_json
 
 from retriever import load_encoder
@@ -296,6 +297,19 @@ def test_the_number_of_tokens_decides_what_reads(folder, monkeypatch):
     monkeypatch.setattr(ArrayBert, "read", lambda *_: pytest.fail("NumPy reads"))
     assert (encoder.encode(more)[[0, 1, 2]] * few_vectors[[0, 9, 10]]).sum(axis=1).min() > 0.999
     assert encoder.spec.dtype == "float32"
+
+
+def test_a_query_is_read_in_one_thread_which_leaves_the_others_to_the_model_that_follows(folder, monkeypatch):
+    def threads():
+        return {one["num_threads"] for one in threadpool_info() if "numpy.libs" in one["filepath"]}
+
+    encoder, seen, read = native(folder), [], ArrayBert.read
+    monkeypatch.setattr(ArrayBert, "read", lambda self, pack: (seen.append(threads()), read(self, pack))[1])
+    with threadpool_limits(2, user_api="blas"):
+        alone = encoder.encode(["knife toy"])
+        monkeypatch.setattr(reader, "ALONE_TOKENS", 0)
+        close(encoder.encode(["knife toy"]), alone)
+        assert (seen, threads()) == ([{1}, {2}], {2})
 
 
 def test_many_texts_are_read_in_what_the_processor_multiplies_fastest(folder, monkeypatch):

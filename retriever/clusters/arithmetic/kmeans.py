@@ -11,6 +11,7 @@ from sklearn.cluster import kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
 from retriever.core.errors import UsageError
+from retriever.core.one_thread import one_thread
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 from retriever.vectors.faiss._faiss import faiss
@@ -67,7 +68,8 @@ def spherical_kmeans(
     check_count(k, len(vectors))
     if min_size < 1:
         raise UsageError(f"The smallest cluster cannot have {min_size} documents.", hint="Give at least 1.")
-    with threadpool_limits(1):  # sums over threads differ in the last bit, and a row may change sides for it
+    # Sums over threads differ in the last bit, and a row may change sides for it.
+    with one_thread, threadpool_limits(1):
         sampled = _sampled(vectors, seed)
         distinct = different(sampled) if distinct is None else distinct
         centroids = _learned(sampled, distinct, min(k, len(distinct)), seed)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from retriever.core.one_thread import one_thread
 from retriever.core.types import Embeddings
 
 LANDMARKS = 2000
@@ -22,7 +23,7 @@ def project(vectors: Embeddings, *, seed: int = 0) -> NDArray[np.float32]:
     distinct, places = np.unique(vectors, axis=0, return_inverse=True)
     chosen = np.random.default_rng(seed).permutation(len(distinct))[:LANDMARKS]
     landmarks = distinct[np.sort(chosen)]
-    with threadpool_limits(1):
+    with one_thread, threadpool_limits(1):
         plane = _scaled(_embedded(landmarks))
         found = plane if len(landmarks) == len(distinct) else _between(distinct, landmarks, plane)
     return found[places.reshape(-1)]

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
 from retriever.core.encoder import OnStep, Tuning
+from retriever.core.one_thread import one_thread
 from retriever.core.types import Embeddings, Ids
 from retriever.encoders.bert.arrays import ArrayBert, read_weights
 from retriever.encoders.bert.layout import TOKENIZER, BertLayout
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 ARRAY_TOKENS = 8192
 """Most tokens that one call reads with NumPy. Torch in bfloat16, its import included, takes less processor time from
 5,500 tokens on, and less time by the clock from about 11,000 on where both have two cores (all-MiniLM-L6-v2, EPYC)."""
+
+ALONE_TOKENS = 128
+"""Most tokens that NumPy reads in one thread, as many as queries have. The threads of its BLAS library go on spinning
+for a while; on two cores the pass of another model that follows then takes 88 ms and not 34, and a second thread
+saves a query no more than 4 ms of 11 (EPYC)."""
 
 _ARRAY_BUDGET = 1024  # tokens that NumPy reads together; from 500 on the number makes no difference
 
@@ -59,9 +66,12 @@ class BertReader:
     def read(self, prompts: Sequence[str]) -> Iterator[tuple[Sequence[int], Embeddings]]:
         """Yield positions of some prompts and their vectors (n, dim), of any length, until all were read."""
         ids = self._tokens.ids(prompts)
-        if self._few_with_arrays and sum(map(len, ids)) <= ARRAY_TOKENS:
+        tokens = sum(map(len, ids))
+        if self._few_with_arrays and tokens <= ARRAY_TOKENS:
             for pack in plan_packs(ids, _ARRAY_BUDGET):
-                yield pack.rows, self._arrays.read(pack)
+                with one_thread if tokens <= ALONE_TOKENS else nullcontext():
+                    found = self._arrays.read(pack)
+                yield pack.rows, found
             return
         tensors = self._in_torch()
         for pack in plan_packs(ids, tensors.budget):

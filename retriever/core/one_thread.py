@@ -1,0 +1,55 @@
+"""Keep NumPy's BLAS library to one thread, whoever else does so at the same time.
+
+There is one number of threads for the whole process, and `threadpoolctl` gives back the number it found: of two
+threads of Python that limit it at once, the later finds the other's limit, and leaves it behind or lifts it too soon.
+Here the first to enter notes the number and the last to leave gives it back.
+"""
+
+import threading
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+
+class OneThread:
+    """A context that any number of threads may be in, and enter again; outside BLAS has the threads it had before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = [one.num_threads for one in _libraries()]
+                _set([1] * len(self._before))
+            self._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                _set(self._before)
+
+
+one_thread = OneThread()
+"""The one of this process."""
+
+
+def _set(threads: list[int]) -> None:
+    for library, count in zip(_libraries(), threads, strict=True):
+        release = getattr(library, "clear_controlling_thread", lambda *, force: None)
+        release(force=True)  # only the thread that set OpenBLAS last may set it again
+        library.set_num_threads(count)
+        release(force=True)
+
+
+@cache
+def _libraries() -> list[Any]:
+    """Return what controls the BLAS libraries that are loaded; to find them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
