@@ -71,6 +71,7 @@ class SearchOptions:
         token_budget: tokens one lazy search may read anew, prompts included.
         prompt_tokens: what template and instruction add to a text, about.
         word_weight: what a point of BM25 is worth in hybrid mode, in spreads of a view's cosines.
+        plain_weight: what a spread of the plain reader's cosines is worth under an instruction, in spreads of the view.
         typical_share: the share of the budget that goes first to texts which show what is typical of the view.
 
     Raises:
@@ -78,10 +79,11 @@ class SearchOptions:
     """
 
     candidates: int = 100
-    token_budget: int = 6_500
+    token_budget: int = 5_200
     prompt_tokens: int = 25
     typical_share: float = 0.25
     word_weight: float = 0.2
+    plain_weight: float = 0.5
 
     def __post_init__(self) -> None:
         if (
@@ -89,7 +91,7 @@ class SearchOptions:
             or self.token_budget < 1
             or self.prompt_tokens < 0
             or not 0 <= self.typical_share <= 1
-            or self.word_weight < 0
+            or min(self.word_weight, self.plain_weight) < 0
         ):
             raise UsageError(
                 f"{self} cannot be used.",

@@ -19,12 +19,12 @@ class Hit:
     Attributes:
         document: what was found.
         score: cosine with the query under the instruction; None where it was found by words alone.
-        fused: what the order follows: the cosine, less what is typical under an instruction; the lexical score; or
-            their fused ranks.
+        fused: what the order follows: the cosine, under an instruction less what is typical and with the plain reader's
+            part; in mode hybrid with the words' part, which is all there is in mode lexical.
         words: what the model answered to the instruction for this document.
         percentile: of random pairs of the view's documents, how many in a hundred are less alike than query and hit;
             None where there is no score or the view has few vectors.
-        dense_rank: its text's place in the ranking by vectors, from 1; None where that does not hold it.
+        dense_rank: its text's place in the ranking by the view's vectors, from 1; None where that does not hold it.
         lexical_rank: its text's place in the ranking by words.
         unit: the part of it that was found, its best, which score, words and ranks are of; None where documents are
             embedded whole.
@@ -57,7 +57,7 @@ class SearchResult:
         instruction: what it was asked under, as given.
         view: id of the view that gave the scores; None for a lexical search.
         path: base (the default instruction's view), complete (the instruction's own view, which has every text that
-            the filter allows) or lazy (the instruction's own view, which lacks some: they stand behind those it has).
+            the filter allows) or lazy (the instruction's own view; what it lacks counts as less alike than all it has).
         mode: dense, lexical or hybrid.
         hits: best first.
         took_ms: wall-clock time.

@@ -204,7 +204,17 @@ def test_what_resembles_a_document_is_not_found_by_words(index, mode):
     assert index.search_like("a", mode="dense").hits == index.search_like("a").hits
 
 
-@pytest.mark.parametrize("wrong", [{"candidates": 0}, {"token_budget": 0}, {"prompt_tokens": -1}, {"typical_share": 2}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"candidates": 0},
+        {"token_budget": 0},
+        {"prompt_tokens": -1},
+        {"typical_share": 2},
+        {"word_weight": -0.1},
+        {"plain_weight": -0.1},
+    ],
+)
 def test_options_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="cannot be used"):
         SearchOptions(**wrong)

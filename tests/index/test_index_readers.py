@@ -85,7 +85,7 @@ def test_under_an_instruction_the_question_reader_reads_candidates(two, readers)
     assert [hit.document.text.split()[1] for hit in result.hits[:3]] == ["sad", "sad", "sad"]
 
 
-def test_a_view_that_has_every_text_is_searched_without_loading_the_plain_reader(tmp_path, readers):
+def test_each_reader_is_loaded_when_a_search_first_needs_it(tmp_path, readers):
     with Index(tmp_path / "index", encoder=readers[0], plain=readers[1]) as index:
         index.add(CORPUS, instructions=[MOOD])
     loaded = []
@@ -95,9 +95,9 @@ def test_a_view_that_has_every_text_is_searched_without_loading_the_plain_reader
         return loaded[-1]
 
     with Index(tmp_path / "index", load=load) as index:
-        assert index.search("toy sad", instruction=MOOD).path == "complete"
+        assert index.search_like("a", instruction=MOOD).path == "complete"
         assert loaded == [readers[0]]
-        assert index.search("toy sad").path == "base"
+        assert index.search("toy sad", instruction=MOOD).path == "complete"
         assert loaded == list(readers)
 
 

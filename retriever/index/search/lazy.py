@@ -16,6 +16,7 @@ from retriever.core.types import Embeddings, Ids
 from retriever.index.encoding import count_tokens, token_limit
 from retriever.index.readers import Readers
 from retriever.index.search import centering, feedback
+from retriever.index.search.beside import Beside
 from retriever.index.search.rankings import Ranking, fuse, nearest
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.database import Store
@@ -51,10 +52,11 @@ class Found:
     Attributes:
         allowed: the contents that the filter allows, ascending; None without a filter.
         words: by the queries' words; empty rankings where they have no say.
-        plain: in the base view, by the queries under the default instruction; none where it was not searched.
+        plain: in the base view, by the queries as its reader takes them; none where it was not searched.
         asked: in the base view, by the queries under the given one; empty rankings where another encoder made that.
         state: in which all this was found; None where the base view was not searched.
         learned: by what was learned from the texts read so far; none before a first round.
+        beside: what the plain reader says beside the question reader; None where it has no say.
     """
 
     allowed: Ids | None
@@ -63,6 +65,7 @@ class Found:
     asked: Sequence[Ranking] = ()
     state: State | None = None
     learned: Sequence[Ranking] = ()
+    beside: Beside | None = None
 
     def by_vectors(self) -> list[Ranking]:
         """Return the candidates of every query by vectors alone; what was learned comes first."""
@@ -88,7 +91,7 @@ class Queries:
     Attributes:
         readers: the encoders.
         base: the view that candidates come from.
-        plain: under the default instruction (n, dim).
+        plain: as the base view's reader takes them (n, dim).
         asked: under the given one (n, dim).
         shown: these as the view has them that is searched for the instruction: mapped where that was taught (n, dim).
         head: tells what maps them from all else; None where nothing was taught.

@@ -6,7 +6,7 @@ filter may allow only some of them.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,24 +100,35 @@ def fuse(*rankings: Ranking) -> Ranking:
     return Ranking(ids, [fused[content_id] for content_id in ids])
 
 
-def combined(dense: Ranking, words: Ranking, others: Mapping[int, float], weight: float) -> Ranking:
-    """Return a ranking by vectors and words together: cosine + weight * BM25.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of several scores that order texts together.
+
+    Attributes:
+        ranking: the best texts by it.
+        weight: what a point of it is worth.
+        others: the scores of texts that only other parts found.
+        floor: the score of a text that has none.
+    """
+
+    ranking: Ranking
+    weight: float = 1.0
+    others: Mapping[int, float] = field(default_factory=dict)
+    floor: float = 0.0
+
+
+def combined(*parts: Part) -> Ranking:
+    """Return the ranking of all texts of some parts by the weighted sum of their scores.
 
     A convex combination of scores (Bruch et al., 2210.11934) in place of one of ranks: a word that is in few texts
     weighs much and a common one little, and vectors weigh as far as they stand out.
-
-    Args:
-        dense: by vectors.
-        words: by words.
-        others: the cosines of texts that the words alone found; one that has none is as far as the last by vectors.
-        weight: what a point of BM25 is worth, as a cosine.
     """
-    cosines = dict(zip(dense.ids, dense.scores, strict=True))
-    last = min(dense.scores, default=0.0)
-    lexical = dict(zip(words.ids, words.scores, strict=True))
-    fused = {
-        one: cosines.get(one, others.get(one, last)) + weight * lexical.get(one, 0.0) for one in {**cosines, **lexical}
-    }
+    known = [dict(zip(one.ranking.ids, one.ranking.scores, strict=True)) for one in parts]
+    fused = dict.fromkeys([content_id for one in parts for content_id in one.ranking.ids], 0.0)
+    for part, scores in zip(parts, known, strict=True):
+        for content_id in fused:
+            score = scores.get(content_id, part.others.get(content_id, part.floor))
+            fused[content_id] += part.weight * score
     ids = sorted(fused, key=lambda content_id: (-fused[content_id], content_id))
     return Ranking(ids, [fused[content_id] for content_id in ids])
 

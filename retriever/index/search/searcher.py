@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.requests import SearchOptions, SearchRequest
@@ -21,9 +20,11 @@ from retriever.index.encoding import OnTexts, encode_views, texts_read, view_key
 from retriever.index.open_views import OpenViews
 from retriever.index.readers import Readers
 from retriever.index.search.auto import auto_mode
+from retriever.index.search.beside import Beside, has_a_say, nearest_beside, plain_queries
+from retriever.index.search.fusion import Fusion
 from retriever.index.search.lazy import Found, Queries, learned_rankings, mostly_filled, state_of, texts_to_read
 from retriever.index.search.patterns import holding
-from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, combined, cut, lexical, nearest
+from retriever.index.search.rankings import Answer, Answers, Ranking, as_results, cut, lexical, nearest
 from retriever.index.search.steering import steered
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.database import Store
@@ -77,6 +78,7 @@ class Searcher:
         self._views = views
         self._readers = readers
         self._options = options
+        self._fusion = Fusion(store, views.calibration, options)
 
     def search(self, request: SearchRequest, on_texts: OnTexts | None = None) -> Iterator[list[SearchResult]]:
         """Yield one result per query; where the instruction's view lacks texts, a first answer and then the final one.
@@ -136,7 +138,7 @@ class Searcher:
     def _by_vectors(self, asked: _Asked, now: _Asked, readers: Readers, found: Found) -> _First:
         """Answer from the instruction's view; where that lacks most texts, from the base view.
 
-        A view that has every text needs no other encoder than its own.
+        A view that has every text, and was taught or has one reader with the base view, needs no other encoder.
         """
         instruction = now.request.instruction
         own = self._store.views.find(readers.view_key(instruction))
@@ -148,13 +150,16 @@ class Searcher:
             vectors = reader.encode(now.request.queries, instruction=view.view.key.instruction)
             if taught is not None:
                 vectors = taught.head.map(vectors, taught.reader(readers).encode(now.request.queries))
+            elif has_a_say(now.request, readers, taught=False):
+                found = replace(found, beside=self._beside(now.request, readers, found))
             return self._answered(now, self._in_view(now.request, view, vectors, found, steps))
         base = self._store.views.find(readers.view_key(""))
         if base is None:
             nothing = Answer(Ranking([], []), None, [], [])
             return self._answered(now, Answers(None, "base", [nothing] * len(now.request.queries)))
         if readers.two:
-            plain = readers.base.encode(now.request.queries)
+            speaks = has_a_say(now.request, readers, taught=taught is not None)
+            plain = readers.base.encode(plain_queries(now.request) if speaks else now.request.queries)
             given = reader.encode(now.request.queries, instruction=instruction)
         else:
             plain, given = reader.encode_many(now.request.queries, [base.key.instruction, instruction])
@@ -168,7 +173,8 @@ class Searcher:
             answers = self._in_view(now.request, view, shown, found, steps)
         else:
             dense = [cut(one, self._depth(now.request)) for one in found.plain]
-            answers = self._fused(now.request, self._views.loaded(base), dense, plain, found)
+            plainly, loaded = replace(found, beside=None), self._views.loaded(base)
+            answers = self._fused(now.request, loaded, dense, plain, steered(loaded, plain, now.request), plainly)
         return self._answered(now, replace(answers, steps=steps), _Unfinished(asked, queries, found))
 
     def _finished(self, begun: _Unfinished, on_texts: OnTexts | None) -> list[SearchResult] | None:
@@ -263,41 +269,55 @@ class Searcher:
         comparable = [queries.plain] if queries.readers.two else [queries.plain, queries.asked]
         depth = max(self._options.candidates, self._depth(request))
         base = self._views.loaded(queries.base)
-        rankings = nearest(base, steered(base, np.concatenate(comparable), request), depth, found.allowed)
+        beside = nearest_beside(base, np.concatenate(comparable), request, depth, found.allowed)
         half = len(queries.plain)
-        asked = rankings[half:] or [Ranking([], []) for _ in rankings]
-        return replace(found, plain=rankings[:half], asked=asked, state=state_of(self._store, queries.base))
+        asked = beside.rankings[half:] or [Ranking([], []) for _ in beside.rankings]
+        speaks = has_a_say(request, queries.readers, taught=queries.head is not None)
+        state = state_of(self._store, queries.base)
+        return replace(found, plain=beside.rankings[:half], asked=asked, state=state, beside=beside if speaks else None)
+
+    def _beside(self, request: SearchRequest, readers: Readers, found: Found) -> Beside | None:
+        """Ask the plain reader; None where there is no base view."""
+        view = self._store.views.find(readers.view_key(""))
+        if view is None:
+            return None
+        queries, depth = readers.base.encode(plain_queries(request)), self._depth(request, fused=True)
+        return nearest_beside(self._views.loaded(view), queries, request, depth, found.allowed)
 
     def _in_view(
         self, request: SearchRequest, view: LoadedView, vectors: Embeddings, found: Found, steps: int | None
     ) -> Answers:
-        """Find what is nearest in a view; behind it stand candidates that the view lacks, in the base view's order."""
+        """Find what is nearest in a view; less alike are candidates that the view lacks, in the base view's order."""
         towards = steered(view, vectors, request)
-        dense = nearest(view, towards, self._depth(request), found.allowed)
+        dense = nearest(view, towards, self._depth(request, fused=found.beside is not None), found.allowed)
         if view.coverage(found.allowed) == 1 or not view.view.key.instruction:
-            return replace(self._fused(request, view, dense, vectors, found), steps=steps)
+            return replace(self._fused(request, view, dense, vectors, towards, found), steps=steps)
         answers = []
         every = zip(vectors, towards, dense, found.by_vectors(), found.words, strict=True)
-        for vector, toward, one, candidates, words in every:
+        for number, (vector, toward, one, candidates, words) in enumerate(every):
             lacking = view.lacking(np.array(candidates.ids, dtype=np.int64)).tolist()
             last = min(one.scores, default=0.0)
             behind = Ranking(
                 one.ids + lacking, one.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
             )
-            ranking = self._with_words(view, toward, behind, words)
+            ranking = self._fusion.together(view, toward, behind, found, number)
             answers.append(Answer(ranking, vector, behind.ids, words.ids))
         return Answers(view.view, "lazy", answers, steps)
 
     def _fused(
-        self, request: SearchRequest, view: LoadedView, dense: Sequence[Ranking], vectors: Embeddings, found: Found
+        self,
+        request: SearchRequest,
+        view: LoadedView,
+        dense: Sequence[Ranking],
+        vectors: Embeddings,
+        towards: Embeddings,
+        found: Found,
     ) -> Answers:
-        """Return rankings by vectors of a whole view, together with those by words in mode hybrid."""
+        """Return rankings by vectors of a whole view, together with those by words and by the plain reader."""
         path: SearchPath = "complete" if view.view.key.instruction else "base"
-        rankings = list(dense)
-        if request.mode == "hybrid":
-            towards = steered(view, vectors, request)
-            rankings = [self._with_words(view, *one) for one in zip(towards, dense, found.words, strict=True)]
-        pure = not (view.shift.any() or request.more or request.less)
+        every = enumerate(zip(towards, dense, strict=True))
+        rankings = [self._fusion.together(view, *one, found, number) for number, one in every]
+        pure = not (view.shift.any() or request.more or request.less or found.beside)
         scored = request.mode == "dense" and pure  # the rankings' numbers are the cosines
         answers = [
             Answer(ranking, None if scored else vector, one.ids, words.ids)
@@ -305,19 +325,10 @@ class Searcher:
         ]
         return Answers(view.view, path, answers)
 
-    def _with_words(self, view: LoadedView, toward: NDArray[np.float32], dense: Ranking, words: Ranking) -> Ranking:
-        """Return a ranking by the vector that is searched for (dim,) together with one by words, scored by it too."""
-        if not words.ids:
-            return dense
-        others = self._store.vectors.get(view.view.view_id, sorted(set(words.ids).difference(dense.ids)))
-        cosines = [float(one @ toward) for one in others.embeddings]  # each by itself: the same whatever is beside it
-        weight = self._options.word_weight * self._views.calibration.spread(view.view.view_id)
-        return combined(dense, words, dict(zip(others.content_ids.tolist(), cosines, strict=True)), weight)
-
-    def _depth(self, request: SearchRequest) -> int:
+    def _depth(self, request: SearchRequest, *, fused: bool = False) -> int:
         """Compute the depth to which the rankings of a request have to go; `rankings` makes hits of their beginning."""
         reach = self._views.reach(request.k + (request.like is not None))
-        return max(self._options.candidates, reach + 1) if request.mode == "hybrid" else reach
+        return max(self._options.candidates, reach + 1) if fused or request.mode == "hybrid" else reach
 
     def _capped(self, asked: _Asked) -> _Asked:
         """Return the request for no more hits than there are documents in the state that is read."""

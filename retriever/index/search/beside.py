@@ -1,0 +1,79 @@
+"""Let the plain reader have a say beside the question reader, where an index has both.
+
+Under an instruction texts are ordered by the question reader's cosine plus a part of the plain reader's, each in
+spreads of its own view (`Calibration.spread`). The two err differently: over 432 questions that no training row asks,
+either alone reaches 44 % of the nDCG@10 there is, both together 47 (`benchmarks/beside.py`; a convex combination of
+scores as in Bruch et al., 2210.11934). The question reader follows the instruction; the plain reader holds on to what
+the query says where the question reader does not follow.
+
+A query under a question is an answer: "stopped working" under "What broke?". It is read as it is. An instruction that
+tells what to find, "Find reviews that complain about the food.", is a part of what is looked for, and stands before the
+query.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retriever.core.requests import SearchRequest
+from retriever.core.types import Embeddings, Ids
+from retriever.index.readers import Readers
+from retriever.index.search.rankings import Ranking, nearest
+from retriever.index.search.steering import steered
+from retriever.index.search.view_searcher import LoadedView
+from retriever.store.views import View
+
+LEAST_WORDS = 3
+"""Of an instruction that tells what to find."""
+
+_FIND = frozenset("find show search get fetch collect return retrieve list select keep".split())
+_BETWEEN = frozenset("me us for all any only please".split())
+_ASKS = frozenset("out what which who whether how if the a an".split())
+_RELATIVE = frozenset("that which who where with".split())
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The queries of a request as the plain reader understands them.
+
+    Attributes:
+        view: the base view, which it fills.
+        towards: what is searched for there (n, dim).
+        rankings: what is nearest, query by query.
+    """
+
+    view: View
+    towards: Embeddings
+    rankings: Sequence[Ranking]
+
+
+def tells_what_to_find(instruction: str) -> bool:
+    """Return whether an instruction tells what texts to find, in English: "Find reviews that complain".
+
+    "Find the topic" and "List what broke" ask something of each text, and do not.
+    """
+    words = [word for word in _WORD.findall(instruction.lower()) if word not in _BETWEEN]
+    if len(words) < LEAST_WORDS or words[0] not in _FIND:
+        return False
+    return words[1] not in _ASKS or not _RELATIVE.isdisjoint(words[2:])
+
+
+def has_a_say(request: SearchRequest, readers: Readers, *, taught: bool) -> bool:
+    """Return whether the plain reader orders texts too: not alone, nor in a taught view, nor by a document as query."""
+    return readers.two and bool(request.instruction) and request.like is None and not taught
+
+
+def plain_queries(request: SearchRequest) -> list[str]:
+    """Return what the plain reader, where it has a say, reads for each query."""
+    if tells_what_to_find(request.instruction):
+        return [f"{request.instruction} {query}" for query in request.queries]
+    return list(request.queries)
+
+
+def nearest_beside(
+    base: LoadedView, queries: Embeddings, request: SearchRequest, depth: int, allowed: Ids | None
+) -> Beside:
+    """Search the base view for the queries of a request, as `plain_queries` has them read (n, dim)."""
+    towards = steered(base, queries, request)
+    return Beside(base.view, towards, nearest(base, towards, depth, allowed))

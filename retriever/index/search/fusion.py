@@ -1,0 +1,61 @@
+"""Put scores of several kinds together: the cosine in a view, the plain reader's cosine, and the words."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.requests import SearchOptions
+from retriever.index.search.calibration import Calibration
+from retriever.index.search.lazy import Found
+from retriever.index.search.rankings import Part, Ranking, combined
+from retriever.index.search.view_searcher import LoadedView
+from retriever.store.database import Store
+from retriever.store.views import View
+
+
+class Fusion:
+    """Orders the texts of one index by all that is known of them.
+
+    Args:
+        store: the index's database.
+        calibration: of its views; cosines are weighed in spreads of their own view.
+        options: the weights.
+    """
+
+    def __init__(self, store: Store, calibration: Calibration, options: SearchOptions) -> None:
+        self._store = store
+        self._calibration = calibration
+        self._options = options
+
+    def together(
+        self, view: LoadedView, toward: NDArray[np.float32], dense: Ranking, found: Found, number: int
+    ) -> Ranking:
+        """Return one query's ranking by a view, together with those by its words and by the plain reader.
+
+        Args:
+            view: the view.
+            toward: what is searched for there (dim,).
+            dense: what is nearest to that.
+            found: has the others.
+            number: the query's.
+        """
+        words, beside = found.words[number], found.beside
+        if not words.ids and beside is None:
+            return dense
+        spread = self._calibration.spread(view.view.view_id)
+        ids = {*dense.ids, *words.ids, *([] if beside is None else beside.rankings[number].ids)}
+        parts = [self._by_cosine(view.view, toward, dense, ids)]
+        if beside is not None:
+            worth = self._options.plain_weight * spread / self._calibration.spread(beside.view.view_id)
+            parts.append(self._by_cosine(beside.view, beside.towards[number], beside.rankings[number], ids, worth))
+        return combined(*parts, Part(words, self._options.word_weight * spread))
+
+    def _by_cosine(
+        self, view: View, toward: NDArray[np.float32], ranking: Ranking, ids: Iterable[int], weight: float = 1.0
+    ) -> Part:
+        """Return a view's part in the order of some texts; one that lacks a vector is as far as the last found."""
+        others = self._store.vectors.get(view.view_id, sorted(set(ids).difference(ranking.ids)))
+        cosines = [float(one @ toward) for one in others.embeddings]  # each by itself: the same whatever is beside it
+        known = dict(zip(others.content_ids.tolist(), cosines, strict=True))
+        return Part(ranking, weight, known, min(ranking.scores, default=0.0))

@@ -1,0 +1,178 @@
+"""What the plain reader says beside the question reader, under an instruction."""
+
+import numpy as np
+import pytest
+from index_fakes import KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents
+
+from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.types import Document
+from retriever.index.search.beside import tells_what_to_find
+from retriever.index.search.calibration import Calibration
+from retriever.workspace import Index
+
+WORTH = SearchOptions().plain_weight  # of the plain reader's cosine, where both views have few vectors
+FIND = "Find reviews that complain about the toy they got."
+CORPUS = documents("toy happy", "toy sad", "lamp happy", "lamp sad", "rug happy", "rug sad")
+
+
+class Question(FakeEncoder):
+    """Looks at moods, whatever the instruction."""
+
+    def _row(self, text, keywords):
+        return super()._row(text, KEYWORDS[MOOD])
+
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
+        known = [MOOD if one == FIND else one for one in instructions]
+        return super().encode_views(texts, known, words=words, on_tokens=on_tokens)
+
+
+@pytest.fixture
+def question():
+    return Question("question")
+
+
+@pytest.fixture
+def plain():
+    return FakeEncoder("plain")
+
+
+@pytest.fixture
+def two(path, question, plain):
+    with Index(path, encoder=question, plain=plain) as index:
+        yield index
+
+
+def order(result):
+    return [hit.document.text for hit in result.hits]
+
+
+def test_among_texts_with_one_answer_those_come_first_that_say_what_the_query_says(two):
+    two.add(CORPUS, instructions=[MOOD])
+    result = two.search("lamp sad", instruction=MOOD, mode="dense")
+    assert result.path == "complete"
+    assert order(result) == ["lamp sad", "toy sad", "rug sad", "lamp happy", "toy happy", "rug happy"]
+    far, other = 1 - 2 / 8, 1 - 1 / 8  # of two moods or products; of one that is not said
+    assert [hit.score for hit in result.hits] == [1, 1, 1, far, far, far]
+    wanted = [1 + WORTH, 1 + WORTH * far, 1 + WORTH * far, far + WORTH, far + WORTH * far, far + WORTH * far]
+    assert [hit.fused for hit in result.hits] == pytest.approx(wanted, abs=1e-6)
+    assert two.search("sad", instruction=MOOD, mode="dense").hits[0].fused == pytest.approx(1 + WORTH * other)
+
+
+def test_words_have_their_say_beside_both(two):
+    two.add(CORPUS, instructions=[MOOD])
+    hybrid, dense = (two.search("lamp sad", instruction=MOOD, mode=mode) for mode in ("hybrid", "dense"))
+    lexical = {hit.document.id: hit.fused for hit in two.search("lamp sad", mode="lexical").hits}
+    point = SearchOptions().word_weight * 0.1
+    wanted = {hit.document.id: hit.fused + point * lexical.get(hit.document.id, 0) for hit in dense.hits}
+    assert {hit.document.id: hit.fused for hit in hybrid.hits} == pytest.approx(wanted, abs=1e-6)
+
+
+def test_cosines_are_weighed_in_spreads_of_their_own_view(two):
+    texts = [f"{product} {mood}" for product in ("toy", "lamp", "rug toy lamp mug", "sofa") for mood in KEYWORDS[MOOD]]
+    two.add([Document(f"{row:02}", text) for row, text in enumerate(texts)], instructions=[MOOD])
+    spreads = [Calibration(two.store).spread(view.view_id) for view in two.store.views.all()]
+    assert spreads[0] != pytest.approx(spreads[1])
+    hits = two.search("toy sad", instruction=MOOD, mode="dense", k=len(texts)).hits
+    alike = {hit.document.text: hit.fused for hit in hits}
+    step = WORTH * spreads[1] / spreads[0] * 2 / 8
+    assert alike["toy sad"] - alike["lamp sad"] == pytest.approx(step, abs=1e-6)
+
+
+def test_a_text_that_only_one_of_the_rankings_holds_has_its_cosine_in_both(path, question, plain):
+    options = SearchOptions(candidates=1)
+    with Index(path, encoder=question, plain=plain, search_options=options) as index:
+        index.add(CORPUS, instructions=[MOOD])
+        wide = SearchRequest(["lamp sad"], MOOD, k=len(CORPUS), mode="dense")
+        narrow = SearchRequest(["lamp sad"], MOOD, k=1, mode="dense")
+        every = {hit.document.id: hit.fused for hit in index.search_many(wide)[0].hits}
+        (hit,) = index.search_many(narrow)[0].hits
+        assert (hit.document.text, hit.fused) == ("lamp sad", pytest.approx(every[hit.document.id]))
+
+
+def test_a_weight_of_nothing_leaves_the_question_reader_alone(path, question, plain):
+    with Index(path, encoder=question, plain=plain, search_options=SearchOptions(plain_weight=0)) as index:
+        index.add(CORPUS, instructions=[MOOD])
+        hits = index.search("lamp sad", instruction=MOOD, mode="dense").hits
+        assert [hit.fused for hit in hits] == [1, 1, 1, 0.75, 0.75, 0.75]
+
+
+def test_a_lazy_search_puts_both_together_too(path, question, plain):
+    options = SearchOptions(token_budget=60, prompt_tokens=20)
+    texts = [f"{product} {mood}" for product in KEYWORDS[PRODUCT] for mood in ("sad", "happy")]
+    with Index(path, encoder=question, plain=plain, search_options=options) as index:
+        index.add([Document(f"{row:02}", text) for row, text in enumerate(texts)])
+        result = index.search("lamp sad", instruction=MOOD, mode="dense")
+        assert (result.path, result.hits[0].document.text) == ("lazy", "lamp sad")
+        assert result.hits[0].fused == pytest.approx(1 + WORTH)
+        unread = [hit for hit in result.hits if hit.score is None]
+        assert unread
+        assert all(hit.fused < 1 + WORTH for hit in unread)
+
+
+def test_a_question_leaves_the_query_as_it_is_and_what_tells_what_to_find_stands_before_it(two, plain):
+    two.add(CORPUS, instructions=[MOOD, FIND])
+    plain.forget()
+    two.search("lamp sad", instruction=MOOD)
+    two.search("what people tell", instruction=FIND)
+    assert plain.queries == ["lamp sad", f"{FIND} what people tell"]
+    assert order(two.search("people", instruction=FIND, mode="dense"))[0].split()[0] == "toy"
+
+
+def test_before_a_view_is_filled_its_first_answer_looks_for_what_is_to_be_found(two, plain):
+    two.add(CORPUS)
+    plain.forget()
+    first, last = two.search_progressively(SearchRequest(["what people tell"], FIND, k=2))
+    assert plain.queries == [f"{FIND} what people tell"]
+    assert [set(text.split()) & {"toy"} for text in order(first[0])] == [{"toy"}, {"toy"}]
+    assert last[0].path == "complete"
+
+
+def test_what_resembles_a_document_is_left_to_the_question_reader(two, plain):
+    two.add(CORPUS, instructions=[MOOD])
+    plain.forget()
+    hits = two.search_like("d", instruction=MOOD).hits
+    assert ({hit.document.text.split()[1] for hit in hits[:2]}, plain.queries) == ({"sad"}, [])
+    assert [hit.fused for hit in hits] == [hit.score for hit in hits]
+
+
+def test_one_reader_alone_has_nothing_beside_it(path, question):
+    with Index(path, encoder=question) as index:
+        index.add(CORPUS, instructions=[MOOD])
+        hits = index.search("lamp sad", instruction=MOOD, mode="dense").hits
+        assert [hit.fused for hit in hits] == [hit.score for hit in hits]
+
+
+def test_marks_move_the_query_for_both_readers(two):
+    two.add(CORPUS, instructions=[MOOD])
+    before = two.search("sad", instruction=MOOD, mode="dense")
+    after = two.search("sad", instruction=MOOD, mode="dense", more=["f"])
+    assert (order(before)[0], order(after)[0]) == ("toy sad", "rug sad")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "tells"),
+    [
+        ("Find reviews that complain about the food.", True),
+        ("find me all complaints about the food", True),
+        ("Show only customers who were let down by the staff", True),
+        ("Please get everything that finds fault with the screen.", True),
+        ("Find the reviews that praise the food.", True),
+        ("Find the sentiment.", False),
+        ("Find out what broke.", False),
+        ("List topics", False),
+        ("What broke?", False),
+        ("Which reviews complain about the food?", False),
+        ("Tell me what the customer wants.", False),
+        ("", False),
+    ],
+)
+def test_an_instruction_that_tells_what_to_find_is_told_from_a_question(instruction, tells):
+    assert tells_what_to_find(instruction) is tells
+
+
+def test_what_is_added_is_the_same_whatever_else_is_asked(two):
+    two.add(CORPUS, instructions=[MOOD])
+    together = two.search_many(SearchRequest(["lamp sad", "toy happy"], MOOD))
+    alone = [two.search(query, instruction=MOOD) for query in ("lamp sad", "toy happy")]
+    assert [one.hits for one in together] == [one.hits for one in alone]
+    assert np.isfinite([hit.fused for one in together for hit in one.hits]).all()
