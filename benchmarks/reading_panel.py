@@ -30,6 +30,7 @@ from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
 from retriever.evaluation.labelled import LABELLED, balanced_sample, load_texts
 from retriever.evaluation.scores import Difference, difference, mean_score
+from retriever.index.readers import load_plain
 from retriever.workspace import Index
 
 K = 10
@@ -45,9 +46,10 @@ def reviews(data: Path) -> dict[str, str]:
 
 
 def search(options: argparse.Namespace) -> None:
-    """Ask all questions of one system, and keep its hits: with whole views, so that nothing stays unread."""
+    """Ask all questions of one system, and keep its hits: as indexes are by default, with whole views."""
     encoder = load_encoder(options.encoder)
-    with TemporaryDirectory() as folder, Index(Path(folder) / "index", encoder=encoder) as index:
+    beside = "none" if options.plain else load_plain()
+    with TemporaryDirectory() as folder, Index(Path(folder) / "index", encoder=encoder, plain=beside) as index:
         asked = [] if options.plain else sorted({one["instruction"] for one in QUESTIONS})
         index.add((Document(id, text) for id, text in reviews(options.data).items()), instructions=asked)
         found = {
