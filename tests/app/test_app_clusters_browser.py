@@ -77,8 +77,22 @@ def wait_for_dim(page, count):
     wait_for_points(page, count, lambda alpha: alpha < 80)
 
 
+def stands(page):
+    """Wait until the map stays where it is: while a verdict is looked for, its bar stands above."""
+    page.get_by_text("Checking whether the model follows").first.wait_for(state="hidden")
+
+    def at_rest():
+        before = canvas(page).bounding_box()
+        page.wait_for_timeout(300)
+        return canvas(page).bounding_box() == before
+
+    assert until(page, at_rest)
+
+
 def dot_of(page, name):
     """Return a point whose tip says a name."""
+    canvas(page)
+    stands(page)
     for dot in dots(page):
         page.mouse.move(dot["x"], dot["y"])
         if page.locator(".scatter-tip").text_content().startswith(name):
@@ -172,6 +186,7 @@ def test_a_bar_filters_map_cards_and_the_other_charts_beside_the_map(visit):
     page.get_by_text("Only 5 ★").wait_for()
     page.get_by_text("1 review", exact=True).wait_for()
     wait_for_points(page, 1, lambda alpha: alpha > 80)
+    stands(page)
     rest(page)
     card = page.get_by_text("of such reviews", exact=False).first.bounding_box()
     drawn = canvas(page).bounding_box()
@@ -220,16 +235,10 @@ def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
     assert "area=" not in page.url
 
 
-def rests(page):
-    """Return whether the first point stays where it is for a while: what stands above the map comes a moment later."""
-    before = dots(page)[0]
-    page.wait_for_timeout(500)
-    return dots(page)[0] == before
-
-
 def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
     page = visit(f"clusters?groups=3&instruction={PRODUCT}", 400, has_touch=True, is_mobile=True)
-    assert until(page, lambda: rests(page))
+    canvas(page)
+    stands(page)
     dot = dots(page)[0]
     lasso = page.get_by_role("button", name="Lasso")
     assert lasso.get_attribute("aria-pressed") == "false"
