@@ -6,6 +6,8 @@ Here the first to enter notes the number and the last to leave gives it back.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import TracebackType
 from typing import Any
@@ -37,6 +39,18 @@ class OneThread:
 
 one_thread = OneThread()
 """The one of this process."""
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Be in `one_thread`, and keep all other libraries, OpenMP's among them, to one thread too.
+
+    Sums over threads differ in the last bit, and a row may change sides for it.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with one_thread, threadpool_limits(1):
+        yield
 
 
 def _set(threads: list[int]) -> None:

@@ -78,7 +78,8 @@ def wait_for_dim(page, count):
 
 
 def stands(page):
-    """Wait until the map stays where it is: while a verdict is looked for, its bar stands above."""
+    """Wait until the map is drawn and stays where it is: while a verdict is looked for, its bar stands above."""
+    canvas(page)
     page.get_by_text("Checking whether the model follows").first.wait_for(state="hidden")
 
     def at_rest():
@@ -91,7 +92,6 @@ def stands(page):
 
 def dot_of(page, name):
     """Return a point whose tip says a name."""
-    canvas(page)
     stands(page)
     for dot in dots(page):
         page.mouse.move(dot["x"], dot["y"])
@@ -237,7 +237,6 @@ def test_the_map_moves_and_zooms_by_buttons_keys_and_drag(visit):
 
 def test_a_finger_scrolls_past_the_map_and_a_tap_chooses(visit):
     page = visit(f"clusters?groups=3&instruction={PRODUCT}", 400, has_touch=True, is_mobile=True)
-    canvas(page)
     stands(page)
     dot = dots(page)[0]
     lasso = page.get_by_role("button", name="Lasso")

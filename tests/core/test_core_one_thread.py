@@ -4,7 +4,7 @@ import numpy as np  # noqa: F401 - loads the BLAS library
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from retriever.core.one_thread import one_thread
+from retriever.core.one_thread import one_thread, single_threaded
 
 
 def threads():
@@ -21,6 +21,12 @@ def two_threads():
 def test_inside_there_is_one_thread_and_outside_as_many_as_before():
     with one_thread, one_thread:
         assert threads() == {1}
+    assert threads() == {2}
+
+
+def test_what_is_single_threaded_has_no_other_library_with_more():
+    with single_threaded():
+        assert {one["num_threads"] for one in threadpool_info()} == {1}
     assert threads() == {2}
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
-from threadpoolctl import threadpool_limits
 
 from retriever.clusters.arithmetic.kmeans import different, spherical_kmeans
-from retriever.core.one_thread import one_thread
+from retriever.core.one_thread import single_threaded
 from retriever.core.types import Embeddings
 
 _TRIED = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 30)
@@ -41,7 +40,7 @@ def choose_k(vectors: Embeddings, *, seed: int = 0) -> Choice:
     for k in (one for one in _TRIED if one <= most):
         found = spherical_kmeans(sample, k, seed=seed, distinct=distinct)
         if found.k == k:
-            with one_thread, threadpool_limits(1):
+            with single_threaded():
                 curve.append((k, round(float(silhouette_score(sample, found.labels, metric="cosine")), 6)))
     best = max(curve, key=lambda one: (one[1], -one[0]), default=(1, 0.0))
     return Choice(best[0], curve)

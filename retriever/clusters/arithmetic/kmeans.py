@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
-from threadpoolctl import threadpool_limits
 
 from retriever.core.errors import UsageError
-from retriever.core.one_thread import one_thread
+from retriever.core.one_thread import single_threaded
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 from retriever.vectors.faiss._faiss import faiss
@@ -68,8 +67,7 @@ def spherical_kmeans(
     check_count(k, len(vectors))
     if min_size < 1:
         raise UsageError(f"The smallest cluster cannot have {min_size} documents.", hint="Give at least 1.")
-    # Sums over threads differ in the last bit, and a row may change sides for it.
-    with one_thread, threadpool_limits(1):
+    with single_threaded():
         sampled = _sampled(vectors, seed)
         distinct = different(sampled) if distinct is None else distinct
         centroids = _learned(sampled, distinct, min(k, len(distinct)), seed)

@@ -6,9 +6,8 @@ neighbours there, so that a map of a large corpus takes little longer than one o
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from retriever.core.one_thread import one_thread
+from retriever.core.one_thread import single_threaded
 from retriever.core.types import Embeddings
 
 LANDMARKS = 2000
@@ -23,7 +22,7 @@ def project(vectors: Embeddings, *, seed: int = 0) -> NDArray[np.float32]:
     distinct, places = np.unique(vectors, axis=0, return_inverse=True)
     chosen = np.random.default_rng(seed).permutation(len(distinct))[:LANDMARKS]
     landmarks = distinct[np.sort(chosen)]
-    with one_thread, threadpool_limits(1):
+    with single_threaded():
         plane = _scaled(_embedded(landmarks))
         found = plane if len(landmarks) == len(distinct) else _between(distinct, landmarks, plane)
     return found[places.reshape(-1)]
