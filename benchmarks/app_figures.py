@@ -30,12 +30,12 @@ from playwright import sync_api as playwright
 from search_latency import QUERIES, K
 
 from retriever import load_encoder
-from retriever.core.encoder import WrappedEncoder
+from retriever.core.protocols import WrappedEncoder
 from retriever.core.requests import SearchRequest
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
 from retriever.index.indexing import IndexingOptions
-from retriever.index.readers import load_plain
+from retriever.index.sources.encoders import load_plain
 from retriever.store.units import UnitKind
 from retriever.workspace import Index
 
@@ -138,8 +138,8 @@ def build(corpus: Path, reviews: int, units: UnitKind, path: Path) -> Expected:
     rows = islice(documents_of(corpus), reviews)
     with Index(path, encoder=SeededDocuments(load_encoder()), plain=load_plain()) as index:
         index.add(rows, instructions=[INSTRUCTION], options=IndexingOptions(units=units))
-        if len(index.store.documents) < reviews:
-            raise SystemExit(f"{corpus} holds {len(index.store.documents):,} reviews, not {reviews:,}.")
+        if len(index._opened.store.documents) < reviews:
+            raise SystemExit(f"{corpus} holds {len(index._opened.store.documents):,} reviews, not {reviews:,}.")
         first_ids = {
             instruction: _ids(index, query, instruction)
             for query, instruction in zip(QUERIES, NEW_INSTRUCTIONS, strict=False)
@@ -148,7 +148,7 @@ def build(corpus: Path, reviews: int, units: UnitKind, path: Path) -> Expected:
 
 
 def _ids(index: Index, query: str, instruction: str) -> list[str]:
-    result = next(index.search_progressively(SearchRequest([query], instruction, K)))[0]
+    result = next(index.search_progressively(SearchRequest(query, instruction=instruction, k=K)))
     return [hit.document.id for hit in result.hits]
 
 

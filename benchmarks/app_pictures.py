@@ -26,8 +26,8 @@ from playwright import sync_api as playwright
 from playwright.sync_api import Browser, Page
 
 from retriever.encoders import catalog
-from retriever_app.training_rows import example
-from retriever_app.trainings import MODELS_FOLDER, Trainings
+from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
+from retriever_app.pages.train.model import example_rows
 
 OUT = Path(__file__).parents[1] / "docs" / "pictures"
 WIDTHS = {"wide": (1280, 900), "narrow": (400, 860)}
@@ -86,18 +86,6 @@ SHOTS = (
         {"index": "reviews", "instruction": PRODUCT, "groups": "8"},
         "8 clusters",
     ),
-    Shot(
-        "flows",
-        "clusters",
-        {
-            "index": "reviews",
-            "show": "flow",
-            "groups": "8",
-            "instruction": PRODUCT,
-            "beside": FEELING,
-        },
-        "adjusted Rand index",
-    ),
     Shot("categories", "clusters", {"index": "reviews", "show": "saved", "saved": KINDS}, "Compare two periods"),
     Shot(
         "teach",
@@ -106,7 +94,7 @@ SHOTS = (
         "Fine-tune on these answers",
     ),
     Shot("rows", "train", {"index": "reviews", "training": WRITTEN}, "Every row is kept"),
-    Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches it never saw"),
+    Shot("train", "train", {"index": "reviews", "training": TRAINED}, "Searches on held-out rows"),
     Shot("model", "model", {"index": "reviews"}, "What was read"),
 )
 
@@ -121,7 +109,7 @@ def prepare(folder: Path) -> None:
         subprocess.run([*PROGRAM, "classify", "--index", str(folder / "reviews"), *into], check=True)
     trainings = Trainings(folder / MODELS_FOLDER)
     for name in {WRITTEN, TRAINED} - set(trainings.names()):
-        trainings.create(name, example())
+        trainings.create(name, example_rows())
     trained = trainings.find(TRAINED)
     if trainings.status(trained) != "finished":
         trainings.start(trained, catalog.resolve_name(catalog.DEFAULT))

@@ -25,8 +25,8 @@ from retriever import load_encoder
 from retriever.clusters.clustering import Cluster, Clustering
 from retriever.core.protocols import Encoder
 from retriever.core.types import Document
-from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds, v_measure
 from retriever.evaluation.labelled import LABELLED, LabelledText, balanced_sample, load_texts
+from retriever.evaluation.metrics import cluster_v_measures, clustering_score, clustering_seeds, v_measure
 from retriever.evaluation.rows import read_rows
 from retriever.evaluation.wordings import find_wordings
 from retriever.training.rows import normalise_text
@@ -131,7 +131,7 @@ def measured(
         encoder: the encoder.
         texts: what is clustered.
         synonyms: by criterion and label, the words that name it.
-        seed: of k-means and the intervals.
+        seed: of the suite's k-means and the intervals.
         instructed: whether the encoder is given the instructions; without, one view answers all questions.
     """
     documents = [Document(f"r{row:05}", one.text) for row, one in enumerate(texts)]
@@ -141,7 +141,7 @@ def measured(
         index.add(documents, instructions=[one.instruction for one in asked] if instructed else [])
         for one in asked:
             labels = [text.labels[one.place] for text in texts]
-            clusters = index.cluster(one.instruction if instructed else "", k=len(set(labels)), seed=seed)
+            clusters = index.cluster(one.instruction if instructed else "", k=len(set(labels)))
             results.append(_judged(one, clusters, labels, synonyms[one.criterion], seed))
     named = [cluster["named"] for one in results for cluster in one["clusters"]]
     return {
@@ -159,12 +159,10 @@ def _judged(
     """Return what a clustering of rows with labels is worth; its documents stand in the rows' order."""
     runs = cluster_v_measures(found.material.vectors, labels, clustering_seeds(seed))
     suite = clustering_score(question.criterion, runs, seed=seed)
-    own = v_measure(np.unique(labels, return_inverse=True)[1].astype(np.int64), found.partition.labels)
+    own = v_measure(np.unique(labels, return_inverse=True)[1].astype(np.int64), found.labels)
     clusters = []
     for cluster in found.clusters:
-        counts = Counter(
-            label for label, number in zip(labels, found.partition.labels, strict=True) if number == cluster.number
-        )
+        counts = Counter(label for label, number in zip(labels, found.labels, strict=True) if number == cluster.number)
         clusters.append(_described(cluster, counts, synonyms))
     return {
         "criterion": question.criterion,
@@ -180,9 +178,9 @@ def _described(cluster: Cluster, counts: Counter[str], synonyms: Mapping[str, Se
     words = list(cluster.keywords or cluster.text_keywords)
     return {
         "name": cluster.label,
-        "size": cluster.measures.size,
+        "size": cluster.size,
         "label": label,
-        "share": round(most / cluster.measures.size, 4),
+        "share": round(most / cluster.size, 4),
         "named": names_label(words, [label, *synonyms[label]]),
         "keywords": words,
         "text_keywords": list(cluster.text_keywords),

@@ -9,20 +9,14 @@ import platform
 import resource
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retriever.core import environment
-from retriever.core.protocols import Encoder
 from retriever.core.types import Document
 from retriever.corpus.readers import read_documents
-
-if TYPE_CHECKING:
-    from retriever.training.config import FinetuneConfig
 
 PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-gpu", "faiss-cpu", "numpy")
 
@@ -61,30 +55,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-def headline_scores(
-    encoder: Encoder, data: Path, suites: Sequence[str], *, limit: int | None = None, tasks: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Return every suite's mean and its headline scores: value and both ends of the interval.
-
-    Args:
-        encoder: what is measured.
-        data: the folder with the suites' files.
-        suites: their names.
-        limit: most items a task looks at; None for all.
-        tasks: of a single suite; empty for all of every suite.
-    """
-    from retriever.evaluation.run.evaluating import evaluate
-    from retriever.evaluation.run.requests import EvaluationRequest
-
-    found: dict[str, Any] = {}
-    for suite in suites:
-        run = evaluate(EvaluationRequest(suite, data, tasks=tasks, limit=limit), encoder).to_json()
-        headline = [score for score in run["scores"] if score["headline"]]
-        parts = {f"{one['task']}: {one['metric']}": [one["value"], one["low"], one["high"]] for one in headline}
-        found[suite] = {"mean": run["mean"], **parts}
-    return found
-
-
 def documents_of(corpus: Path) -> Iterator[Document]:
     """Yield the documents of a corpus; rows that are none are left out."""
     return (row for row in read_documents([corpus]) if isinstance(row, Document))
@@ -95,17 +65,6 @@ def read_texts(corpus: Path, limit: int) -> list[str]:
     with corpus.open(encoding="utf-8") as file:
         texts = dict.fromkeys(json.loads(line)["text"] for line in file)
     return list(texts)[:limit]
-
-
-def train_variant(config: "FinetuneConfig", files: Sequence[Path], folder: Path, base: str) -> None:
-    """Train by settings of a benchmark's own into a folder, going on where it stopped; progress goes to stderr."""
-    from retriever.training.run.finetuning import FinetuneRequest, finetune
-
-    with tempfile.TemporaryDirectory() as temporary:
-        settings = Path(temporary) / "settings.toml"
-        settings.write_text(config.to_toml(), encoding="utf-8")
-        request = FinetuneRequest(list(map(str, files)), folder, config=settings, base=base, resume=True, promote=False)
-        finetune(request, on_progress=lambda _, at: print(at.step, at.losses, file=sys.stderr, flush=True))
 
 
 def peak_rss_mib() -> float:

@@ -18,10 +18,9 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.batching import token_budget
-from retriever.encoders.methods import build
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.packing import PackedLinear
+from retriever.encoders.linear import PackedLinear
+from retriever.encoders.methods import EncoderOptions, build
+from retriever.encoders.tokenize import token_budget
 
 INSTRUCTIONS = (
     "What kind of product is this review about?",

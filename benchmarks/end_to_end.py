@@ -17,7 +17,7 @@ import numpy as np
 from common import peak_rss_mib, time_alternating, write
 from vector_search import make_vectors
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document, Embeddings, Encoded
 from retriever.index.generations import IndexType
@@ -60,16 +60,16 @@ def documents(count: int) -> Iterator[Document]:
 
 def compare(index: Index, rounds: int) -> dict[str, Any]:
     """Time whole searches and FAISS alone, in turn: a batch of 256 queries, and single ones."""
-    searcher = index.searcher(index.store.views.all()[0])
+    searcher = index._opened.views.loaded(index._opened.store.views.all()[0])
     queries = [f"query {n * 37}" for n in range(BATCH)]
-    vectors = index.encoder.encode(queries)
+    vectors = index._opened.sources.encoders.question.encode(queries)
     searcher.search(vectors[:1], K)  # opens the index
     raw = searcher.index.container
     batch = time_alternating(
         {
-            "ours": lambda: index.search_many(SearchRequest(queries, k=K, mode="dense")),
+            "ours": lambda: index.search_many([SearchRequest(query, k=K, mode="dense") for query in queries]),
             "faiss": lambda: raw.search(vectors, K + 1),
-            "encoder": lambda: index.encoder.encode(queries),
+            "encoder": lambda: index._opened.sources.encoders.question.encode(queries),
         },
         rounds,
     )
@@ -77,7 +77,7 @@ def compare(index: Index, rounds: int) -> dict[str, Any]:
         {
             "ours": lambda: [index.search(query, k=K, mode="dense") for query in queries[:SINGLES]],
             "faiss": lambda: [raw.search(vectors[n : n + 1], K + 1) for n in range(SINGLES)],
-            "encoder": lambda: [index.encoder.encode([query]) for query in queries[:SINGLES]],
+            "encoder": lambda: [index._opened.sources.encoders.question.encode([query]) for query in queries[:SINGLES]],
         },
         rounds,
     )
@@ -117,8 +117,8 @@ def main() -> None:
         report["index_seconds"] = round(time.perf_counter() - started, 1)
         report["exact"] = compare(index, options.rounds)
         started = time.perf_counter()
-        index.compact()
-        report["compact_seconds"] = round(time.perf_counter() - started, 1)
+        index.upkeep.repair()
+        report["repair_seconds"] = round(time.perf_counter() - started, 1)
         status = index.views()[0]
         inverted = compare(index, max(9, options.rounds))
         report["inverted"] = {"factory": status.factory, "recall_at_10": status.recall, **inverted}

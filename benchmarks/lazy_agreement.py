@@ -21,8 +21,8 @@ import numpy as np
 from common import write
 
 from retriever import load_encoder
-from retriever.core.encoder import Encoder, WrappedEncoder
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.requests import SearchOptions
 from retriever.core.results import SearchResult
 from retriever.core.types import Document, Encoded
@@ -82,10 +82,10 @@ class Known(WrappedEncoder):
         """
         if not words:
             return super().encode_views(texts, instructions, on_tokens=on_tokens)
-        store = self._whole.store
+        store = self._whole._opened.store
         ids = store.documents.known(texts)
         found = []
-        held = [store.views.find(view_key(self._whole.encoder, one)) for one in instructions]
+        held = [store.views.find(view_key(self._whole._opened.sources.encoders.question, one)) for one in instructions]
         for view in held:
             if view is None:
                 raise UsageError("The index does not hold this instruction.")
@@ -144,7 +144,7 @@ def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int
             for count in counts:
                 depth = max(SearchOptions().candidates, count)
                 # A text is a token, `Known`.
-                options = SearchOptions(candidates=depth, token_budget=count, prompt_tokens=0)
+                options = SearchOptions(candidates=depth, token_budget=count, prompt_tokens=0, rounds=1)
                 with (
                     Index(Path(folder) / "whole", **readers, search_options=options) as exactly,
                     Index(Path(folder) / name, **known, search_options=options) as lazy,
@@ -169,9 +169,9 @@ def _ask(lazy: Index, whole: Index, corpus: Corpus, *, filled: bool) -> tuple[li
     found, exact = [], []
     for one in corpus.questions:
         if filled:
-            lazy.drop_views([one.instruction])
+            lazy.upkeep.drop_views([one.instruction])
         found.append(lazy.search(one.query, instruction=one.instruction, k=K))
-        lazy.drop_views([one.instruction])
+        lazy.upkeep.drop_views([one.instruction])
         if filled:
             lazy.add(corpus.documents, instructions=[one.instruction])
         exact.append(whole.search(one.query, instruction=one.instruction, k=K))

@@ -91,18 +91,18 @@ def lazily(index: Path, instruction: str) -> dict[str, Any]:
         with Index(copy) as lazy:
             lazy.search(QUERIES[0], k=1, mode="hybrid")  # loads the model and the base view
             for query in QUERIES:
-                view = lazy.store.views.find(view_key(lazy.encoder, instruction))
+                view = lazy._opened.store.views.find(view_key(lazy._opened.sources.encoders.question, instruction))
                 if view is not None:
-                    with lazy.store.transaction():
-                        lazy.store.views.drop(view.view_id)
+                    with lazy._opened.store.transaction():
+                        lazy._opened.store.views.drop(view.view_id)
                 started = time.perf_counter()
-                answers = lazy.search_progressively(SearchRequest([query], instruction, K))
-                early = next(answers)[0]
+                answers = lazy.search_progressively(SearchRequest(query, instruction=instruction, k=K))
+                early = next(answers)
                 firsts.append(time.perf_counter() - started)
                 *_, late = answers
                 totals.append(time.perf_counter() - started)
                 early_agreements.append(len(complete[query] & ids_of(early)) / K)
-                late_agreements.append(len(complete[query] & ids_of(late[0])) / K)
+                late_agreements.append(len(complete[query] & ids_of(late)) / K)
     return {
         "queries": len(QUERIES),
         "base_hits_ms": round(1000 * statistics.median(firsts), 1),
@@ -128,7 +128,7 @@ def main() -> None:
     options = parser.parse_args()
     report: dict[str, Any] = {"cold": cold(options.index, options.instruction, options.rounds)}
     with Index(options.index) as index:
-        report["documents"] = len(index.store.documents)
+        report["documents"] = len(index._opened.store.documents)
         report["warm"] = {}
         for name, asked in (("base view", ""), ("complete view", options.instruction)):
             for mode in ("dense", "hybrid", "lexical"):

@@ -8,16 +8,21 @@ questions on them (FairytaleQA), customers' questions by others with the same in
 for every query. The one to ship loses least where it loses most against the best single mode of a corpus; among those
 that lose hardly more, the simplest. `retriever.index.search.auto` follows it, and a test compares the two.
 Hybrid search is measured under several weights of the words, of which `SearchOptions` has one.
+
+The same corpora with texts of any length say what the windows of long texts are worth (`retriever.corpus.windows`):
+each is searched once by the vectors of whole texts alone, and once by those of their windows too.
 """
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
+from unittest.mock import patch
 
 import numpy as np
 from common import write
@@ -27,19 +32,19 @@ from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import SearchResult
 from retriever.core.types import Document
-from retriever.evaluation import files
 from retriever.evaluation.labelled import LABELLED, balanced_sample, load_texts
 from retriever.evaluation.retrieval_metrics import ranking_measures
-from retriever.evaluation.rows import read_rows, sample
+from retriever.evaluation.rows import read_rows, sample, split_of
 from retriever.evaluation.scores import Score, difference, mean_score
-from retriever.evaluation.splits import split_of
-from retriever.index.readers import DEFAULT_PLAIN
-from retriever.store.lexical import match_expression
+from retriever.evaluation.suites import DataFile
+from retriever.index.sources.encoders import DEFAULT_PLAIN
+from retriever.index.sources.read import Plain
+from retriever.store.documents import match_expression
 from retriever.workspace import Index
 
 K = 10
 TEXTS = 300
-MOST_WORDS = 130  # of a text: longer ones take most of the time and decide nothing
+MOST_WORDS = 130  # of a text, where rules are compared
 RARE = 0.05  # a word in at most this share of the texts is rare
 SLACK = 1.0  # points of nDCG@10 that a simpler rule may lose more
 WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.3)
@@ -98,22 +103,22 @@ RULES: Mapping[str, Callable[[Words], Single]] = {
 """The simplest first; the fourth is what `auto` did before this was measured."""
 
 
-def corpora(data: Path) -> Iterator[tuple[str, Labelled]]:
-    """Yield every corpus with its name."""
+def corpora(data: Path, most: float = MOST_WORDS) -> Iterator[tuple[str, Labelled]]:
+    """Yield every corpus with its name, of texts of at most so many words."""
     own = json.loads((Path(__file__).parent / "own_words.json").read_text())
-    yield "passages", passages(data)
+    yield "passages", passages(data, most)
     yield "restaurants", by_labels(restaurants(data), own["restaurants"])
-    yield "products", by_labels(products(data), own["products"])
-    yield "stories", stories(data)
+    yield "products", by_labels(products(data, most), own["products"])
+    yield "stories", stories(data, most)
     yield "questions", questions(data)
 
 
-def passages(data: Path) -> Labelled:
+def passages(data: Path, most: float) -> Labelled:
     """Return passages, every second of them with the question it answers."""
-    texts = {row.get("id", str): row.get("text", str) for row in read_rows(data, files.PASSAGES)}
-    chosen = sample([one for one in texts if len(texts[one].split()) <= MOST_WORDS], TEXTS, seed=0)
+    texts = {row.get("id", str): row.get("text", str) for row in read_rows(data, DataFile.PASSAGES)}
+    chosen = sample([one for one in texts if len(texts[one].split()) <= most], TEXTS, seed=0)
     asked = {}
-    for row in read_rows(data, files.WEB_QUERIES):
+    for row in read_rows(data, DataFile.WEB_QUERIES):
         ids = row.get("relevant", list)
         if held := [one for one in ids if one in chosen[::2]]:
             asked[row.get("id", str)] = (row.get("text", str), held)
@@ -122,16 +127,16 @@ def passages(data: Path) -> Labelled:
 
 def restaurants(data: Path) -> dict[str, tuple[str, set[tuple[str, ...]]]]:
     """Return sentences on restaurants by id, each with all pairs of aspect and polarity that it holds."""
-    rows = sample(read_rows(data, files.RESTAURANTS), TEXTS, seed=0)
+    rows = sample(read_rows(data, DataFile.RESTAURANTS), TEXTS, seed=0)
     return {
         row.get("id", str): (row.get("text", str), {(one["aspect"], one["polarity"]) for one in row.values["aspects"]})
         for row in rows
     }
 
 
-def products(data: Path) -> dict[str, tuple[str, set[tuple[str, ...]]]]:
+def products(data: Path, most: float) -> dict[str, tuple[str, set[tuple[str, ...]]]]:
     """Return held-out product reviews by number, as many of every kind of product and mood, with these two labels."""
-    texts = [one for one in load_texts(data, LABELLED["reviews"]) if len(one.text.split()) <= MOST_WORDS]
+    texts = [one for one in load_texts(data, LABELLED["reviews"]) if len(one.text.split()) <= most]
     return {f"{row:03}": (one.text, {one.labels}) for row, one in enumerate(balanced_sample(texts, TEXTS, seed=0))}
 
 
@@ -148,12 +153,12 @@ def by_labels(texts: Mapping[str, tuple[str, set[tuple[str, ...]]]], own: Sequen
     return Labelled({id: text for id, (text, _) in texts.items()}, *_parted(asked))
 
 
-def stories(data: Path) -> Labelled:
+def stories(data: Path, most: float) -> Labelled:
     """Return sections of held-out stories, each with its first question."""
     asked = {}
-    for row in read_rows(data, files.STORIES):
+    for row in read_rows(data, DataFile.STORIES):
         text = row.get("text", str)
-        if split_of(row.get("meta.story", str)) == "test" and len(text.split()) <= MOST_WORDS:
+        if split_of(row.get("meta.story", str)) == "test" and len(text.split()) <= most:
             asked.setdefault(text, row.get("question", str))
     chosen = sample(list(asked), TEXTS, seed=0)
     texts = {f"{number:03}": text for number, text in enumerate(chosen)}
@@ -163,7 +168,7 @@ def stories(data: Path) -> Labelled:
 def questions(data: Path) -> Labelled:
     """Return customers' questions, four of every intent, searched by two others of it."""
     intents: dict[str, dict[str, str]] = {}
-    for row in read_rows(data, files.INTENTS):
+    for row in read_rows(data, DataFile.INTENTS):
         if row.split == "test":
             intents.setdefault(row.get("labels.intent", str), {})[row.get("id", str)] = row.get("text", str)
     texts: dict[str, str] = {}
@@ -185,7 +190,7 @@ def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
     ids, texts = list(corpus.queries), list(corpus.queries.values())
     with TemporaryDirectory() as folder, Index(Path(folder) / "index", encoder=encoder) as index:
         index.add(Document(id, text) for id, text in corpus.texts.items())
-        found = {mode: index.search_many(SearchRequest(texts, k=K, mode=mode)) for mode in SINGLE}
+        found = {mode: index.search_many([SearchRequest(text, k=K, mode=mode) for text in texts]) for mode in SINGLE}
         known = [words(index, corpus, text) for text in texts]
         hybrid = {weight: searched(index, texts, weight) for weight in WEIGHTS}
     judged = {id: dict.fromkeys(corpus.relevant[id], 1) for id in ids}
@@ -226,10 +231,44 @@ def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
     }
 
 
+def windows_worth(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
+    """Return nDCG@10 and precision@10 by vectors and by both, of whole texts alone and of their windows too."""
+    judged = {id: dict.fromkeys(ids, 1) for id, ids in corpus.relevant.items()}
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    vectors = 0
+    for name, windowed in (("whole", False), ("windows", True)):
+        with (
+            TemporaryDirectory() as folder,
+            patch.object(Plain, "windowed", windowed),
+            Index(Path(folder) / "index", encoder=encoder) as index,
+        ):
+            index.add(Document(id, text) for id, text in corpus.texts.items())
+            vectors = index.views()[0].windows
+            for mode in SINGLE:
+                found = index.search_many([SearchRequest(text, k=K, mode=mode) for text in corpus.queries.values()])
+                rankings = {
+                    id: [(hit.document.id, hit.fused) for hit in one.hits]
+                    for id, one in zip(corpus.queries, found, strict=True)
+                }
+                values = ranking_measures(rankings, judged, list(MEASURES.values()))
+                for key, measure in MEASURES.items():
+                    scores.setdefault(key, {}).setdefault(name, {})[mode] = round(
+                        100 * float(values[measure].mean()), 1
+                    )
+    return {
+        "texts": len(corpus.texts),
+        "queries": len(corpus.queries),
+        "windows_a_text": round(vectors / len(corpus.texts), 2),
+        **scores,
+    }
+
+
 def searched(index: Index, texts: Sequence[str], weight: float) -> list[SearchResult]:
     """Return the answers of hybrid search where a point of BM25 weighs as much."""
-    with Index(index.path, encoder=index.encoder, search_options=SearchOptions(word_weight=weight)) as other:
-        return other.search_many(SearchRequest(texts, k=K, mode="hybrid"))
+    with Index(
+        index.path, encoder=index._opened.sources.encoders.question, search_options=SearchOptions(word_weight=weight)
+    ) as other:
+        return other.search_many([SearchRequest(text, k=K, mode="hybrid") for text in texts])
 
 
 def words(index: Index, corpus: Labelled, query: str) -> Words:
@@ -270,6 +309,7 @@ def main() -> None:
         "chosen": chosen,
         "points_behind_at_worst": worst,
         "corpora": found,
+        "any_length": {name: windows_worth(encoder, corpus) for name, corpus in corpora(options.data, math.inf)},
     }
     write("search_modes", options, report)
 

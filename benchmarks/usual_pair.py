@@ -1,6 +1,6 @@
 """SQLite beside a FAISS file, kept the usual way: the peer that `torture` kills as it kills an index of ours.
 
-Documents are committed first, a shard at a time. Their vectors are added to a FAISS index in memory, which is written
+Documents are committed first, a batch at a time. Their vectors are added to a FAISS index in memory, which is written
 over the old file when a command ends. The next run embeds what SQLite does not know. Nothing ties the two together.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from retriever.core.protocols import Encoder
 from retriever.core.types import Document, Embeddings
 
-SHARD = 4
+BATCH = 4
 ROWS = "SELECT number, id, text FROM documents ORDER BY number"
 
 
@@ -40,12 +40,12 @@ class UsualPair:
             database.execute("CREATE TABLE IF NOT EXISTS documents (number INTEGER PRIMARY KEY, id UNIQUE, text)")
             known = {id: (number, text) for number, id, text in database.execute(ROWS)}
             fresh = [one for one in documents if one.id not in known or known[one.id][1] != one.text]
-            for start in range(0, len(fresh), SHARD):
-                shard = fresh[start : start + SHARD]
-                embeddings = self._encoder.encode_with_words([one.text for one in shard]).embeddings
+            for start in range(0, len(fresh), BATCH):
+                batch = fresh[start : start + BATCH]
+                embeddings = self._encoder.encode_with_words([one.text for one in batch]).embeddings
                 with database:
-                    self._remove(database, vectors, [one.id for one in shard])
-                    rows = [(one.id, one.text) for one in shard]
+                    self._remove(database, vectors, [one.id for one in batch])
+                    rows = [(one.id, one.text) for one in batch]
                     numbers = [
                         database.execute("INSERT INTO documents (id, text) VALUES (?, ?)", row).lastrowid
                         for row in rows

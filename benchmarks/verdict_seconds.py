@@ -16,7 +16,7 @@ from common import documents_of, write
 
 from retriever import load_encoder
 from retriever.core.requests import SearchRequest
-from retriever.index.readers import load_plain
+from retriever.index.sources.encoders import load_plain
 from retriever.workspace import Index
 
 QUESTIONS = (
@@ -40,9 +40,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder), encoder=question, plain=plain) as index:
         index.add(islice(documents_of(options.corpus), options.documents))
         for asked in QUESTIONS:
-            list(index.search_progressively(SearchRequest(["it"], asked)))
+            list(index.search_progressively(SearchRequest("it", instruction=asked)))
             began = time.perf_counter()
-            verdict = index.judge(asked)
+            verdict = index.teaching.judge(asked)
             found[asked] = {"seconds": round(time.perf_counter() - began, 2), "level": verdict and verdict.level}
     seconds = [one["seconds"] for one in found.values()]
     report = {

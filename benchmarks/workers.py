@@ -30,19 +30,19 @@ from typing import Any
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, WrappedEncoder
 from retriever.core.errors import RetrieverError
+from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.types import JSON, Document, Encoded
 from retriever.index.encoding import load_described
 from retriever.index.indexing import IndexingOptions
-from retriever.index.workers.choice import Workers
+from retriever.index.workers.embedder import Workers
 from retriever.index.workers.pool import IN_FLIGHT
 from retriever.workspace import Index
 
 SELF = Path(__file__).resolve()
 WORKERS = 2
-PIECE, SHARD = 25, 200
-"""Texts of a piece and of a shard where something is killed, so that kills find many of both."""
+PIECE, BATCH = 25, 200
+"""Texts of a piece and of a batch where something is killed, so that kills find many of both."""
 
 LOG = "RETRIEVER_BENCHMARK_READ"
 """Environment variable with the file in which workers note what they read."""
@@ -50,13 +50,13 @@ LOG = "RETRIEVER_BENCHMARK_READ"
 WAYS: dict[str, dict[str, Any]] = {
     "one process": {},
     "processes": {"count": WORKERS},
-    "ray": {"count": WORKERS, "ray": "local"},
+    "ray": {"count": WORKERS, "pool": "ray", "address": "local"},
 }
 WORKER = "worker"
 KINDS = {
-    "ray::Actor": WORKER,
-    "workers.process_worker": WORKER,
-    "workers.ray_driver": "Ray's driver",
+    "ray::Worker": WORKER,
+    "workers.processes:serve": WORKER,
+    "workers.ray_pool:drive": "Ray's driver",
     "raylet/raylet": "Ray's node process",
     "gcs_server": "Ray's control store",
 }
@@ -104,7 +104,7 @@ def index_with_small_pieces(options: argparse.Namespace) -> None:
     """Index the reviews: a run that can be killed."""
     workers = Workers(**WAYS[options.how], device="cpu", load="workers:load", piece=PIECE)
     with Index(options.index, encoder=named_encoder(options.encoder)) as index:
-        index.add(reviews(options), options=IndexingOptions(shard=SHARD, workers=workers))
+        index.add(reviews(options), options=IndexingOptions(batch=BATCH, workers=workers))
 
 
 def timed(options: argparse.Namespace) -> dict[str, Any]:
@@ -132,10 +132,10 @@ def timed(options: argparse.Namespace) -> dict[str, Any]:
 def stored(folder: Path) -> dict[str, tuple[Any, Any]]:
     """Return the vector, as an array, and the words of every text that an index has."""
     with Index(folder) as index:
-        contents = index.store.documents.live_contents()
-        texts = index.store.documents.texts(contents)
-        (view,) = index.store.views.all()
-        held = index.store.vectors.get(view.view_id, contents)
+        contents = index._opened.store.documents.live_contents()
+        texts = index._opened.store.documents.texts(contents)
+        (view,) = index._opened.store.views.all()
+        held = index._opened.store.vectors.get(view.view_id, contents)
         rows = zip(held.content_ids.tolist(), held.embeddings, held.words, strict=True)
         return {texts[content]: (row.copy(), words) for content, row, words in rows}
 
@@ -208,7 +208,7 @@ def under_fire(
         "in_flight_at_most": sum(
             times * PIECE * (1 if kind == WORKER else IN_FLIGHT * WORKERS) for kind, times in killed.items()
         ),
-        "ledger_left": (index / "ledger").exists(),
+        "spool_left": (index / "spool").exists(),
     }
 
 

@@ -20,8 +20,7 @@ from derived import DERIVED
 from kept_out import kept_out
 from label_types import LabelType, load_label_types
 
-from retriever.evaluation.rows import LabelledRow, read_rows
-from retriever.evaluation.splits import split_of
+from retriever.evaluation.rows import LabelledRow, read_rows, split_of
 from retriever.training.rows import normalise_text
 
 QUESTIONS = 4
@@ -178,10 +177,9 @@ SOURCES = (
 def main() -> None:
     """Parse the options and write the rows."""
     options = parse(__doc__, texts=24000)
-    chosen = [source for source in SOURCES if source.name in options.only or not options.only]
     kinds = load_label_types()
     forbidden = evaluation_texts(options.data)
-    for source in chosen:
+    for source in SOURCES:
         rows = permitted(source, options.data, forbidden)
         draw = random.Random(f"{options.seed}:{source.name}")
         made = list(questions(source, rows, Questioner(kinds, draw), round(options.texts * source.share), draw))
@@ -201,7 +199,6 @@ def parse(description: str | None, *, texts: int) -> argparse.Namespace:
     parser.add_argument("output", type=Path)
     parser.add_argument("--texts", type=int, default=texts, help="How many texts, over all sources.")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", action="append", default=[], help="a source; repeatable, all by default")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     return options

@@ -11,13 +11,11 @@ class Rows:
         share: numerator and denominator of the share of all texts that `mixture.py` asks about.
         seed: of what is drawn.
         finding: whether rows that look for something are beside them.
-        kinds: whether rows of many kinds of question are, and then most are.
     """
 
     share: tuple[int, int]
     seed: int
     finding: bool = False
-    kinds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +49,15 @@ ROWS = {
     "rows-2": Rows((3, 4), 1),
     "rows-3": Rows((1, 2), 2),
     "rows-4": Rows((1, 7), 3, finding=True),
-    "rows-5": Rows((2, 5), 7, kinds=True),
-    "rows-6": Rows((1, 7), 9, finding=True),
 }
 PIECES = {
     "default": Piece("rows", "default", "instemb:smollm2-135m"),
     "default-2": Piece("rows-2", "further", "build/default"),
     "default-3": Piece("rows-4", "finding", "build/default-2", keep=0.4),
-    "default-4": Piece("rows-5", "follow", f"build/{kept('default-3')}"),
-    "default-5": Piece("rows-6", "finding", "build/default-4", keep=0.4),
     "gircse": Piece("rows-2", "gircse", "build/default-2"),
     "gircse-2": Piece("rows-3", "gircse-further", "build/gircse"),
 }
 MODELS = {
-    "default": Model(("default", "default-2", "default-3", "default-4", "default-5")),
+    "default": Model(("default", "default-2", "default-3")),
     "gircse": Model(("gircse", "gircse-2"), after="default-2"),
 }

@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 from finding import FINDING
-from labels import PERMITTED
 from mixture import SOURCES
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -41,8 +40,6 @@ KEPT = (
     "finetune.toml",
     "curves.svg",
 )
-MENTIONS = "mentions"
-"""Rows on words that stand in the question, whatever the file."""
 NAMES = {"minilm": "all-MiniLM-L6-v2 (Apache-2.0)"}
 
 
@@ -228,20 +225,12 @@ def data(pieces: Sequence[Piece]) -> list[str]:
 
 def source_of(stem: str) -> str:
     """Return what the rows of a file are counted with, by the file's name without its ending."""
-    return MENTIONS if stem.startswith(f"{MENTIONS}-") else stem.removeprefix(FINDING)
+    return stem.removeprefix(FINDING)
 
 
 def licences() -> dict[str, tuple[str, str]]:
     """Return the file and the licence of everything that rows are made of, by the name of the rows."""
-    return {
-        **{one.name: (one.file, one.licence) for one in SOURCES},
-        **{f"labels-{name}": (f"{name}.jsonl", licence) for name, licence in PERMITTED.items()},
-        "asked": (
-            "recipes/asked.jsonl",
-            "Apache-2.0 (questions and answers of this project, on texts that NOTICE names)",
-        ),
-        MENTIONS: ("words in the question", "Apache-2.0 (by code of this project, on texts of the first files)"),
-    }
+    return {one.name: (one.file, one.licence) for one in SOURCES}
 
 
 def teachers(pieces: Sequence[Piece]) -> str:

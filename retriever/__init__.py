@@ -51,6 +51,8 @@ def open_index(
     encoder: "Encoder | None" = None,
     plain: "Encoder | Literal['none'] | None" = None,
     device: str = "auto",
+    max_texts: int | None = None,
+    max_tokens: int | None = None,
 ) -> "Index":
     """Open an index, or make a new one there on the first `add`.
 
@@ -60,9 +62,13 @@ def open_index(
         plain: what fills the base view, which searches without an instruction: an encoder, or ``none`` for ``encoder``.
             None takes what the index was made with; for a new one `minilm` where no encoder is given, else none.
         device: where loaded encoders run and vectors are searched: ``auto``, ``cpu``, ``cuda``.
+        max_texts: texts that language models are asked about at most, as long as the index is open; None for any.
+        max_tokens: tokens, about, that are sent to them at most.
 
     Nothing is read yet: a missing, damaged or newer index shows at the first use.
     """
+    from retriever.index.sources.asking import ReadingLimits
     from retriever.workspace import Index
 
-    return Index(Path(path), encoder=encoder, plain=plain, device=device)
+    limits = ReadingLimits(max_texts, max_tokens)
+    return Index(Path(path), encoder=encoder, plain=plain, device=device, limits=limits)

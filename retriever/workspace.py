@@ -1,129 +1,241 @@
 """An index as one object: the composition root that ties encoder, database and vector indexes together."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.clusters.curated_index import CuratedIndex
-from retriever.core.errors import IndexLockedError, UsageError
+from retriever.clusters.chosen import BUDGET, Read
+from retriever.clusters.part import Clusterings
+from retriever.core.contexts import Closing
+from retriever.core.errors import InputError
+from retriever.core.options import takes_options
 from retriever.core.protocols import Encoder
-from retriever.core.requests import SearchRequest
-from retriever.core.results import IndexStatus, SearchResult, ViewStatus
-from retriever.core.types import Document
-from retriever.index.encoding import OnTexts
-from retriever.index.generations import IndexType, remember
+from retriever.core.requests import SearchOptions, SearchRequest
+from retriever.core.results import IndexingReport, IndexStatus, SearchResult, ViewStatus
+from retriever.core.text import composed
+from retriever.core.types import BadRow, Document, Embeddings, parent_id
+from retriever.index import completing
+from retriever.index.encoding import Loader, OnTexts
+from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions, OnIndexing
-from retriever.index.readers import Readers
+from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
-from retriever.index.search.view_searcher import LoadedView
-from retriever.index.searches import Searches
-from retriever.index.status import index_status, lessons_of, own_views, view_states
+from retriever.index.sources.asking import ReadingLimits
+from retriever.index.sources.encoders import PlainReader
+from retriever.index.status import index_status, view_states
+from retriever.index.teaching.asking import Groups
+from retriever.index.teaching.part import Teaching
+from retriever.index.upkeep.part import Upkeep
 from retriever.index.verdicts.stored import stored_verdict
-from retriever.index.view_upkeep import compact, drop_views, lazy_limit, set_lazy_limit, views_of
 from retriever.store.filters import optional_filter
-from retriever.store.views import View
 
 if TYPE_CHECKING:
-    from retriever.clusters.asking import Asked
-    from retriever.clusters.clustering import Clustering, ClusterRequest
+    from retriever.clusters.clustering import Clustering
+
+_ANY = "any"  # in the place of the query, where requests that differ in it alone are brought together
 
 
-class Index(CuratedIndex, Searches):
+class Index(Closing):
     """A corpus that can be searched under any instruction. A context manager; safe to read from several threads.
+
+    Its files are open from the first use until `close`, or until nobody holds the object any more.
+
+    Attributes:
+        path: the index folder.
+        teaching: its part that learns what questions mean.
+        clusterings: its part that saves clusters and categories.
+        upkeep: its part that keeps it in order.
 
     Args:
         path: the index folder; made by the first `add`.
-        encoder: as for `OpenIndex`, and all that follows.
-        plain: what fills the base view.
+        encoder: what follows instructions; None takes the one the index was made with, ``default`` for a new one.
+        plain: what fills the base view: an encoder, or ``none`` for ``encoder``. None takes what the index was made
+            with; for a new one `minilm` where no encoder is given, else none.
         device: where loaded encoders run.
-        load: gives an encoder that the index describes.
-        search_options: how far searches go.
+        load: gives an encoder that the index describes; None loads it on ``device``.
+        search_options: how far searches go; None for the defaults.
+        limits: the most that language models are asked as long as the index is open; None for no limit.
+
+    Raises:
+        UsageError: what was given is no `Encoder`.
     """
 
-    def meant(self, id: str) -> Document | None:
-        """Return the document or the unit of an id, or None."""
-        found: Mapping[str, Document] = self.store.documents.get([id]) or self.store.units.get([id])
-        return found.get(id)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        encoder: Encoder | None = None,
+        plain: PlainReader | None = None,
+        device: str = "auto",
+        load: Loader | None = None,
+        search_options: SearchOptions | None = None,
+        limits: ReadingLimits | None = None,
+    ) -> None:
+        self.path = path
+        self._opened = Opened(
+            path,
+            encoder=encoder,
+            plain=plain,
+            device=device,
+            load=load,
+            search_options=search_options,
+            limits=limits,
+        )
+        self.teaching = Teaching(self._opened, _grouped)
+        self.clusterings = Clusterings(self._opened)
+        self.upkeep = Upkeep(self._opened)
 
-    def search_pattern(self, regex: str, *, k: int = 10, where: str | None = None) -> SearchResult:
-        """Return the k documents whose text holds a regular expression most often, equal ones by id.
+    @property
+    def identity(self) -> str:
+        """Key that tells this index from all others, also from one that was in its folder before; to key caches by."""
+        return f"{self.path} {self._opened.store.identity()}"
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with every change of documents, vectors or views, whichever process makes it."""
+        return self._opened.store.data_version()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._opened.close()
+
+    def documents(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return documents by their ids, and units by theirs; ids that are not there are left out."""
+        return self._opened.documents(ids)
+
+    def add(
+        self,
+        documents: Iterable[Document | BadRow],
+        *,
+        instructions: Sequence[str] = (),
+        options: IndexingOptions | None = None,
+        index_type: IndexType | None = None,
+        progress: OnIndexing | None = None,
+    ) -> IndexingReport:
+        """Insert or update documents by id, embedding what views lack, under every instruction at once.
+
+        Filled are the base view, the views of the instructions, and every view that was asked for before; lazy ones,
+        which searches fill, are left. Whatever interrupts the run, whole batches stay, and the same call goes on from
+        there.
 
         Args:
-            regex: the expression, in Python's notation.
-            k: as for `search`.
-            where: as for `search`.
+            documents: documents, and bad rows to put in quarantine. They are read in the caller's thread. Where they
+                were not read from files, ratings and dates in their metadata are rewritten as those of files are:
+                "4 out of 5 stars" as 4, "3 May 2024" as 2024-05-03.
+            instructions: further views to complete.
+            options: what to do with long texts, whether to delete what is gone, what to embed and how.
+            index_type: the vector index to build from now on; None for what the index remembers.
+            progress: called with the growing report.
 
         Raises:
-            UsageError: it is no regular expression or takes too long, or k is below 1.
+            IndexLockedError: another process writes to this index.
+            EncoderMismatchError: the index was made with another encoder.
+            UsageError: the index holds documents, embedded in other units.
+        """
+        return completing.add(self._opened, documents, instructions, options, index_type, progress)
+
+    @takes_options(SearchRequest)
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Return the k documents that answer a query best, that resemble a document, or that a pattern is in.
+
+        Takes the options of `SearchRequest`: ``index.search("it broke", instruction="Which product is it?", k=5)``.
+
+        Raises:
+            EncoderError: steps are asked for and the encoder has none.
+            UsageError: as `SearchRequest`; or the instruction is too long, or the regular expression takes too long.
+            InputError: there is no document that hits are to resemble.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        if k < 1:
-            raise UsageError(f"k is {k}.", hint="Ask for at least 1 hit.")
-        return found_by_pattern(self.store, regex, k, where)
+        return self.search_many([request])[0]
 
-    def search_progressively(
-        self, request: SearchRequest, on_texts: OnTexts | None = None
-    ) -> Iterator[list[SearchResult]]:
+    def search_many(self, requests: Sequence[SearchRequest]) -> list[SearchResult]:
+        """Return the results of several searches; queries whose other options are equal are searched together.
+
+        Errors as `search`.
+        """
+        groups: dict[SearchRequest, list[int]] = {}
+        for row, request in enumerate(requests):
+            groups.setdefault(replace(request, query=request.query and _ANY), []).append(row)
+        results: dict[int, SearchResult] = {}
+        for rows in groups.values():
+            *_, last = self._answers([requests[row] for row in rows])
+            results.update(zip(rows, last, strict=True))
+        return [results[row] for row in range(len(requests))]
+
+    def search_progressively(self, request: SearchRequest, on_texts: OnTexts | None = None) -> Iterator[SearchResult]:
         """Yield answers as they get better: a first one where the instruction's view lacks texts, then the last.
 
-        ``on_texts`` is told how many of the texts that are read for the last one are read.
+        ``on_texts`` is told how many of the texts that are read for the last one are read. Errors as `search`.
         """
-        marked = [*request.more, *request.less]
-        if marked:
-            self.require_documents(marked)
-            with suppress(IndexLockedError):  # what is unread has no say
-                self.complete([request.instruction], ids=marked)
-        views = self._open_views
-        for results in self.searching().search(request, on_texts):
+        return (results[0] for results in self._answers([request], on_texts))
+
+    def _answers(
+        self, requests: Sequence[SearchRequest], on_texts: OnTexts | None = None
+    ) -> Iterator[list[SearchResult]]:
+        """Yield the results of requests that differ in their query alone, as they get better."""
+        request = requests[0]
+        if request.reader is not None and request.instruction is not None:
+            self.teaching.read_by(request.instruction, request.reader)
+        if request.query is None and request.like is None:
+            yield [found_by_pattern(self._opened.store, request)] * len(requests)
+            return
+        queries = [one.query or "" for one in requests]
+        if request.like is not None:
+            like = self._resembled(request.like)
+            queries, request = [like.text] * len(requests), replace(request, like=parent_id(like))
+        views = self._opened.views
+        for results in self._searcher().search(queries, request, on_texts):
             views.note_use(one.view for one in results if one.view is not None)
             yield [views.calibration.rated(self._with_verdict(one)) for one in results]
         views.shrink()
+
+    def _resembled(self, id: str) -> Document:
+        """Return the document or the unit of an id.
+
+        Raises:
+            InputError: there is none.
+        """
+        for spelling in dict.fromkeys((id, composed(id))):
+            found: Mapping[str, Document] = self.documents([spelling])
+            if found:
+                return found[spelling]
+        raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
 
     def _with_verdict(self, result: SearchResult) -> SearchResult:
         """Return a result with what is stored on its view: nothing is read or worked out for it."""
         if result.view is None or not result.instruction:
             return result
-        return replace(result, verdict=stored_verdict(self.store, result.view))
+        return replace(result, verdict=stored_verdict(self._opened.store, result.view))
 
-    def searching(self, encoder: Encoder | None = None) -> Searcher:
-        """Return a searcher, with queries embedded by another encoder of the same views if one is given."""
-        readers = (lambda: self.readers) if encoder is None else (lambda: Readers.of(encoder))
-        return Searcher(self.store, self._open_views, readers, self._search_options)
+    def _searcher(self) -> Searcher:
+        opened = self._opened
+        return Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
 
-    def searcher(self, view: View) -> LoadedView:
-        """Return a view as it is now, with its vector index opened once."""
-        return self._open_views.loaded(view)
-
-    def cluster(  # noqa: PLR0913 - one parameter a setting
+    def cluster(  # noqa: PLR0913 - one parameter per option
         self,
-        instruction: str = "",
+        instruction: str | None = None,
         *,
         k: int | None = None,
         where: str | None = None,
-        min_size: int = 1,
         by: Sequence[str] = (),
         over: str | None = None,
-        seed: int = 0,
-        levels: int = 1,
         ids: Collection[str] | None = None,
-        options: IndexingOptions | None = None,
+        read: Read = BUDGET,
         progress: OnIndexing | None = None,
     ) -> "Clustering":
         """Return documents in clusters that answer an instruction; those that its view lacks are embedded first.
 
         Args:
-            instruction: what the clusters are to answer; empty for the default.
+            instruction: what the clusters are to answer; None or blank for the default.
             k: how many; None to choose by silhouette.
             where: a filter over metadata.
-            min_size: clusters with fewer documents are given up.
             by: metadata fields whose values are counted in every cluster.
             over: a metadata field with dates, by whose months documents are counted.
-            seed: of k-means.
-            levels: most levels of clusters of clusters, the clusters themselves counted.
             ids: the documents to cluster, those of one cluster say; None for all.
-            options: how to embed what the view lacks.
+            read: texts that a language model reads, where one serves the instruction: a number or ``all``. Clusters are
+                of these, and their shares of all texts are estimated.
             progress: called with the growing report while the view is completed.
 
         Raises:
@@ -134,157 +246,25 @@ class Index(CuratedIndex, Searches):
         from retriever.clusters.clustering import ClusterRequest  # scikit-learn takes a second to load
 
         chosen = None if ids is None else frozenset(ids)
-        request = ClusterRequest(instruction.strip(), k, where, min_size, tuple(by), over, seed, levels, chosen)
-        return self._clustered([request], progress, options)[0]
-
-    def cluster_each(
-        self,
-        instructions: Sequence[str],
-        *,
-        k: int | None = None,
-        where: str | None = None,
-        progress: OnIndexing | None = None,
-    ) -> "list[Clustering]":
-        """Return one clustering of the same documents per instruction; what the views lack is embedded in one pass.
-
-        Args:
-            instructions: as for `cluster`, one or more.
-            k: as for `cluster`.
-            where: as for `cluster`.
-            progress: as for `cluster`.
-
-        Raises:
-            UsageError: as `cluster`.
-            InputError: as `cluster`.
-            FilterError: as `cluster`.
-        """
-        from retriever.clusters.clustering import ClusterRequest
-
-        return self._clustered([ClusterRequest(one.strip(), k, where) for one in instructions], progress)
-
-    def _clustered(
-        self,
-        requests: "Sequence[ClusterRequest]",
-        progress: OnIndexing | None,
-        options: IndexingOptions | None = None,
-    ) -> "list[Clustering]":
-        """Return the clusterings of requests that differ in their instruction alone."""
-        from retriever.clusters.clustering import check, cluster
-
-        instructions, one = [each.instruction for each in requests], requests[0]
-        lacking = self.lacking(instructions, where=one.where, ids=one.ids)
-        if len(lacking):
-            check(self.store, one)
-        part = one.where is not None or one.ids is not None
-        views = self._completed(instructions, lacking, part=part, options=options, progress=progress)
-        found = []
-        for view, each in zip(views, requests, strict=True):
-            lessons, verdict = lessons_of(self.store, view), self.verdict(each.instruction)
-            found.append(replace(cluster(self.store, self.shown(view), each), lessons=lessons, verdict=verdict))
-        return found
-
-    def still_holds(self, found: "Clustering") -> bool:
-        """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown."""
-        from retriever.clusters.clustering import still_holds
-
-        shown = any(view.view_id == found.view for view in self.store.views.all())
-        taught = found.view in self.store.heads.sources().values()
-        return shown and not taught and still_holds(self.store, found)
-
-    def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> "list[Asked]":
-        """Return the documents that say most about a question once they are answered, for `teach`; no text is read.
-
-        Args:
-            instruction: the question.
-            count: how many; there are fewer where the index holds fewer texts.
-            answered: ids of documents that are answered already.
-        """
-        from retriever.clusters.asking import worth_answering
-
-        own = {view.key.instruction: view for view in own_views(self.store)}
-        view = own.get(instruction.strip())
-        if view is None or self.store.vectors.count_live(view.view_id) < count + len(answered):
-            view = own.get("")
-        taught = self._open_views.taught.of(view)
-        return [] if view is None else worth_answering(self.store, view, taught, count, answered)
-
-    def set_apart(self, found: "Clustering", ids: Collection[str], label: str = "") -> "Clustering":
-        """Return a clustering of this index with some of its documents, or units, as a cluster of their own.
-
-        Args:
-            found: the clustering.
-            ids: those documents, one at least.
-            label: the cluster's name; empty for the words that set it apart.
-
-        Raises:
-            UsageError: another cluster has that name, or the documents have changed since they were clustered.
-        """
-        from retriever.clusters.material import read_material
-        from retriever.clusters.regrouping import set_apart
-
-        view = next((view for view in self.store.views.all() if view.view_id == found.view), None)
-        wanted = frozenset(ids)
-        with self.store.snapshot():
-            material = view and read_material(self.store, view, optional_filter(found.request.where), found.request.ids)
-        if not material or list(material.documents) != list(found.material.documents):
-            raise UsageError("The reviews have changed since they were clustered.", hint="Cluster them again.")
-        rows = [row for row, one in enumerate(material.documents) if one.id in wanted]
-        return set_apart(found, material, rows, label)
-
-    def save_clustering(self, name: str, found: "Clustering") -> None:
-        """Save a clustering under a new name.
-
-        Raises:
-            UsageError: the name is empty or taken.
-        """
-        from retriever.clusters.saved import save
-
-        with self._writing("save"), self.store.transaction():
-            save(self.store, name, found, self._shown_fingerprint(found.request.instruction))
+        request = ClusterRequest(instruction, k, optional_filter(where), tuple(by), over, chosen, read)
+        return self.clusterings.of([request], progress=progress)[0]
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents from every view at once; return the ids that were there."""
-        with self._writing("delete"), self.store.transaction():
-            return self.store.documents.delete(ids)
-
-    def compact(self, index_type: IndexType | None = None) -> list[int]:
-        """Drop what deleted documents left behind, rebuild every view's vector index; return the new generations.
-
-        Args:
-            index_type: the vector index to build now and from now on; None for what the index remembers.
-        """
-        with self._writing("compact"):
-            remember(self.store, index_type, self.path, {view.key.dim for view in self.store.views.all()})
-            return compact(self.store, self.path, self._device)
+        with self._opened.writing("delete"), self._opened.store.transaction():
+            return self._opened.store.documents.delete(ids)
 
     def views(self) -> list[ViewStatus]:
         """Return the state of every view."""
-        return view_states(self.store)
-
-    def drop_views(self, instructions: Sequence[str]) -> None:
-        """Remove the views of some instructions, with vectors, words and files: all of them or none.
-
-        Raises:
-            UsageError: the base view is among them.
-            InputError: there is no such view.
-            IndexLockedError: another process writes to this index.
-        """
-        dropped = views_of(self.store, instructions)
-        if dropped:
-            with self._writing("drop"):
-                drop_views(self.store, self.path, dropped)
-            self._open_views.forget(dropped)
-
-    @property
-    def lazy_limit(self) -> int | None:
-        """The most bytes that vectors of lazily filled views may take; None for no limit. Setting it removes excess."""
-        return lazy_limit(self.store)
-
-    @lazy_limit.setter
-    def lazy_limit(self, limit: int | None) -> None:
-        with self._writing("limit"):
-            set_lazy_limit(self.store, self.path, limit)
+        return view_states(self._opened.store)
 
     def status(self) -> IndexStatus:
         """Report what the index holds, and how its last runs went."""
-        return index_status(self.store, self.path)
+        return index_status(self._opened.store, self.path)
+
+
+def _grouped(vectors: Embeddings, k: int) -> Groups:
+    """Put vectors (n, dim) into k clusters."""
+    from retriever.clusters.arithmetic.kmeans import spherical_kmeans
+
+    return spherical_kmeans(vectors, k)

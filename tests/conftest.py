@@ -6,6 +6,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # A place where nothing can be: what the user of this machine promoted is neither tested nor overwritten.
 os.environ["RETRIEVER_CONFIG"] = f"{os.devnull}/retriever"
+# Processes that a test starts import this checkout, wherever the one that is installed lies.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "app"), *filter(None, [os.getenv("PYTHONPATH")])]
+)
 # Before Ray, which reads it once: a cluster that a test starts lets nobody else in.
 os.environ["RAY_AUTH_MODE"] = "token"
 # Before torch: threads that wait sleep. Spinning beside another busy process, tiny tensors take twenty times as long.
@@ -80,3 +84,24 @@ def browser(chromium):
     yield chromium
     for context in chromium.contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def milvus_programs(pytestconfig):
+    """Unpack the server's programs once, for later sessions too."""
+    from milvus_server import unpacked
+
+    return unpacked(pytestconfig.cache.mkdir("milvus"))
+
+
+@pytest.fixture(scope="session")
+def milvus(milvus_programs, tmp_path_factory):
+    """Give the session's Milvus server, its token in the environment."""
+    from milvus_server import MilvusServer
+
+    running = MilvusServer(tmp_path_factory.mktemp("milvus") / "server", milvus_programs)
+    running.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILVUS_TOKEN", running.token)
+        yield running
+    running.stop()

@@ -9,7 +9,6 @@ from retriever.evaluation import suites
 from retriever.evaluation.rows import read_rows
 from retriever.evaluation.scores import Score, combine, harmonic_mean, mean_score
 from retriever.evaluation.suites import Task
-from retriever.evaluation.trec import export
 
 ROWS = [{"text": text} for text in ["a kettle", "a toy", "a kettle to love", "a lamp"]]
 RAN = []
@@ -33,14 +32,12 @@ def first_hit(bench):
     texts = [row.get("text", str) for row in read_rows(bench.data, "words.jsonl")]
     documents = [Document(str(row), text) for row, text in enumerate(texts)]
     rankings = bench.search(documents, texts[:2], instructions=["", ""], mode="dense", k=1)
-    relevant = {str(row): {str(row): 1} for row in range(2)}
-    export(bench.trec, "first hit", dict(zip(relevant, rankings, strict=True)), relevant)
     found = np.array([float(ranking[0][0] == str(row)) for row, ranking in enumerate(rankings)])
     yield mean_score("first-hit", "P@1", found, seed=bench.seed, scale=100, headline=True)
 
 
 def constant(bench):
-    """A figure that cannot be resampled and needs no model."""
+    """A figure that cannot be resampled and reads no file."""
     RAN.append("constant")
     yield Score("constant", "answer", 42.0, 42.0, 42.0, 1, headline=True)
 
@@ -55,7 +52,7 @@ def register(monkeypatch, folder):
         Task("first-hit", "evaluation_fakes:first_hit", ("words.jsonl",), "texts that find themselves"),
     )
     monkeypatch.setitem(suites.SUITES, "toys", rows)
-    alone = Task("constant", "evaluation_fakes:constant", (), "a constant", needs_model=False)
+    alone = Task("constant", "evaluation_fakes:constant", (), "a constant")
     monkeypatch.setitem(suites.SUITES, "bare", (alone,))
     folder.mkdir(exist_ok=True)
     write(folder, ROWS)

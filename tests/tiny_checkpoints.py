@@ -7,8 +7,7 @@ from peft import LoraConfig, get_peft_model
 
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import save_checkpoint
-from retriever.encoders.methods import build, encoder_class
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.methods import EncoderOptions, build, encoder_class
 from retriever.encoders.transformers_backbone import load_trainable
 
 

@@ -13,30 +13,40 @@ _HEADER = """# Command line
 Made from the commands' own help by `make docs`; a test keeps it true.
 
 Every command: results go to stdout, talk and progress to stderr; `--json`, which all but `app`, `serve` and `mcp` take,
-prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster` and `topics`:
-`clusters/clustering.py` and `clusters/saved.py`, `classify`: `clusters/classifying.py`, `compare`:
-`clusters/comparing.py`, `numbers`: `clusters/numbers.py`, `report`: `clusters/report.py`, `eval`:
-`evaluation/run/results.py`, `diagnose`: `evaluation/run/diagnosing.py`, `finetune`: `training/run/report.py`, `curate`:
-`training/run/curating.py`). Exit codes: 0 done, 1 error, 2 wrong usage, 3 done
-with rows skipped, 4 index damaged, 130 interrupted. `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows tracebacks;
-`RETRIEVER_CACHE` moves the cache of models, embeddings and evaluations, `RETRIEVER_CONFIG` the folder where
-`models promote` keeps its choice. `retriever --version` prints the version.
+prints one JSON document, whose keys are the fields shown in `retriever/core/results.py` (`cluster`, `classify` and
+`topics`: `clusters/clustering.py` and `clusters/saved.py`, `classify --propose`: `clusters/proposing.py`, `compare`:
+`clusters/comparing.py`, `report`: `clusters/report.py`, `eval`:
+`evaluation/run/results.py`, `diagnose`: `index/verdicts/diagnosis.py`, `answers`: `index/teaching/unanswered.py`,
+`finetune`: `training/run/report.py`, `curate`: `training/run/curating.py`). Exit codes: 0 done, 1 error, 2 wrong
+usage, 3 done with rows skipped, 4 index damaged, 130 interrupted. `NO_COLOR` is honoured; `RETRIEVER_DEBUG=1` shows
+tracebacks; `RETRIEVER_CACHE` moves the cache of models and evaluations, `RETRIEVER_CONFIG` the folder where
+`models promote` keeps its choice. `retriever --version` prints the version. Characters that standard output cannot
+encode are escaped (`\\u6c34`), in JSON as JSON escapes. A closed stream is the null device, and changes no exit code;
+a standard output that cannot be written, on a full disk, is an error (1), unless its reader has left (`| head`).
 
 `verdict`, of `search`, `cluster`, `classify`, and each view of `views` and `status`, and `verdicts` of `compare` and
 `index`, say whether the model follows the instruction: `level` (`followed`, `unclear`, `hardly`), `chance` (0 to 1),
 `texts` looked at, the most frequent `answers` (`word`, `texts`), `measured` (whether the chance was measured with this
 very model) and a `sentence` with what to do. It is null without an instruction, with fewer than 30 texts, and, but for
-views, where the instruction was taught. `caution` of `cluster` says what its clusters are where they may be no answers;
-it is empty elsewhere. `taught`, of `cluster`, `classify` and each view, has the examples of each answer and the share
-answered rightly of those left out, `before` and `after`.
+views, where the instruction was taught. `caution` of `cluster` says what its clusters are where they may be no
+answers, and why there are fewer than `-k` where the texts are too few or too alike; it is empty elsewhere. Documents
+with one text are one hit of `search`, the first by id, and `equal` has the others that the filter accepts: their
+`count` and their `ids`. So `-k` hits are different texts. `taught`, of `cluster`, `classify` and each view, has the
+examples of each answer and the share answered rightly of those left out, `before` and `after`.
 
 `--where` compares metadata fields: `stars <= 2 and (category = 'toy' or tags has 'gift') and not brand in ('A', 'B')`,
 with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `has` (an item of a list) and `contains` (a part of a text). Text and dates
 stand in single or double quotes. A field name with a space or another sign stands in brackets, which shells leave
 alone: `--where "[product category] = 'books'"`; backticks do as well, and double quotes where a field is wanted.
+A filter that no document matches because the field holds values of another type (`stars = '1'`) is wrong usage (2), and
+the message says how to write it. `--by` counts a document whose value is a list under each item.
 
 Files other than Parquet are UTF-8. One that is not stops the command before anything is done, with a guess:
 `retriever index reviews.csv --encoding windows-1252` reads it. Cells may be parted by commas, semicolons, tabs or bars.
+Texts, ids and values are composed (Unicode's NFC), and a text without a visible character is empty, and skipped. Where
+HTML recurs in the texts of a file, in a hundredth of them and in two at least, its entities are decoded and its tags
+taken out, but for those that a sentence speaks of (`use the <br> tag`). `index` says in a line what it changed of a
+file; `--raw` keeps values as they are.
 """
 
 

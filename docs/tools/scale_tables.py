@@ -1,8 +1,9 @@
 """Writes the tables of docs/scale.md from what was measured: ``python docs/tools/scale_tables.py docs/scale.md``.
 
-Nothing in them is typed in: rates are those of benchmarks/results, sizes follow from lengths of vectors, and what no
-benchmark has measured, or none in the form that is asked for here, is said to be not measured. A test compares the page
-with the files.
+Rates of reading are constants, measured once; sizes follow from lengths of vectors; other figures are of
+benchmarks/results.
+A figure that no benchmark has measured, or none in the form that is asked for here, is said to be not measured. A test
+compares the page with the files.
 """
 
 import json
@@ -12,13 +13,12 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-SIZES = (10_000_000, 100_000_000, 1_000_000_000)
+SIZES = (10_000_000, 100_000_000)
 PLAIN, QUESTION = 384, 576
 """Lengths of the vectors of the plain and of the question reader."""
 
@@ -27,12 +27,12 @@ MACHINE = 64 << 30
 
 HELD = 0.75
 DAY = 24 * 3600
-SHARD = 1_000_000
-"""Vectors of a shard."""
+FORMS = {"FAISS, fp16": (2, 0), "Milvus HNSW": (4, 128), "Milvus IVF_SQ8": (1, 0)}
+"""Bytes a number and bytes of links a vector (M = 16: 32 neighbours), by index."""
 
 NOT = "not measured"
-
-CASES = ("all well", "1 in 1000 questions slow", "1 in 1000 slow, deadline 100 ms", "shards gone 0.1 % of the time")
+RATES = {"base view": 128.7, "a view under an instruction": 17.9}
+"""Reviews a second on two cores, in November 2026: the base encoder, and the instruction encoder over two views."""
 
 
 def result(name: str) -> dict[str, Any]:
@@ -57,18 +57,6 @@ def measured_by(name: str) -> Callable[[Callable[[Any], str]], Callable[[], str]
     return of
 
 
-def rates() -> dict[str, float]:
-    """Return texts a second of those readers that were measured, on a machine of two cores."""
-    plain = result("index_overlap")
-    question = result("index_reviews_3000")
-    found = {}
-    with suppress(KeyError):
-        found["plain"] = plain["options"]["rows"] / plain["median_seconds"]["at once"]
-    with suppress(KeyError):
-        found["question"] = question["reviews_per_second_in_all"]  # two views in one pass, so rather more for one
-    return found
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
@@ -77,109 +65,64 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def filling() -> str:
     """Return hours and machines that filling views takes."""
-    per_second, rows = rates(), []
+    rows = []
     for size in SIZES:
-        for name, view in (("plain", "base view"), ("question", "a view under an instruction")):
-            told = [NOT] * 3
-            if name in per_second:
-                seconds = size / per_second[name]
-                told = [f"{per_second[name]:.0f}", f"{seconds / 3600:,.0f}", f"{math.ceil(seconds / DAY):,}"]
-            rows.append([f"{size:,}", view, *told, "complete" if name == "plain" or size == SIZES[0] else "lazy"])
+        for view, rate in RATES.items():
+            seconds = size / rate
+            times = [f"{rate:.0f}", f"{seconds / 3600:,.0f}", f"{math.ceil(seconds / DAY):,}"]
+            lazy = size > SIZES[0] and view != "base view"
+            rows.append([f"{size:,}", view, *times, "lazy" if lazy else "complete"])
     head = ["reviews", "view", "reviews a second", "hours on one machine", "machines for a day", "to be filled"]
     return table(head, rows)
 
 
 def keeping() -> str:
     """Return bytes of views on the disk and in memory, and the machines that hold them."""
-    forms: dict[str, float] = {"fp16": 2.0, "SQ8": 1.0}
-    measured = result("quantisation")
-    with suppress(KeyError):
-        forms["RaBitQ"] = measured["forms"]["RaBitQ"]["bytes_in_memory"] / measured["dim"]
     rows = []
     for size in SIZES:
         for view, dim in (("base", PLAIN), ("question", QUESTION)):
-            held = [size * dim * each for each in forms.values()]
-            rows.append(
-                [
-                    f"{size:,}",
-                    f"{view}, {dim}",
-                    f"{math.ceil(size / SHARD):,}",
-                    size_of(size * dim * 2),
-                    *(f"{size_of(one)}, {math.ceil(one / (HELD * MACHINE)):,}" for one in held),
-                ]
-            )
-    head = ["reviews", "view", "shards", "in the databases", *(f"{name}: memory, machines" for name in forms)]
+            held = [size * (each * dim + links) for each, links in FORMS.values()]
+            machines = (f"{size_of(one)}, {math.ceil(one / (HELD * MACHINE)):,}" for one in held)
+            rows.append([f"{size:,}", f"{view}, {dim}", size_of(size * dim * 2), *machines])
+    head = ["reviews", "view", "in the databases", *(f"{name}: memory, machines" for name in FORMS)]
     return table(head, rows)
 
 
-@measured_by("quantisation")
-def quantised(measured: Mapping[str, Any]) -> str:
-    """Return what quantised vectors lose and take."""
-    rows = [
-        [
-            name,
-            f"`{one['factory']}`",
-            f"{one['recall']:.3f}",
-            f"{one['bytes_in_memory']:.0f}",
-            f"{one['bytes_on_disk']}",
-            f"{one['ms']:.0f}" if one["ms"] >= 10 else f"{one['ms']:.1f}",
-        ]
-        for name, one in measured["forms"].items()
+@measured_by("end_to_end")
+def carried(measured: Mapping[str, Any]) -> str:
+    """Return what one machine does with a million vectors."""
+    options, exact, lists = measured["options"], measured["exact"], measured["inverted"]
+    searches = [exact["single_faiss_ms"] + exact["single_overhead_ms"]]
+    searches.append(lists["single_faiss_ms"] + lists["single_overhead_ms"])
+    cells = [
+        f"{options['vectors']:,} of {options['dim']}",
+        f"{measured['index_seconds']:.0f} s",
+        f"{searches[0]:.0f} ms",
+        f"{searches[1]:.1f} ms, recall {lists['recall_at_10']:.2f}",
+        f"{measured['peak_rss_mib'] / 1024:.1f} GiB",
+        size_of(measured["size_bytes"]),
     ]
-    head = ["form", "FAISS", "recall@10", "bytes a vector in memory", "and on the disk", "ms a query, one thread"]
-    return table(head, rows)
+    return table(["vectors", "stored in", "exact search", "inverted lists", "memory at most", "on the disk"], [cells])
 
 
-@measured_by("shards")
-def measured_shards(measured: Mapping[str, Any]) -> str:
-    """Return what a search of many shards takes beside the slowest of them."""
+@measured_by("milvus_faiss")
+def beside_faiss(measured: Mapping[str, Any]) -> str:
+    """Return what Milvus takes beside FAISS, on one machine."""
     rows = []
-    for parts, kinds in measured["shards"].items():
-        for kind, one in kinds.items() if parts.isdecimal() else ():
-            columns = ("one_index", "shards", "slowest_shard", "beside_the_slowest")
-            times = [f"{one[name]['median_ms']:.1f}, {one[name]['p95_ms']:.1f}" for name in columns]
-            rows.append([parts, kind, f"{one['rounds']:.1f}", *times])
-    head = ["shards", "search", "rounds", "one index", "all shards", "slowest shards of the rounds", "beside them"]
-    return table(head, rows)
-
-
-@measured_by("router_simulation")
-def simulated(found: Mapping[str, Any]) -> str:
-    """Return the latency curve that was simulated."""
-    by_case = {(one["shards"], one["case"]): one for one in found["curve"]}
-    rows = []
-    for shards in sorted({one["shards"] for one in found["curve"]}):
-        cells = []
-        for case in CASES:
-            one = by_case[shards, case]
-            partial = f"; {100 * one['partial']:.1f} % partial" if one["partial"] else ""
-            cells.append(f"{one['median_ms']:.0f}, {one['p99_ms']:.0f}{partial}")
-        rows.append([str(shards), *cells])
-    return table(["shards", *CASES], rows)
-
-
-@measured_by("router_simulation")
-def loads(found: Mapping[str, Any]) -> str:
-    """Return what a router of ten shards gives under searches that come faster and faster."""
-    rows = [
-        [str(one["rate"]), f"{one['median_ms']:.0f}, {one['p99_ms']:.0f}", f"{100 * one['partial']:.1f} %"]
-        for one in found["loads"]
-    ]
-    return table(["searches a second", "median, 99th percentile, ms", "partial"], rows)
-
-
-@measured_by("router_simulation")
-def checked(found: Mapping[str, Any]) -> str:
-    """Return what the simulation says of what was measured."""
-    rows = [
-        [
-            parts,
-            f"{one['measured']['median_ms']:.1f}, {one['measured']['p95_ms']:.1f}",
-            f"{one['simulated']['median_ms']:.1f}, {one['simulated']['p95_ms']:.1f}",
-        ]
-        for parts, one in found["checked"].items()
-    ]
-    return table(["shards", "measured: median, 95th percentile, ms", "simulated"], rows)
+    for name, one in measured["indexes"].items():
+        times = [searches[name] for searches in measured["searches"].values()]
+        rows.append(
+            [
+                name,
+                f"{one['build_seconds']:.1f}",
+                f"{one['recall']:.3f}",
+                *(f"{each['p50_ms']:.1f}, {each['by_faiss']:.1f}" for each in times),
+                f"{one['memory_mb']:.0f}",
+            ]
+        )
+    options = measured["options"]
+    head = [f"{options['rows']:,} of {options['dim']}", "build, s", "recall@10"]
+    return table([*head, *(f"{name}: ms, ratio" for name in measured["searches"]), "memory, MB"], rows)
 
 
 @measured_by("workers")
@@ -222,48 +165,6 @@ def workers_cost(measured: Mapping[str, Any]) -> str:
     return table(head, rows)
 
 
-@measured_by("shards")
-def equal_shards(measured: Mapping[str, Any]) -> str:
-    """Return how many random searches shards answered as one index."""
-    found = measured["equality"]
-    paths = ", ".join(f"{count} {path}" for path, count in sorted(found["by_path"].items()))
-    changed = ", ".join(f"{count} {what}" for what, count in sorted(found["changed"].items()))
-    head = ["searches", "by path", "shards", "documents", "changed between them", "answered otherwise"]
-    row = [f"{found['searches']:,}", paths, str(found["parts"]), f"{found['documents']:,}", changed]
-    return table(head, [[*row, str(found["different"])]])
-
-
-@measured_by("shards")
-def killed_shards(measured: Mapping[str, Any]) -> str:
-    """Return what searches answer while a shard is killed and comes back."""
-    found = measured["shards"]["killed"]
-    answers, wrong = found["answers"], found["wrong"]
-    told = ("first_answer", "shard_is_back", "whole_after_its_return")
-    times = [f"{found[name]['median_ms']:.0f}, {found[name]['p95_ms']:.0f}" for name in told]
-    counts = [f"{answers.get(kind, 0):,}, {wrong.get(kind, 0)}" for kind in ("partial", "whole")]
-    head = ["kills", "partial answers, wrong ones", "whole ones, wrong ones", "refused", "first answer"]
-    row = [str(found["kills"]), *counts, str(answers.get("refused", 0)), *times]
-    return table([*head, "shard answers again", "whole after that"], [row])
-
-
-@measured_by("handover")
-def handed_over(measured: Mapping[str, Any]) -> str:
-    """Return how Qdrant answers over what was handed to it."""
-    same = "the same" if measured["same_ids_and_metadata"] else "different"
-    rows = [
-        [
-            f"{measured['points']:,}",
-            same,
-            view,
-            f"{one['same_top_10']} of {one['queries']}",
-            f"{one['largest_difference_of_scores']:.1e}",
-        ]
-        for view, one in measured.items()
-        if isinstance(one, dict) and "same_top_10" in one
-    ]
-    return table(["documents", "ids and metadata", "view", "same ten nearest", "scores differ by"], rows)
-
-
 def size_of(count: float) -> str:
     """Return a number of bytes for people."""
     return f"{count / 1e12:.1f} TB" if count >= 1e12 else f"{count / 1e9:.1f} GB"
@@ -272,18 +173,12 @@ def size_of(count: float) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     one.__name__: one
     for one in (
+        carried,
         filling,
         killed_workers,
         workers_cost,
+        beside_faiss,
         keeping,
-        quantised,
-        equal_shards,
-        measured_shards,
-        killed_shards,
-        checked,
-        simulated,
-        loads,
-        handed_over,
     )
 }
 

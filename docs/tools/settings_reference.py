@@ -16,16 +16,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from retriever.evaluation.run.report import table
 from retriever.training.config import FinetuneConfig, default_config
 from retriever.training.methods import DEFAULT, METHODS
-from retriever.training.objectives.fusion import FusionSettings
-from retriever.training.objectives.keep import KeepSettings
-from retriever.training.objectives.similarity import SimilaritySettings
+from retriever.training.objectives.distillation import FusionSettings, SimilaritySettings
 
 BEGIN = "<!-- made by docs/tools/settings_reference.py -->"
 END = "<!-- end -->"
 _MANY_ROWS = 10_000
 _FURTHER = f"{DEFAULT} on a trained base"
 _BY_ROWS = {("loop", "epochs"): "1 to 4, the more the fewer the rows"}
-_OFF = {"keep": KeepSettings, "similarity": SimilaritySettings, "fusion": FusionSettings}
+_OFF = {"similarity": SimilaritySettings, "fusion": FusionSettings}
 
 
 def settings_table() -> str:

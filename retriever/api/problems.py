@@ -1,13 +1,14 @@
-"""Errors as answers: the command line's message and hint, a kind that programs tell apart, and an HTTP status."""
+"""Errors as clients are told them: message and hint, a kind for programs, an HTTP status, and no place of a file."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retriever.api.places import without_places
 from retriever.core.errors import (
     BusyError,
+    ConsentError,
     EncoderError,
     EncoderMismatchError,
     FilterError,
@@ -19,6 +20,16 @@ from retriever.core.errors import (
     SchemaError,
     UsageError,
 )
+
+_OURS = (
+    r"corpus\.sqlite3(?:-wal|-shm)?|writer\.lock(?:\.json)?|changes\.lock"
+    r"|(?:views|model|spool)(?:/[\w.-]*\w)+"
+)
+_INSIDE = re.compile(rf"(?:/(?:{_OURS}))+(?![\w/-])")
+"""The rest of a path from an index's folder on: files of ours, whose names hold no spaces."""
+
+_ABSOLUTE = re.compile(r"(?<![\w.~/:<-])(?!/(?:v1|indexes|jobs)/)/(?:[^\s/'\",;:()]+/)+([^\s/'\",;:()]+)")
+"""A path of two names or more, but no address of this server."""
 
 
 class UnauthorizedError(RetrieverError):
@@ -48,6 +59,7 @@ class TookTooLongError(RetrieverError):
 _STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
     (UnauthorizedError, 401, "unauthorized"),
     (ForbiddenError, 403, "forbidden"),
+    (ConsentError, 403, "host_not_allowed"),
     (NotFoundError, 404, "not_found"),
     (IndexNotFoundError, 404, "index_not_found"),
     (SlowBodyError, 408, "body_too_slow"),
@@ -57,11 +69,17 @@ _STATUSES: Sequence[tuple[type[RetrieverError], int, str]] = (
     (BusyError, 429, "busy"),
     (UsageError, 400, "invalid_request"),
     (InputError, 400, "invalid_request"),
-    (SchemaError, 500, "index_of_a_newer_version"),
+    (SchemaError, 500, "index_of_another_version"),
     (IndexDamagedError, 500, "index_damaged"),
     (EncoderError, 503, "model_unavailable"),
     (TookTooLongError, 504, "took_too_long"),
     (RetrieverError, 400, "invalid_request"),
+)
+
+
+_CONSENT = (
+    "No client can allow that host: who keeps the index can, with `retriever search QUERY --instruction QUESTION "
+    "--yes`. Or name another `reader`: default is the index's own."
 )
 
 
@@ -108,7 +126,21 @@ def problem_of(error: BaseException, folder: Path | None = None) -> Problem:
             f"Something went wrong that should not have: {type(error).__name__}.",
             "The server goes on; its log shows where.",
         )
+    if isinstance(error, ConsentError):  # the command line's hint is for who may allow it
+        error = ConsentError(error.message, hint=_CONSENT, host=error.host)
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
     if isinstance(error, NotFoundError | InputError | FilterError):  # of what the client said, and of no file here
         return Problem(status, code, error.message, error.hint)
     return Problem(status, code, without_places(error.message, folder), without_places(error.hint, folder))
+
+
+def without_places(text: str, folder: Path | None) -> str:
+    """Return a message in which indexes and models are named, and not where they lie.
+
+    Args:
+        text: the message, as the command line has it.
+        folder: that indexes lie in; None where that is not known.
+    """
+    if folder is not None:
+        text = text.replace(f"{folder.absolute()}/", "")
+    return _ABSOLUTE.sub(r"\1", _INSIDE.sub("", text))

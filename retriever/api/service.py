@@ -1,33 +1,104 @@
-"""Service: what all ways in share, namely one model, open indexes, jobs, and threads."""
+"""What all ways into the server share: one model, open indexes, jobs, and threads for what blocks."""
 
+import asyncio
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from retriever.api.problems import NotFoundError
-from retriever.api.settings import ServerSettings
-from retriever.api.work import Workers, in_time
-from retriever.core.errors import BusyError, IndexNotFoundError, RetrieverError, UsageError
+from retriever.api.problems import NotFoundError, TookTooLongError
+from retriever.api.settings import ServerLimits, ServerSettings
+from retriever.core.errors import BusyError, RetrieverError, UsageError
+from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
 from retriever.core.types import Embeddings
 from retriever.index import encoding
-from retriever.index.readers import DEFAULT_PLAIN
+from retriever.index.sources.encoders import DEFAULT_PLAIN
+from retriever.index.teaching.readers import DEFAULT, GIVEN
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
 from retriever.serving.encoder_pool import EncoderPool
 from retriever.serving.index_pool import IndexPool, index_folder
-from retriever.serving.jobs import Job, Jobs
-from retriever.serving.progress import indexing_progress
-from retriever.serving.shards import served_shards
-from retriever.shards.index import ShardedIndex
+from retriever.serving.jobs import Job, Jobs, indexing_progress
 from retriever.workspace import Index
 
+T = TypeVar("T")
 VERDICT = "verdict "
 """What the names of jobs begin with that look into instructions."""
 
+MOST_LOOKED = 1000
+"""Instructions looked into last that are remembered, so that no search looks into them again."""
+
 SEPARATOR = "@"
 """What stands between the name of a model and that of a saved instruction."""
+
+
+class Workers:
+    """Threads that work for requests. Who waits too long is told so; the thread goes on to the end of its work.
+
+    Args:
+        limits: how many threads, how many may wait for one, and for how long.
+    """
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+        self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="request")
+        self._lock = threading.Lock()
+        self._pending = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do work on a thread and wait for it.
+
+        Raises:
+            BusyError: too much waits already.
+            TookTooLongError: it is not done in time.
+        """
+        return await in_time(self._submit(work), self._limits.seconds)
+
+    @property
+    def pending(self) -> int:
+        """Requests that are worked on or wait."""
+        with self._lock:
+            return self._pending
+
+    def close(self) -> None:
+        """Begin no more of what waits."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, work: Callable[[], T]) -> "Future[T]":
+        with self._lock:
+            if self._pending >= self._limits.threads + self._limits.waiting_requests:
+                raise BusyError(f"{self._pending} requests are worked on already.", hint="Ask again in a moment.")
+            self._pending += 1
+        try:
+            future = self._threads.submit(work)
+        except RuntimeError as error:  # it is shut down
+            self._done(None)
+            raise BusyError("The server is stopping.", hint="Ask again when it is back.") from error
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, _: object) -> None:
+        with self._lock:
+            self._pending -= 1
+
+
+async def in_time(future: "Future[T]", seconds: float) -> T:
+    """Wait for a future; one that has not begun when time is up is cancelled.
+
+    Raises:
+        TookTooLongError: it is not done in time.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+    except TimeoutError as error:
+        raise TookTooLongError(
+            f"There was no answer within {seconds:g} seconds.", hint="Ask for less, or again when less is going on."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,47 +130,40 @@ class Service:
         self.queue = BatchQueue(waiting_texts=settings.limits.waiting_texts, on_pass=on_pass)
         self._encoders = EncoderPool(load, wrap=lambda encoder: QueuedEncoder(encoder, self.queue))
         self.indexes = IndexPool(index_folder(settings.index.absolute()), self._encoders)
-        self._shards = None if settings.ray is None else served_shards(settings.index, self._encoders, settings.ray)
         self.jobs = Jobs()
         self._loaded: dict[str, QueuedEncoder] = {}
-        self._looked: set[tuple[str, str]] = set()
+        self._looked: deque[tuple[str, str]] = deque(maxlen=MOST_LOOKED)
         self.workers = Workers(settings.limits)
 
     @property
     def folder(self) -> Path:
         """The folder that what is served lies in."""
-        return self.indexes.folder.folder if self._shards is None else self._shards.path.parent
+        return self.indexes.folder.folder
 
     def names(self) -> list[str]:
         """Return the names of the indexes that are there now."""
-        return self.indexes.folder.names() if self._shards is None else [self._shards.path.name]
+        return self.indexes.folder.names()
 
-    def index(self, name: str) -> Index | ShardedIndex:
+    def index(self, name: str) -> Index:
         """Return an index, open.
 
         Raises:
             IndexNotFoundError: there is none of that name.
         """
-        if self._shards is None:
-            return self.indexes.get(name)
-        if name != self._shards.path.name:
-            raise IndexNotFoundError(f"There is no index {name!r} here.", hint="Only shards are served.")
-        return self._shards
+        return self.indexes.get(name)
 
-    def whole_index(self, name: str) -> Index:
-        """Return an index in one folder, open.
+    def searched(self, name: str, *requests: SearchRequest) -> Index:
+        """Return an index for some searches. A client may name readers that the index knows, and no new address.
 
         Raises:
             IndexNotFoundError: there is none of that name.
-            UsageError: it is in shards.
+            UsageError: a reader is none of the index's.
         """
-        found = self.index(name)
-        if isinstance(found, ShardedIndex):
-            raise UsageError(
-                f"{name} is in shards, which are searched, added to and deleted from.",
-                hint="Ask for this where the index is served from one folder.",
-            )
-        return found
+        index = self.index(name)
+        for reader in {request.reader for request in requests if request.reader is not None}:
+            if reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
+                raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
+        return index
 
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
@@ -160,6 +224,14 @@ class Service:
         if running >= self.limits.jobs:
             raise BusyError(f"{running} jobs are running already.", hint="Wait for one, or cancel it.")
 
+    async def wait_for(self, job: Job, seconds: float) -> None:
+        """Wait for the end of a job, no longer than a request may take, without a thread for it."""
+        until = asyncio.get_running_loop().time() + min(seconds, self.limits.seconds)
+        pause = 0.005
+        while not job.snapshot().over and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(pause)
+            pause = min(0.2, pause * 1.5)
+
     async def embed(self, model: str, texts: Sequence[str], instruction: str) -> Embedded:
         """Embed texts together with what else waits for the model.
 
@@ -177,17 +249,18 @@ class Service:
 
         It goes on beside the requests, one at a time, and shows in later answers.
         """
-        if result.verdict is not None or result.view is None or not result.instruction or self._shards is not None:
+        if result.verdict is not None or result.view is None or not result.instruction:
             return
         asked = (name, result.instruction)
         if result.path == "complete" and asked in self._looked:
             return  # it holds too few texts to say
         with suppress(RetrieverError):  # one is under way
             self.jobs.start(f"{VERDICT}{name}", "The verdict", lambda job: self._judge(job, *asked), alone=VERDICT)
-            self._looked.add(asked)
+            if asked not in self._looked:
+                self._looked.append(asked)
 
     def _judge(self, job: Job, name: str, instruction: str) -> None:
-        self.whole_index(name).judge(instruction, progress=indexing_progress(job))
+        self.index(name).teaching.judge(instruction, progress=indexing_progress(job))
 
     def running_jobs(self) -> int:
         """Count the jobs under way that somebody asked for."""
@@ -204,8 +277,6 @@ class Service:
         for job in running:
             job.wait(max(0.0, until - time.monotonic()))
         self.queue.close(max(0.0, until - time.monotonic()))
-        if self._shards is not None:
-            self._shards.close()
 
     def _saved(self) -> dict[str, str]:
         """The model's names: its own, and with each saved instruction, which stands beside it."""

@@ -1,17 +1,18 @@
-"""Settings of a server: which indexes and model it serves, where it listens, and who may do what."""
+"""Settings of a server: what it serves and where, who may do what, and how much one request may ask for."""
 
 import hmac
 import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from retriever.api.limits import ServerLimits
 from retriever.core.errors import InputError, UsageError
-from retriever.index.readers import DEFAULT_PLAIN
+from retriever.core.requests import SearchRequest
+from retriever.core.text import require_text
+from retriever.index.sources.encoders import DEFAULT_PLAIN
 
 HOST = "127.0.0.1"
 PORT = 8600
@@ -28,7 +29,7 @@ class Tokens:
 
     Attributes:
         reader: what requests must bring; None where everybody who reaches the server may read.
-        writer: what requests that change documents must bring, and may bring for the others; None where nobody may.
+        writer: what requests that change something must bring, and may bring for the others; None where nobody may.
 
     Raises:
         UsageError: one is too short, or holds signs that a header cannot.
@@ -52,8 +53,116 @@ class Tokens:
         return self.reader is None or _same(given, self.reader) or self.may_write(given)
 
     def may_write(self, given: str | None) -> bool:
-        """Whether who brings this token may change documents."""
+        """Whether who brings this token may change documents, clusterings and answers."""
         return self.writer is not None and _same(given, self.writer)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Limits of a server; docs/server.md has them as a table.
+
+    Attributes:
+        body_bytes: of a request's body.
+        body_seconds: until a request's head is there whole, and then its body; and until a client that stopped reading
+            its answer goes on.
+        texts: of one request for embeddings.
+        text_characters: of a text or a query.
+        instruction_characters: of an instruction.
+        hits: of one search.
+        documents: of one request that adds, deletes or fetches.
+        seconds: until a request is answered.
+        waiting_texts: texts that may wait for the model.
+        threads: searches and other requests to indexes that are worked on at a time.
+        waiting_requests: of those, how many more may wait.
+        jobs: jobs that run at a time.
+        kept_jobs: jobs that are over and can still be asked for.
+        grace_seconds: that requests under way get when the server is stopped.
+
+    Raises:
+        UsageError: one of them is below 1.
+    """
+
+    body_bytes: int = 16_000_000
+    body_seconds: float = 30
+    texts: int = 2048
+    text_characters: int = 100_000
+    instruction_characters: int = 2000
+    hits: int = 1000
+    documents: int = 1000
+    seconds: float = 60
+    waiting_texts: int = 4096
+    threads: int = 8
+    waiting_requests: int = 128
+    jobs: int = 2
+    kept_jobs: int = 32
+    grace_seconds: int = 10
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if getattr(self, one.name) < 1 and one.name not in ("body_seconds", "seconds"):
+                raise UsageError(f"The limit {one.name} is {getattr(self, one.name)}.", hint="It is at least 1.")
+        if min(self.body_seconds, self.seconds) <= 0:
+            raise UsageError("A limit in seconds is not above 0.")
+
+    @property
+    def bodies_bytes(self) -> int:
+        """Of the bodies of all requests under way together."""
+        return 16 * self.body_bytes
+
+    def check_texts(self, texts: Sequence[str], field: str) -> None:
+        """Refuse too many texts, and texts that are blank or too long.
+
+        Raises:
+            UsageError: the field, and the place of the text in it, are named.
+        """
+        if not texts:
+            raise UsageError(f"{field} is empty.", hint="Send at least one text.")
+        if len(texts) > self.texts:
+            raise UsageError(f"{field} holds {len(texts)} texts.", hint=f"Send {self.texts} at most at a time.")
+        for place, text in enumerate(texts):
+            name = f"{field}[{place}]" if len(texts) > 1 else field
+            if not text.strip():
+                raise UsageError(f"{name} is an empty text.", hint="Leave it out, or send what it should say.")
+            self.check_text(text, name)
+
+    def check_search(self, request: SearchRequest) -> SearchRequest:
+        """Return a search that keeps to the limits.
+
+        Raises:
+            UsageError: it does not.
+        """
+        self.check_text(request.query or request.like or "", "query")
+        self.check_instruction(request.instruction or "")
+        if request.k > self.hits:
+            raise UsageError(f"k is {request.k}.", hint=f"Ask for {self.hits} hits at most.")
+        return request
+
+    def check_text(self, text: str, field: str) -> None:
+        """Refuse a text that is too long.
+
+        Raises:
+            UsageError: the field is named.
+        """
+        _check_length(text, self.text_characters, field)
+
+    def check_instruction(self, *instructions: str) -> None:
+        """Refuse an instruction that is too long or is no text.
+
+        Raises:
+            UsageError: it is.
+        """
+        require_text(*instructions)
+        for one in instructions:
+            _check_length(one, self.instruction_characters, "instruction")
+
+    def check_documents(self, count: int) -> None:
+        """Refuse too many documents, or none.
+
+        Raises:
+            UsageError: there are too many, or none.
+        """
+        if not 1 <= count <= self.documents:
+            raise UsageError(f"The request names {count} documents.", hint=f"Send 1 to {self.documents} at a time.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +177,6 @@ class ServerSettings:
         tokens: who may do what.
         instructions: saved ones, by name.
         limits: what may be asked for.
-        ray: where ``index`` is a folder of shards, the address of the Ray cluster that serves them.
 
     Raises:
         UsageError: the index is a file, others than this machine could reach the server without a token, or there are
@@ -82,7 +190,6 @@ class ServerSettings:
     tokens: Tokens = field(default_factory=Tokens)
     instructions: Mapping[str, str] = field(default_factory=dict)
     limits: ServerLimits = field(default_factory=ServerLimits)
-    ray: str | None = None
 
     def __post_init__(self) -> None:
         if self.index.is_file():
@@ -162,3 +269,8 @@ def _token(path: Path | None, variable: str) -> str | None:
 
 def _same(given: str | None, token: str) -> bool:
     return given is not None and hmac.compare_digest(given.encode(), token.encode())
+
+
+def _check_length(text: str, most: int, field: str) -> None:
+    if len(text) > most:
+        raise UsageError(f"{field} has {len(text)} characters.", hint=f"{most} are read at most.")

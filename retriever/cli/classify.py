@@ -1,21 +1,39 @@
-"""`retriever classify`: every document to the category, of those somebody names, that answers a question."""
+"""`retriever classify` and `retriever topics`: documents in categories that somebody names, and what people change."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retriever.cli import output
-from retriever.cli.cluster import say_basis, write_csv
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.cluster import render, say_basis, say_new, share_of, write_csv
+from retriever.cli.options import (
+    DEFAULT_INDEX,
+    DeviceOption,
+    IndexOption,
+    JsonOption,
+    MaxTextsOption,
+    MaxTokensOption,
+    ReaderOption,
+    ReadOption,
+    WhereOption,
+    YesOption,
+    texts_to_read,
+)
+from retriever.cli.reading import say_spent, with_consent
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 
 if TYPE_CHECKING:
+    from retriever.clusters.categories import Category
+    from retriever.clusters.clustering import Clustering
+    from retriever.clusters.edits import Edit
+    from retriever.clusters.proposing import Proposal
+    from retriever.clusters.saved import SavedClustering
     from retriever.workspace import Index
 
-_NONE = -1
 _QUOTED = 100  # characters of an example
 
 
@@ -27,9 +45,7 @@ def classify(  # noqa: PLR0913 - one parameter per option
         typer.Option(help='The categories: "refund, repair, nothing", or a .json or .jsonl file with descriptions.'),
     ] = "",
     several: Annotated[bool, typer.Option("--several", help="A document may belong to several.")] = False,
-    where: Annotated[
-        str | None, typer.Option(help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
-    ] = None,
+    where: WhereOption = None,
     save: Annotated[str | None, typer.Option(help="Save the categories under this name.")] = None,
     saved: Annotated[
         str | None, typer.Option(help="Show the categories of this name, with what is new put to the nearest.")
@@ -44,68 +60,227 @@ def classify(  # noqa: PLR0913 - one parameter per option
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write id, category and its name of every document.")
     ] = None,
+    propose: Annotated[
+        bool, typer.Option("--propose", help="Offer categories made of answers in words, in place of classifying.")
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", help="With --propose, write them as a JSON file for --into.")
+    ] = None,
+    reader: ReaderOption = None,
+    read: ReadOption = "300",
+    max_texts: MaxTextsOption = None,
+    max_tokens: MaxTokensOption = None,
+    yes: YesOption = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Put every document to the category that answers the instruction, or to none; what its view lacks is embedded.
 
     A file holds names, or objects with name, description and examples (ids of documents). `retriever topics` renames,
-    merges, splits and hides saved categories.
+    merges, splits and hides saved categories. Where a language model serves the instruction, it is asked which category
+    each text of a sample belongs to; `other` and `not said` are categories besides. --propose reads thirty texts, or
+    takes the answers that are there, and offers at most twelve categories to edit.
 
     Example: retriever classify --instruction "What does the customer want?" --into "refund, repair, nothing"
     """
-    from retriever.clusters.categories import read_categories
+    from retriever.index.sources.asking import ReadingLimits
     from retriever.workspace import Index
 
-    if saved is None and (correct or as_rows):
+    _check_usage(
+        into,
+        saved,
+        propose=propose,
+        file=file,
+        sorts=several or save is not None or (propose and csv_file is not None),
+        chooses=bool(instruction or where),
+        corrects=bool(correct or as_rows),
+    )
+    budget, limits = texts_to_read(read), ReadingLimits(max_texts, max_tokens)
+    with Index(index, device=device, limits=limits) as opened, output.ProgressLine() as line:
+        if reader is not None and saved is None:
+            opened.teaching.read_by(instruction, reader)
+        if propose:
+            offer = partial(opened.clusterings.propose, instruction, where=where, progress=line.show)
+            _show_proposal(opened, with_consent(opened, offer, yes=yes), file, json=json)
+            return
+        found: Clustering
+        if saved is not None:
+            found = _saved(opened, saved, correct or [], as_rows, line)
+        else:
+            sort = partial(opened.clusterings.classify, several=several, where=where, read=budget, progress=line.show)
+            found = _sorted(opened, partial(sort, instruction), into, save, yes=yes)
+    say_spent(opened)
+    if csv_file is not None:
+        write_csv(csv_file, found)
+    if json:
+        output.document(found.to_json())
+    else:
+        _render(found)
+
+
+def _check_usage(
+    into: str, saved: str | None, *, propose: bool, file: Path | None, sorts: bool, chooses: bool, corrects: bool
+) -> None:
+    """Refuse options that do not go together.
+
+    Args:
+        into: the categories.
+        saved: the name of saved ones.
+        propose: whether categories are to be offered.
+        file: where those go.
+        sorts: whether there are options of sorting.
+        chooses: whether a question or documents are named.
+        corrects: whether there are options of saved categories.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if propose:
+        if into or sorts or corrects or saved is not None:
+            raise UsageError("--propose offers categories and sorts nothing.", hint="Leave the other options out.")
+        return
+    if file is not None:
+        raise UsageError("-o is for proposed categories.", hint="Add --propose, or write documents with --csv.")
+    if saved is None and corrects:
         raise UsageError("--correct and --as-rows are for saved categories.", hint="Name them with --saved.")
     if saved is None and not into:
         raise UsageError("No categories are named.", hint='Name them: --into "refund, repair, nothing".')
-    if saved is not None and (any([instruction, into, where, several]) or save is not None):
+    if saved is not None and (into or sorts or chooses):
         raise UsageError("--saved shows categories as they were saved.", hint="Leave the other options out.")
-    line = output.ProgressLine()
-    with Index(index, device=device) as opened:
-        if saved is not None:
-            document = _saved(opened, saved, correct or [], as_rows, line)
-        else:
-            if save is not None:
-                opened.store.clusterings.check_name(save)
-            found = opened.classify(
-                instruction, read_categories(into), several=several, where=where, progress=line.show
-            )
-            document = found.to_json()
-            if save is not None:
-                opened.save_classification(save, found)
-        quoted = opened.documents([id for one in document["clusters"] for id in one["examples"][:1]])
-    line.close()
-    if csv_file is not None:
-        write_csv(csv_file, document)
+
+
+def _sorted(
+    opened: "Index", sort: "Callable[[Sequence[Category]], Clustering]", into: str, save: str | None, *, yes: bool
+) -> "Clustering":
+    """Return documents in categories, saved where a name is given."""
+    from retriever.clusters.categories import read_categories
+
+    if save is not None:
+        opened.clusterings.check_name(save)
+    found = with_consent(opened, partial(sort, read_categories(into)), yes=yes)
+    if save is not None:
+        opened.clusterings.save(save, found)
+    return found
+
+
+def _show_proposal(opened: "Index", proposal: "Proposal", file: Path | None, *, json: bool) -> None:
+    """Print proposed categories, and write them where a file is named."""
+    from retriever.clusters.proposing import write_proposal
+
+    say_spent(opened)
+    if file is not None:
+        write_proposal(file, proposal)
     if json:
-        output.document(document)
-    else:
-        _render(document, {id: one.text for id, one in quoted.items()})
+        output.document(proposal.to_json())
+        return
+    for proposed in proposal.categories:
+        name = output.style(printable(proposed.category.name), "green")
+        output.result(f"{proposed.texts:4}  {name}  {printable(proposed.category.description)}")
+    said = f"{proposal.texts} answers of {proposal.reader}; {proposal.not_said} texts do not answer."
+    output.say(printable(said))
+    if file is not None:
+        output.say(f"The categories are in {file}: edit them, then `retriever classify --into {file}`.")
 
 
 def _saved(
     opened: "Index", name: str, correct: list[str], as_rows: Path | None, line: output.ProgressLine
-) -> dict[str, Any]:
+) -> "SavedClustering":
     """Return saved categories, corrected first, and write the corrections as rows where that is asked for."""
     from retriever.clusters.edit_requests import ClusterEdits
 
     if correct:
-        moved = dict(assigned(one, "--correct") for one in correct)
-        found = opened.edit_clustering(name, ClusterEdits(move=moved), progress=line.show)
+        moved = dict(_assigned(one, "--correct") for one in correct)
+        found = opened.clusterings.edit(name, ClusterEdits(move=moved), progress=line.show)
     else:
-        found = opened.saved_clustering(name, progress=line.show)
+        found = opened.clusterings.get(name, progress=line.show)
     if as_rows is not None:
-        from retriever.training.corrections import write_corrections
+        from retriever.training.from_index import write_corrections
 
         count = write_corrections(as_rows, found)
         output.say(f"{count} rows for `retriever finetune` written to {as_rows}.")
-    return found.to_json()
+    return found
 
 
-def assigned(given: str, option: str) -> tuple[str, str]:
+def _render(found: "Clustering") -> None:
+    from retriever.clusters.placing import NONE
+    from retriever.clusters.saved import SavedClustering
+
+    total = max(1, len(found.topics))
+    for one in found.clusters:
+        if one.number in found.hidden:
+            continue
+        name = output.style(printable(one.label), "green")
+        share = share_of(found, one.number)
+        size = f"{one.size} documents read, {share}" if share else f"{one.size} documents ({one.size / total:.0%})"
+        output.result(f"{one.number:3}  {name}  {size}")
+        if one.keywords:
+            output.result(f"       answered: {printable(', '.join(map(str, one.phrases or one.keywords)))}")
+        for id in one.examples[:1]:
+            output.result(f"       {printable(id)}: {shortened(found.documents[id].text, _QUOTED)}")
+    none = len(found.members(NONE))
+    if none or found.categories is not None:  # a closed question has options for what is none of them
+        share = share_of(found, len(found.clusters))
+        size = f"{none} documents read, {share}" if share else f"{none} documents ({none / total:.0%})"
+        output.result(f"     none of these  {size}")
+    say_basis(found)
+    if isinstance(found, SavedClustering):
+        say_new(found)
+
+
+def topics(  # noqa: PLR0913 - one parameter per option
+    name: Annotated[str, typer.Argument(help="What the clusters or categories were saved under.")],
+    index: IndexOption = DEFAULT_INDEX,
+    merge: Annotated[
+        list[str] | None, typer.Option(help="The first takes in the others: 3,5,8. A cluster goes by number or name.")
+    ] = None,
+    split: Annotated[list[str] | None, typer.Option(help="Split into parts: 3=2 makes two of cluster 3.")] = None,
+    move: Annotated[
+        list[str] | None, typer.Option(help="Put a document elsewhere: ID=5, or ID=none for no cluster.")
+    ] = None,
+    rename: Annotated[list[str] | None, typer.Option(help='Give a name: 3="Late delivery".')] = None,
+    hide: Annotated[list[str] | None, typer.Option(help="Show this cluster no more.")] = None,
+    show: Annotated[list[str] | None, typer.Option(help="Show a hidden cluster again.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back the last change that holds.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="List who changed what, and when.")] = False,
+    author: Annotated[str, typer.Option(help="Who changes; who is logged in unless told.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Rename, merge, split and hide saved clusters or categories, and move documents between them.
+
+    All changes of one call are made or none, in the order of the options above; each can be taken back by itself.
+    Documents that come later go through them too.
+
+    Example: retriever topics complaints --rename 3="Late delivery" --merge 1,5 --hide 7
+    """
+    from retriever.clusters.edit_requests import ClusterEdits
+    from retriever.workspace import Index
+
+    edits = ClusterEdits(
+        merge=[one.split(",") for one in merge or []],
+        split=dict(_parts(one) for one in split or []),
+        move=dict(_assigned(one, "--move") for one in move or []),
+        rename=dict(_named(one) for one in rename or []),
+        hide=hide or [],
+        show=show or [],
+    )
+    if undo and edits:
+        raise UsageError("--undo stands alone.", hint="Take back first, then change.")
+    with Index(index) as opened, output.ProgressLine() as line:
+        if undo:
+            output.say(f"Taken back: {opened.clusterings.undo(name).change}.")
+        if edits:
+            found = opened.clusterings.edit(name, edits, author=author, progress=line.show)
+        else:
+            found = opened.clusterings.get(name, progress=line.show)
+    if json:
+        output.document(found.to_json())
+    elif history:
+        _render_history(found.edits)
+    else:
+        render(found)
+
+
+def _assigned(given: str, option: str) -> tuple[str, str]:
     """Return the two sides of ID=CATEGORY; an id may hold the sign itself.
 
     Raises:
@@ -117,20 +292,29 @@ def assigned(given: str, option: str) -> tuple[str, str]:
     return id.strip(), value.strip()
 
 
-def _render(document: Mapping[str, Any], texts: Mapping[str, str]) -> None:
-    total = max(1, document["documents"])
-    hidden = document.get("hidden", [])
-    for one in document["clusters"]:
-        if one["cluster"] in hidden:
-            continue
-        name = output.style(printable(one["label"]), "green")
-        output.result(f"{one['cluster']:3}  {name}  {one['size']} documents ({one['size'] / total:.0%})")
-        if one["keywords"]:
-            output.result(f"       answered: {printable(', '.join(one['keywords']))}")
-        for id in one["examples"][:1]:
-            output.result(f"       {printable(id)}: {shortened(texts.get(id, ''), _QUOTED)}")
-    none = sum(number == _NONE for number in document["assignments"].values())
-    output.result(f"     none of these  {none} documents ({none / total:.0%})")
-    say_basis(document)
-    if document.get("new"):
-        output.say(f"{len(document['new'])} documents are new; {len(document['fits_none'])} of them fit none.")
+def _named(given: str) -> tuple[str, str]:
+    """Return the cluster and its new name, which may hold the sign itself."""
+    cluster, sign, label = given.partition("=")
+    if not cluster.strip() or not sign:
+        raise UsageError(f"--rename is {given!r}.", hint='Write --rename 3="Late delivery".')
+    return cluster.strip(), label
+
+
+def _parts(given: str) -> tuple[str, int]:
+    cluster, number = _assigned(given, "--split")
+    if not number.isdecimal():
+        raise UsageError(f"--split is {given!r}.", hint="Write --split 3=2 for two parts of cluster 3.")
+    return cluster, int(number)
+
+
+def _render_history(edits: "Sequence[Edit]") -> None:
+    for one in edits:
+        undone = f"  (taken back {_minute(one.undone)})" if one.undone else ""
+        author, change = printable(one.author), printable(str(one.change))
+        output.result(f"{one.number:4}  {_minute(one.made)}  {author}  {change}{undone}")
+    if not edits:
+        output.result("Nothing was changed.")
+
+
+def _minute(when: str) -> str:
+    return when[:16].replace("T", " ")

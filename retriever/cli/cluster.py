@@ -1,11 +1,11 @@
-"""`retriever cluster`: what the documents say about a question, in groups with names."""
+"""`retriever cluster` and `retriever report`: what the documents say about a question, in groups with names."""
 
 import csv
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,21 +15,24 @@ from retriever.cli.options import (
     DeviceOption,
     IndexOption,
     JsonOption,
-    LedgerOption,
-    RayOption,
-    WorkersOption,
-    embedding,
+    MaxTextsOption,
+    MaxTokensOption,
+    ReaderOption,
+    ReadOption,
+    WhereOption,
+    YesOption,
+    texts_to_read,
 )
+from retriever.cli.reading import say_spent, with_consent
 from retriever.core.errors import UsageError
-from retriever.core.extras import require_extra
 from retriever.core.paths import write_output
-from retriever.core.spreadsheets import escape_formula
-from retriever.core.text import printable, shortened
-from retriever.core.types import parent_of
+from retriever.core.text import escape_formula, printable, shortened
+from retriever.core.types import Document
 
 if TYPE_CHECKING:
-    from retriever.clusters.clustering import Clustering
-    from retriever.workspace import Index
+    from retriever.clusters.clustering import Cluster, Clustering
+    from retriever.clusters.having import Having
+    from retriever.clusters.saved import SavedClustering
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
@@ -40,19 +43,13 @@ _SNIPPET = 160
 def cluster(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[str, typer.Option(help="What the clusters are to answer, in plain words.")] = "",
-    k: Annotated[str, typer.Option("-k", help="How many clusters, or auto to choose by silhouette.")] = AUTO,
-    where: Annotated[
-        str | None, typer.Option(help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
-    ] = None,
-    min_size: Annotated[int, typer.Option(help="Give up clusters with fewer documents.")] = 1,
+    k: Annotated[str, typer.Option("-k", help="How many clusters; auto chooses among those that hold.")] = AUTO,
+    where: WhereOption = None,
     by: Annotated[
         list[str] | None, typer.Option(help="Count this field's values in every cluster; repeatable.")
     ] = None,
     over: Annotated[str | None, typer.Option(help="Count documents by month of this date field.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of k-means.")] = 0,
-    levels: Annotated[int, typer.Option(help="Most levels of clusters of clusters; 1 is the clusters themselves.")] = 1,
     html: Annotated[Path | None, typer.Option(help="Write a map to explore, one file that needs no network.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Write the map as a picture.")] = None,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write id, cluster and label of every document.")
     ] = None,
@@ -60,15 +57,17 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     saved: Annotated[
         str | None, typer.Option(help="Show the clustering of this name, with what is new put to the nearest cluster.")
     ] = None,
-    workers: WorkersOption = None,
-    ray: RayOption = None,
-    ledger: LedgerOption = None,
     having: Annotated[
         str | None,
         typer.Option(
             help='Documents with parts in these clusters, by number or name: "3 and 5", "3 or 5", "3 and not 5".'
         ),
     ] = None,
+    reader: ReaderOption = None,
+    read: ReadOption = "300",
+    max_texts: MaxTextsOption = None,
+    max_tokens: MaxTokensOption = None,
+    yes: YesOption = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -76,87 +75,66 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever cluster --instruction "What do people complain about?" --where "stars <= 2" --by category
     """
+    from retriever.clusters.having import parse_having
+    from retriever.clusters.map import map_places, write_map
+    from retriever.index.sources.asking import ReadingLimits
     from retriever.workspace import Index
 
-    options = embedding(workers, ray, ledger, device)
-    if png is not None:
-        require_extra("eval")  # not after minutes of clustering
-    line = output.ProgressLine()
-    with Index(index, device=device) as opened:
+    budget, limits = texts_to_read(read), ReadingLimits(max_texts, max_tokens)
+    with Index(index, device=device, limits=limits) as opened, output.ProgressLine() as line:
+        found: Clustering
         if saved is not None:
-            asked = [instruction, where, by, over, seed, html, png]
-            if any(asked) or (k, min_size, levels, save) != (AUTO, 1, 1, None):
+            if any([instruction, where, by, over, html]) or (k, save) != (AUTO, None):
                 raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
-            document = opened.saved_clustering(saved, progress=line.show).to_json()
+            found = opened.clusterings.get(saved, progress=line.show)
         else:
             if save is not None:
-                opened.store.clusterings.check_name(save)
-            found = opened.cluster(
+                opened.clusterings.check_name(save)
+            if reader is not None:
+                opened.teaching.read_by(instruction, reader)
+            make = partial(
+                opened.cluster,
                 instruction,
                 k=cluster_count(k),
                 where=where,
-                min_size=min_size,
                 by=by or [],
                 over=over,
-                seed=seed,
-                levels=levels,
-                options=options,
+                read=budget,
                 progress=line.show,
             )
-            document = found.to_json()
-            _keep(opened, found, save, html, png)
-        line.close()
-        if having is not None:
-            document = {**document, "having": _having(document, having)}
-        if csv_file is not None:
-            write_csv(csv_file, document)
-        if json:
-            output.document(document)
-        elif having is None:
-            render(document)
-        else:
-            _render_having(opened, document)
+            found = with_consent(opened, make, yes=yes)
+            if html is not None:
+                write_map(html, found, map_places(found))
+            if save is not None:
+                opened.clusterings.save(save, found)
+    say_spent(opened)
+    asked = None if having is None else parse_having(found, having)
+    if csv_file is not None:
+        write_csv(csv_file, found)
+    if json:
+        output.document({**found.to_json(), **({} if asked is None else {"having": asked.to_json(found)})})
+    elif asked is None:
+        render(found)
+    else:
+        _render_having(found, asked)
 
 
-def _keep(opened: "Index", found: "Clustering", save: str | None, html: Path | None, png: Path | None) -> None:
-    from retriever.clusters.map import draw_map, map_places, write_map
-
-    if html is not None or png is not None:
-        places = map_places(found)  # takes seconds: once for both
-        if html is not None:
-            write_map(html, found, places)
-        if png is not None:
-            draw_map(png, found, places)
-    if save is not None:
-        opened.save_clustering(save, found)
-
-
-def _having(document: Mapping[str, Any], expression: str) -> dict[str, Any]:
-    """Return the JSON of the documents that fulfil a condition on clusters."""
-    from retriever.clusters.having import documents_having, parse_having
-
-    having = parse_having(document, expression)
-    ids = documents_having(document, having)
-    return {"expression": expression, "clusters": having.wanted, "documents": ids}
-
-
-def _render_having(opened: "Index", document: Mapping[str, Any]) -> None:
+def _render_having(found: "Clustering", having: "Having") -> None:
     """Print the documents that were asked for, each with what stands in the clusters."""
-    having, labels = document["having"], {one["cluster"]: one["label"] for one in document["clusters"]}
-    parts: dict[str, list[str]] = {}
-    for id, number in document["assignments"].items():
-        if number in having["clusters"]:
-            parts.setdefault(id if document["units"] is None else parent_of(id), []).append(id)
-    shown = having["documents"][:_SHOWN_DOCUMENTS]
-    texts = opened.documents(part for id in shown for part in parts[id])
-    output.say(f"{len(having['documents'])} of {document['documents']} documents: {printable(having['expression'])}.")
-    for id in shown:
+    labels = {one.number: one.label for one in found.clusters}
+    parts: dict[str, list[Document]] = {}
+    for one, parent in zip(found.material.documents, found.material.parents, strict=True):
+        if found.assignments[one.id] in having.wanted:
+            parts.setdefault(parent, []).append(one)
+    ids = having.documents(found)
+    output.say(f"{len(ids)} of {len(found.topics)} documents: {printable(having.expression)}.")
+    for id in ids[:_SHOWN_DOCUMENTS]:
         output.result(output.style(printable(id), "green"))
-        for part in parts[id]:
-            label = printable(labels[document["assignments"][part]])
-            output.result(f"     {label}: {shortened(texts[part].text, _SNIPPET)}")
-    if len(having["documents"]) > len(shown):
-        output.say(f"... and {len(having['documents']) - len(shown)} more; --json names them all.")
+        for one in parts[id]:
+            label = printable(labels[found.assignments[one.id]])
+            output.result(f"     {label}: {shortened(one.text, _SNIPPET)}")
+    if len(ids) > _SHOWN_DOCUMENTS:
+        output.say(f"... and {len(ids) - _SHOWN_DOCUMENTS} more; --json names them all.")
 
 
 def cluster_count(k: str) -> int | None:
@@ -169,78 +147,153 @@ def cluster_count(k: str) -> int | None:
         raise UsageError(f"-k is {k!r}.", hint="Give a number of clusters, or auto.") from None
 
 
-def render(document: Mapping[str, Any]) -> None:
+def render(found: "Clustering") -> None:
     """Print clusters for a person, those left out that somebody hid."""
-    hidden = document.get("hidden", [])
-    for one in document["clusters"]:
-        if one["cluster"] not in hidden:
-            _render_cluster(one)
-    for number, level in enumerate(document.get("levels", []), start=2):
-        _render_level(number, level)
-    if document["months"]:
-        numbers = [one["cluster"] for one in document["clusters"]]
-        for month, counts in {"cluster": numbers, **document["months"]}.items():
+    from retriever.clusters.saved import SavedClustering
+
+    for one in found.clusters:
+        if one.number not in found.hidden:
+            _render_cluster(one, share_of(found, one.number))
+    if found.months:
+        numbers = [one.number for one in found.clusters]
+        for month, counts in {"cluster": numbers, **found.months}.items():
             output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
-    say_basis(document)
-    if chosen := document["chosen"]:
-        curve = ", ".join(f"{one['k']}: {one['silhouette']:.3f}" for one in chosen["curve"])
-        output.say(f"k = {document['k']} by {chosen['by']} ({curve or 'the texts are too few or too alike'}).")
-    if document.get("new"):
-        outside = document["fits_none"]
+    say_basis(found)
+    if found.choice is not None:
+        curve = ", ".join(f"{one.k}: {one.silhouette:.3f}" for one in found.choice.curve)
+        output.say(f"k = {found.choice.k} by mean silhouette ({curve or 'the texts are too few or too alike'}).")
+    if found.stability is not None:
+        made, half = found.stability.repeated, found.stability.halves
+        output.say(f"Made again these clusters agree by {made:.2f}, from half of the texts by {half:.2f}; 1 is full.")
+    if isinstance(found, SavedClustering):
+        say_new(found)
+    if found.hidden:
+        output.say(f"{len(found.hidden)} clusters are hidden: {', '.join(map(str, sorted(found.hidden)))}.")
+
+
+def share_of(found: "Clustering", number: int) -> str:
+    """Return a cluster's estimated share of all texts, where a sample was read; empty elsewhere."""
+    if found.sampled is None or found.sampled.whole:
+        return ""
+    interval = found.sampled.shares[number].interval
+    if interval is None:
+        return "too few read at random for a share"
+    return f"{interval.value:.0%} of all texts [{interval.low:.0%}, {interval.high:.0%}]"
+
+
+def say_basis(found: "Clustering") -> None:
+    """Say what clusters or categories go by: what was read or taught, or a model that may not follow the question."""
+    if found.sampled is not None:
+        output.say(printable(found.sampled.sentence))
+    if found.lessons is not None:
+        output.say(f"They go by what {sum(found.lessons.answers.values())} examples taught of this question.")
+    if found.caution:
+        output.say(output.style(found.caution, "yellow", sys.stderr))
+
+
+def say_new(found: "SavedClustering") -> None:
+    """Say how many documents came since a clustering was saved, and which of them fit none."""
+    if found.new:
+        outside = found.fits_none
         some = f": {', '.join(outside[:_SHOWN_VALUES])}" if outside else ""
-        what = "documents" if document["units"] is None else "sentences"
-        output.say(f"{len(document['new'])} {what} are new; {len(outside)} of them fit none{some}.")
-    if hidden:
-        output.say(f"{len(hidden)} clusters are hidden: {', '.join(map(str, hidden))}.")
+        what = "documents" if found.material.units is None else "sentences"
+        output.say(f"{len(found.new)} {what} are new; {len(outside)} of them fit none{some}.")
 
 
-def say_basis(document: Mapping[str, Any]) -> None:
-    """Say what clusters or categories go by: what was taught, or a model that may not follow the question."""
-    if taught := document.get("taught"):
-        output.say(f"They go by what {sum(taught['answers'].values())} examples taught of this question.")
-    verdict = document.get("verdict")
-    sentence = verdict["sentence"] if verdict and verdict["level"] != "followed" else ""
-    if warning := document.get("caution", sentence):
-        output.say(output.style(warning, "yellow", sys.stderr))
-
-
-def _render_cluster(one: Mapping[str, Any]) -> None:
-    output.result(
-        f"{one['cluster']:3}  {output.style(printable(one['label']), 'green')}  {_size(one)}, "
-        f"cohesion {one['cohesion']:.2f}, margin {one['margin']:.2f}"
-    )
-    output.result(f"       in the texts: {printable(', '.join(one['text_keywords']))}")
-    if one["sentence"]:
-        output.result(f'       "{printable(one["sentence"])}"')
-    output.result(f"       nearest: {printable(', '.join(one['examples']))}")
-    for field, spread in one["by"].items():
-        shown = list(spread["counts"].items())[:_SHOWN_VALUES]
+def _render_cluster(one: "Cluster", share: str) -> None:
+    size = f"{one.size} documents read, {share}" if share else f"{one.size} documents"
+    if one.documents != one.size:
+        size = f"{one.size} sentences of {one.documents} documents"
+    label = output.style(printable(one.label), "green")
+    output.result(f"{one.number:3}  {label}  {size}, cohesion {one.cohesion:.2f}, margin {one.margin:.2f}")
+    if one.phrases:
+        output.result(f"       answered: {printable(', '.join(map(str, one.phrases)))}")
+    output.result(f"       in the texts: {printable(', '.join(one.text_keywords))}")
+    if one.sentence:
+        output.result(f'       "{printable(one.sentence)}"')
+    output.result(f"       nearest: {printable(', '.join(one.examples))}")
+    for field, spread in one.spreads.items():
+        shown = list(spread.counts.items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
-        output.result(f"       {printable(f'{field}: {values}')} (entropy {spread['entropy']:.2f})")
+        output.result(f"       {printable(f'{field}: {values}')} (entropy {spread.entropy:.2f})")
 
 
-def _size(one: Mapping[str, Any]) -> str:
-    documents = one.get("documents", one["size"])
-    return f"{documents} documents" if documents == one["size"] else f"{one['size']} sentences of {documents} documents"
-
-
-def _render_level(number: int, level: Sequence[Mapping[str, Any]]) -> None:
-    for group in level:
-        clusters = ", ".join(map(str, group["clusters"]))
-        label = output.style(printable(group["label"]), "green")
-        output.result(f"level {number}  {label}  clusters {clusters}")
-
-
-def write_csv(path: Path, document: Mapping[str, Any]) -> None:
+def write_csv(path: Path, found: "Clustering") -> None:
     """Write a row for every document and cluster of its; what a spreadsheet would take for a formula is quoted."""
-    names = {one["cluster"]: one["label"] for one in document["clusters"]}
+    names = {one.number: one.label for one in found.clusters}
     table = io.StringIO()
     writer = csv.writer(table)
-    divided = document["units"] is not None
+    divided = found.material.units is not None
     writer.writerow(["id", "cluster", "label", *(["document"] if divided else [])])
-    several = document.get("places", {})
-    for id, number in document["assignments"].items():
-        for one in several.get(id, [number]):
-            row = [escape_formula(id), one, escape_formula(names.get(one, "(fits none)"))]
-            writer.writerow([*row, escape_formula(parent_of(id))] if divided else row)
+    for document, parent in zip(found.material.documents, found.material.parents, strict=True):
+        for number in found.places[document.id]:
+            row = [escape_formula(document.id), number, escape_formula(names.get(number, "(fits none)"))]
+            writer.writerow([*row, escape_formula(parent)] if divided else row)
     write_output(path, table.getvalue(), "--csv")
+
+
+DEFAULT_FILE = Path("report.html")
+
+
+def report(  # noqa: PLR0913 - one parameter per option
+    name: Annotated[str, typer.Argument(help="Name of the saved clustering.")],
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help=f"Write the report: .html, one file that needs no network, or .md. [default: {DEFAULT_FILE}, "
+            "none with --json]",
+        ),
+    ] = None,
+    index: IndexOption = DEFAULT_INDEX,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compare each value of this field with all other reviews: product, stars, or any; repeatable. "
+            "[default: products and categories, where the index has them]"
+        ),
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option(help="Follow shares by month, quarter or year. [default: the shortest that fits]")
+    ] = None,
+    stars: Annotated[str | None, typer.Option(help="Field with the ratings. [default: recognised]")] = None,
+    date: Annotated[str | None, typer.Option(help="Field with the dates. [default: recognised]")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Count only these reviews: \"stars <= 2 and category = 'toy'\".")
+    ] = None,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Report a saved clustering: shares, impact on the stars, segments and periods compared, quotes with ids.
+
+    Every number has its 95 % interval; --json has the ids behind it.
+
+    Example: retriever report complaints -o complaints.html --by product --period quarter
+    """
+    from retriever.clusters.groups import groups_of, require_drawn
+    from retriever.clusters.index_numbers import NumbersRequest, numbers_of, usual_segments
+    from retriever.clusters.periods import period_unit
+    from retriever.clusters.report import make_report, model_names, report_format, write_report
+    from retriever.workspace import Index
+
+    if file is None and not json:
+        file = DEFAULT_FILE
+    if file is not None:
+        report_format(file)  # refuses a wrong name before anything is read
+    unit = None if period is None else period_unit(period)
+    with Index(index, device=device) as opened, output.ProgressLine() as line:
+        found = opened.clusterings.get(name, progress=line.show)
+        segments = tuple(by) if by else usual_segments(opened)
+        require_drawn(found)
+        counted = numbers_of(opened, groups_of(found), NumbersRequest(segments, unit, stars, date, where))
+        status = opened.status()
+    made = make_report(found, counted, model_names(status.encoder, status.plain), where=where)
+    if file is not None:
+        write_report(file, made)
+    if json:
+        output.document(made.to_json())
+        return
+    for sentence in made.findings:
+        output.result(printable(sentence))
+    output.say(f"The report is in {file}.")

@@ -1,16 +1,19 @@
 """`retriever compare`: what changes when the same corpus is asked another question."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retriever.cli import output
 from retriever.cli.cluster import AUTO, cluster_count
-from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, WhereOption
 from retriever.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from retriever.clusters.comparing import ClusterChange, RankChange, Side
 
 _HITS = 10
 
@@ -20,10 +23,8 @@ def compare(  # noqa: PLR0913 - one parameter per option
     instruction: Annotated[list[str] | None, typer.Option(help="Give it twice: the two questions to compare.")] = None,
     query: Annotated[str, typer.Option(help="Compare this query's hits; without it, the clusters.")] = "",
     hits: Annotated[int | None, typer.Option(help=f"Hits of the query; {_HITS} unless said.")] = None,
-    k: Annotated[str, typer.Option("-k", help="How many clusters, or auto to choose by silhouette.")] = AUTO,
-    where: Annotated[
-        str | None, typer.Option(help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
-    ] = None,
+    k: Annotated[str, typer.Option("-k", help="How many clusters; auto chooses among those that hold.")] = AUTO,
+    where: WhereOption = None,
     html: Annotated[Path | None, typer.Option(help="Write the comparison as a page.")] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -32,7 +33,7 @@ def compare(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever compare --instruction "What broke?" --instruction "How do they feel?" --query "bad battery"
     """
-    from retriever.clusters.comparing import compare_clusters, compare_ranks
+    from retriever.clusters.comparing import ClusterChange, RankChange, compare_clusters, compare_ranks
     from retriever.clusters.comparison_page import write_page
     from retriever.core.requests import SearchRequest
     from retriever.workspace import Index
@@ -43,66 +44,56 @@ def compare(  # noqa: PLR0913 - one parameter per option
         raise UsageError("-k is for clusters, not for a query's hits.", hint="Say how many of those with --hits.")
     if hits is not None and not query:
         raise UsageError("--hits is for a query.", hint="Give one with --query; -k says how many clusters.")
-    count, line = cluster_count(k), output.ProgressLine()
-    with Index(index, device=device) as opened:
+    count = cluster_count(k)
+    with Index(index, device=device) as opened, output.ProgressLine() as line:
+        found: RankChange | ClusterChange
         if query:
             depth = _HITS if hits is None else hits
-            requests = [SearchRequest([query], one, depth, where, "hybrid") for one in instruction]
-            first, second = (opened.search_many(one)[0] for one in requests)
-            judged = [opened.judge(one, progress=line.show) for one in instruction]
-            line.close()
-            first, second = replace(first, verdict=judged[0]), replace(second, verdict=judged[1])
-            document = compare_ranks(first, second).to_json()
+            asked = SearchRequest(query, k=depth, where=where)
+            first, second = opened.search_many([replace(asked, instruction=one) for one in instruction])
+            judged = [opened.teaching.judge(one, progress=line.show) for one in instruction]
+            found = compare_ranks(replace(first, verdict=judged[0]), replace(second, verdict=judged[1]))
         else:
-            one, other = opened.cluster_each(instruction, k=count, where=where, progress=line.show)
-            line.close()
-            document = compare_clusters(one, other).to_json()
+            one, other = opened.clusterings.each(instruction, k=count, where=where, progress=line.show)
+            found = compare_clusters(one, other)
     if html is not None:
-        write_page(html, document)
+        write_page(html, found)
     if json:
-        output.document(document)
-    elif query:
-        _render_ranks(document)
+        output.document(found.to_json())
+    elif isinstance(found, RankChange):
+        _render_ranks(found)
     else:
-        _render_flows(document)
+        _render_flows(found)
 
 
-def _render_ranks(document: Mapping[str, Any]) -> None:
-    from retriever.clusters.comparison_page import approximate
-
+def _render_ranks(found: "RankChange") -> None:
     rows = [
-        [*("-" if rank is None else rank for rank in one["ranks"]), one["id"], *map(", ".join, one["words"])]
-        for one in document["documents"]
+        [*("-" if rank is None else rank for rank in one.ranks), one.hit.document.id, *map(", ".join, one.words)]
+        for one in found.moved
     ]
     output.table(["A", "B", "id", "A answers", "B answers"], rows)
-    _say_instructions(document)
-    for sentence in approximate(document):
+    _say_instructions(found.sides)
+    for sentence in found.approximate:
         output.say(sentence)
-    output.say(f"{document['overlap']:.0%} of the hits are in both.")
+    output.say(f"{found.overlap:.0%} of the hits are in both.")
 
 
-def _render_flows(document: Mapping[str, Any]) -> None:
-    first, second = ([one["label"] for one in each] for each in document["clusters"])
+def _render_flows(found: "ClusterChange") -> None:
+    first, second = ([one.label for one in each.clusters] for each in found.clusterings)
     rows = [
-        [
-            one["size"],
-            first[one["from"]],
-            "=" if one["stays"] else "->",
-            second[one["to"]],
-            ", ".join(one["examples"]),
-        ]
-        for one in document["flows"]
+        [len(one.ids), first[one.first], "=" if one.stays else "->", second[one.second], ", ".join(one.examples)]
+        for one in found.flows
     ]
     output.table(["documents", "A", "", "B", "such as"], rows)
-    _say_instructions(document)
+    _say_instructions(found.sides)
     output.say(
-        f"{document['moved']} documents are in another cluster; adjusted Rand index {document['adjusted_rand']:.2f}, "
-        f"adjusted mutual information {document['adjusted_mutual_information']:.2f}."
+        f"{found.moved} documents are in another cluster; adjusted Rand index {found.rand:.2f}, "
+        f"adjusted mutual information {found.information:.2f}."
     )
 
 
-def _say_instructions(document: Mapping[str, Any]) -> None:
-    for name, instruction, verdict in zip("AB", document["instructions"], document["verdicts"], strict=True):
-        output.say(f"{name}: {instruction}")
-        if verdict is not None and verdict["level"] != "followed":
-            output.say(f"   {verdict['sentence']}")
+def _say_instructions(sides: "Sequence[Side]") -> None:
+    for name, one in zip("AB", sides, strict=True):
+        output.say(f"{name}: {one.instruction or '(default)'}")
+        if one.verdict is not None and one.verdict.warns:
+            output.say(f"   {one.verdict.sentence}")

@@ -1,6 +1,5 @@
 """`retriever eval`: how good an encoder is, on one suite or on all."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,13 +7,12 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, JsonOption
-from retriever.core.extras import require_extra
+from retriever.core.registry import require_extra
 from retriever.core.text import printable
 from retriever.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
-    from retriever.evaluation.run.evaluating import EvaluationProgress
-    from retriever.evaluation.run.requests import EvaluationRequest
+    from retriever.evaluation.run.evaluating import EvaluationProgress, EvaluationRequest
     from retriever.evaluation.run.results import Evaluation
 
 
@@ -33,37 +31,29 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     pooling: Annotated[str | None, typer.Option(help="How --encoder pools its hidden states.")] = None,
     steps: Annotated[int | None, typer.Option(help="K soft or generated tokens of --encoder.")] = None,
     look_ahead: Annotated[int | None, typer.Option(help="L look-ahead tokens of --encoder.")] = None,
-    factory: Annotated[
-        list[str] | None, typer.Option(help="A FAISS factory string for the suite index; repeatable.")
-    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write Markdown to this .md file, and a picture beside it as .svg.")
-    ] = None,
-    trec: Annotated[
-        Path | None, typer.Option(help="Write the runs and qrels of --encoder's retrieval tasks to this folder.")
     ] = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Measure an encoder: every score with its 95 % bootstrap interval.
 
-    What is embedded and measured stays in the cache: an interrupted run goes on, a second suite is cheap.
+    Finished tasks stay in the cache: an interrupted run goes on with the next one.
 
     Example: retriever eval awareness --data data --encoder instemb --against minilm --limit 200 --report awareness.md
     """
     require_extra("eval")
-    from retriever.evaluation.run.evaluating import document
+    from retriever.evaluation.run.evaluating import document, requests
     from retriever.evaluation.run.report import check_report, write_report
-    from retriever.evaluation.run.requests import requests
 
     if report is not None:
         check_report(report)
-    chosen = {"tasks": tuple(task or ()), "factories": tuple(factory or ()), "limit": limit, "seed": seed}
-    options = {**chosen, "command": output.command_line(context)}
-    asked = requests(suite, data, **options, trec=trec)
+    command = output.command_line(context)
+    measured = requests(suite, data, tasks=tuple(task or ()), limit=limit, seed=seed, command=command)
     settings = {"pooling": pooling, "steps": steps, "look_ahead": look_ahead}
-    ours = _evaluate(asked, encoder, device=device, **settings)
-    theirs = [] if against is None else _evaluate([replace(one, trec=None) for one in asked], against, device=device)
+    ours = _evaluate(measured, encoder, device=device, **settings)
+    theirs = [] if against is None else _evaluate(measured, against, device=device)
     if report is not None:
         write_report(report, ours, theirs)
     if json:
@@ -72,17 +62,14 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         _render(ours, theirs)
 
 
-def _evaluate(asked: list["EvaluationRequest"], name: str, **options: str | int | None) -> list["Evaluation"]:
-    """Return one evaluation a request; an encoder is loaded only where one is needed."""
+def _evaluate(requests: list["EvaluationRequest"], name: str, **options: str | int | None) -> list["Evaluation"]:
+    """Return one evaluation a request."""
     from retriever import load_encoder
     from retriever.evaluation.run.evaluating import evaluate as measure
 
-    loaded = load_encoder(name, **options) if any(one.needs_encoder for one in asked) else None  # type: ignore[arg-type]
-    line = output.ProgressLine()
-    try:
-        return [measure(one, loaded, progress=lambda state: line.tell(_progress(state))) for one in asked]
-    finally:
-        line.close()
+    loaded = load_encoder(name, **options)  # type: ignore[arg-type]
+    with output.ProgressLine() as line:
+        return [measure(one, loaded, progress=lambda state: line.tell(_progress(state))) for one in requests]
 
 
 def _progress(state: "EvaluationProgress") -> str:

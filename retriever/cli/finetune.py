@@ -1,4 +1,4 @@
-"""`retriever finetune`: questions and answers in, a model that is better at them out."""
+"""`retriever curate` and `retriever finetune`: questions and answers in, rows worth learning from or a model out."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,14 +7,15 @@ import typer
 
 from retriever.cli import output
 from retriever.cli.options import DeviceOption, EncodingOption, JsonOption
-from retriever.core.extras import require_extra
-from retriever.core.text import shortened
+from retriever.core.registry import require_extra
+from retriever.core.text import printable, shortened
 from retriever.training.methods import DEFAULT, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from retriever.training.pacing import StepProgress
+    from retriever.training.curation import CurationReport
+    from retriever.training.loop import StepProgress
     from retriever.training.run.report import FinetuneReport, Judgement
 
 SKIPPED = 3
@@ -83,11 +84,8 @@ def finetune(  # noqa: PLR0913 - one parameter per option
         dtype=dtype,
         command=output.command_line(context),
     )
-    line = output.ProgressLine()
-    try:
+    with output.ProgressLine() as line:
         report = finetune(request, on_progress=lambda *now: line.tell(_progress(*now)), announce=line.tell)
-    finally:
-        line.close()
     if json:
         output.document(report.to_json())
     else:
@@ -144,3 +142,61 @@ def _outcome(judgement: "Judgement", folder: Path) -> str:
     if judgement.verdict.passed:
         return f"{folder} was not made the default, as asked; {promote}"
     return f"{folder} is kept, but not the default."
+
+
+def curate(  # noqa: PLR0913 - one parameter per option
+    source: Annotated[
+        str,
+        typer.Argument(metavar="IN", help="Questions and answers: JSONL, CSV, Parquet (.gz too), or - for stdin."),
+    ],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The .jsonl file to write.")],
+    expert: Annotated[
+        list[str] | None,
+        typer.Option(help="Encoder that votes; repeatable. A row stays above every median; the first mines negatives."),
+    ] = None,
+    max_chars: Annotated[int, typer.Option(help="Most characters of a question, text or answer.")] = 1024,
+    negatives: Annotated[int, typer.Option(help="Hard negatives of a row.")] = 4,
+    margin: Annotated[
+        float, typer.Option(help="Share of the right answer's similarity above which a candidate is taken for right.")
+    ] = 0.95,
+    encoding: EncodingOption = None,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> int:
+    """Curate rows for fine-tuning: length, language, duplicates, votes of experts, hard negatives.
+
+    Says what each step dropped, with examples. A row that cannot be read is skipped and the run goes on.
+
+    Example: retriever curate examples/qa.jsonl curated.jsonl --expert minilm --expert default
+    """
+    from retriever import load_encoder
+    from retriever.training.curation import CurationOptions, Expert, curate_file
+    from retriever.training.curation_filters import LengthLimits
+    from retriever.training.negatives import MiningOptions
+
+    with output.ProgressLine() as line:
+        options = CurationOptions(LengthLimits(most=max_chars), MiningOptions(negatives, margin), announce=line.tell)
+        report = curate_file(
+            source,
+            target,
+            lambda: [Expert(name, load_encoder(name, device=device)) for name in dict.fromkeys(expert or [])],
+            options,
+            encoding,
+        )
+    if json:
+        output.document(report.to_json())
+    else:
+        _render_curated(report)
+    return SKIPPED if report.skipped else 0
+
+
+def _render_curated(report: "CurationReport") -> None:
+    for file, mapping in report.mappings.items():
+        output.say(f"{file}: {mapping}")
+    for line in report.curated.lines():
+        output.result(printable(line))
+    output.result(f"{len(report.curated.rows)} of {report.read} rows written to {report.output}.")
+    for row in report.bad[:3]:
+        output.say(f"{row.file}, row {row.line} was skipped: {row.reason}.")
+    if report.skipped > 3:
+        output.say(f"{report.skipped} rows were skipped in all; --json lists them.")

@@ -1,5 +1,6 @@
-"""`retriever index`: documents in, vectors stored."""
+"""`retriever index` and `retriever delete`: documents in, vectors stored, and out of every view."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,13 +16,15 @@ from retriever.cli.options import (
     FactoryOption,
     IndexOption,
     JsonOption,
-    LedgerOption,
     PlainOption,
     RayOption,
     RecallOption,
+    SpoolOption,
     WorkersOption,
     embedding,
 )
+from retriever.core.errors import InputError
+from retriever.core.results import SCHEMA_VERSION
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ SKIPPED = 3
 
 def index(  # noqa: PLR0913 - one parameter per option
     corpus: Annotated[
-        list[str], typer.Argument(help="JSONL, CSV or Parquet files (.gz too), or - for JSONL on stdin.")
+        list[str], typer.Argument(help="JSON, CSV or Parquet files (zipped too), or - for JSON on stdin.")
     ],
     index: IndexOption = DEFAULT_INDEX,
     encoder: Annotated[
@@ -43,18 +46,21 @@ def index(  # noqa: PLR0913 - one parameter per option
     instruction: Annotated[
         list[str] | None, typer.Option(help="Also fill the view of this instruction; repeatable, all in one pass.")
     ] = None,
-    id_field: Annotated[str | None, typer.Option(help="Field that holds the id.")] = None,
-    text_field: Annotated[str | None, typer.Option(help="Field that holds the text.")] = None,
+    id_field: Annotated[str | None, typer.Option(help="Field that holds the id, or a path: ticket.id.")] = None,
+    text_field: Annotated[str | None, typer.Option(help="Field that holds the text, or a path: ticket.body.")] = None,
     encoding: EncodingOption = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Keep values as they are in the file: nothing is recognised or rewritten.")
+    ] = False,
     sync: Annotated[bool, typer.Option("--sync", help="Delete documents that the corpus no longer has.")] = False,
     on_long: Annotated[
         Literal["truncate", "skip", "error"], typer.Option(help="What to do with texts over the reader's limit.")
     ] = "truncate",
     units: Annotated[
-        Literal["documents", "sentences", "clauses"] | None,
+        Literal["documents", "sentences"] | None,
         typer.Option(
-            help="What is embedded and found: documents (unless told otherwise), each of their sentences, or clauses "
-            "of these. Settled with the first document."
+            help="What is embedded and found: documents (unless told otherwise), or each of their sentences. Settled "
+            "with the first document."
         ),
     ] = None,
     backend: BackendOption = None,
@@ -62,7 +68,7 @@ def index(  # noqa: PLR0913 - one parameter per option
     min_recall: RecallOption = None,
     workers: WorkersOption = None,
     ray: RayOption = None,
-    ledger: LedgerOption = None,
+    spool: SpoolOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> int:
@@ -72,17 +78,23 @@ def index(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever index examples/reviews.jsonl --instruction "What kind of product is this?"
     """
-    from retriever.index.files import count_rows, read_documents
+    from retriever.index.files import ReadingOptions, count_rows, read_documents
     from retriever.index.generations import IndexType
-    from retriever.index.open_index import is_index
-    from retriever.index.readers import load_readers
+    from retriever.index.opened import is_index
+    from retriever.index.sources.encoders import load_encoders
     from retriever.workspace import Index
 
-    options = replace(embedding(workers, ray, ledger, device), on_long=on_long, sync=sync, units=units)
-    rows = read_documents(corpus, id_field=id_field, text_field=text_field, encoding=encoding)
-    question, base = load_readers(encoder, plain, new=not is_index(index), device=device)
-    line = output.ProgressLine(count_rows(corpus))
-    with Index(index, encoder=question, plain=base, device=device) as opened:
+    options = replace(embedding(workers, ray, spool, device), on_long=on_long, sync=sync, units=units)
+    started = time.monotonic()  # loading models and telling whether they follow questions counts too
+    rows = read_documents(
+        corpus, id_field=id_field, text_field=text_field, encoding=encoding, options=ReadingOptions(raw=raw)
+    )
+    question, base = load_encoders(encoder, plain, new=not is_index(index), device=device)
+    said = rows.notes
+    for note in said:
+        output.say(note)
+    opened = Index(index, encoder=question, plain=base, device=device)
+    with opened, output.ProgressLine(count_rows(corpus)) as line:
         report = opened.add(
             rows,
             instructions=instruction or [],
@@ -93,24 +105,30 @@ def index(  # noqa: PLR0913 - one parameter per option
         verdicts = [
             one.verdict for one in opened.views() if one.verdict and one.taught is None and one.view in report.views
         ]
-    line.close()
+    for note in report.reading:
+        if note not in said:
+            output.say(note)
     if json:
         output.document(
-            {**report.to_json(), "truncated_ids": report.truncated_ids, "verdicts": [one.to_json() for one in verdicts]}
+            {
+                **report.to_json(),
+                "truncated_ids": report.truncated_ids,
+                "verdicts": [one.to_json() for one in verdicts],
+            }
         )
     else:
-        _render(index, report)
+        _render(index, report, time.monotonic() - started)
         for one in verdicts:
             if one.warns:
                 output.say(f'"{one.instruction}": {one.sentence}')
     return SKIPPED if report.skipped else 0
 
 
-def _render(index: Path, report: "IndexingReport") -> None:
+def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
     embedded = sum(report.embedded.values())
     output.result(
         f"{report.added} added, {report.updated} updated, {report.unchanged} unchanged, {report.deleted} deleted, "
-        f"{report.skipped} skipped; {embedded} vectors in {output.format_seconds(report.seconds)}."
+        f"{report.skipped} skipped; {embedded} vectors in {output.format_seconds(seconds)}."
     )
     if len(report.views) > 1:
         views = ", ".join(f'"{one}"' if one else "the base view" for one in report.instructions)
@@ -119,3 +137,30 @@ def _render(index: Path, report: "IndexingReport") -> None:
         output.result(printable(note))
     if report.skipped:
         output.say(f"`retriever status --index {index}` lists the skipped rows with file, line and reason.")
+
+
+def delete(
+    ids: Annotated[list[str], typer.Argument(help="Ids of documents, or - for one id a line on stdin.")],
+    index: IndexOption = DEFAULT_INDEX,
+    json: JsonOption = False,
+) -> None:
+    """Delete documents by id; they vanish from every view at once, their space is freed by `repair`.
+
+    Example: retriever delete r-014 r-015
+    """
+    from retriever.workspace import Index
+
+    wanted = output.stdin_lines() if ids == ["-"] else ids
+    if not wanted:
+        raise InputError("There are no ids on stdin.", hint="Send one id a line.")
+    with Index(index) as opened:
+        deleted = opened.delete(wanted)
+    missing = sorted(set(wanted) - set(deleted))
+    if not deleted:
+        raise InputError(f"No document has one of these ids; the first is {wanted[0] if wanted else ''!r}.")
+    if json:
+        output.document({"schema_version": SCHEMA_VERSION, "deleted": deleted, "missing": missing})
+        return
+    output.result(f"{len(deleted)} deleted.")
+    if missing:
+        output.say(f"{len(missing)} ids were not found, such as {missing[0]!r}.")

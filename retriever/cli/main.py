@@ -13,33 +13,20 @@ from typing import Annotated
 
 import typer
 
-from retriever.cli import app as app_command
 from retriever.cli import (
-    archive,
+    answers,
     classify,
     cluster,
-    compact,
     compare,
-    curate,
-    delete,
-    diagnose,
-    embed,
     eval,
     finetune,
     index,
-    mcp,
     models,
-    numbers,
     output,
-    reembed,
-    report,
     search,
     serve,
-    shard,
-    status,
     teach,
-    topics,
-    verify,
+    upkeep,
     views,
 )
 from retriever.core.errors import RetrieverError
@@ -77,37 +64,36 @@ app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("cluster")(cluster.cluster)
 app.command("classify")(classify.classify)
-app.command("topics")(topics.topics)
+app.command("topics")(classify.topics)
 app.command("compare")(compare.compare)
-app.command("numbers")(numbers.numbers)
-app.command("report")(report.report)
+app.command("report")(cluster.report)
 app.command("views")(views.views)
 app.command("teach")(teach.teach)
-app.command("embed")(embed.embed)
-app.command("status")(status.status)
-app.command("delete")(delete.delete)
-app.command("compact")(compact.compact)
-app.command("verify")(verify.verify)
-app.command("repair")(verify.repair)
-app.command("reembed")(reembed.reembed)
-app.command("export")(archive.export)
-app.command("import")(archive.import_)
-app.command("shard")(shard.shard)
-app.command("curate")(curate.curate)
+app.command("answers")(answers.answers)
+app.command("embed")(models.embed)
+app.command("status")(views.status)
+app.command("delete")(index.delete)
+app.command("verify")(upkeep.verify)
+app.command("repair")(upkeep.repair)
+app.command("reembed")(upkeep.reembed)
+app.command("export")(upkeep.export)
+app.command("import")(upkeep.import_)
+app.command("curate")(finetune.curate)
 app.command("finetune")(finetune.finetune)
 app.command("eval")(eval.evaluate)
-app.command("diagnose")(diagnose.diagnose)
-app.command("app")(app_command.app)
+app.command("diagnose")(teach.diagnose)
+app.command("app")(serve.app)
 app.command("serve")(serve.serve)
-app.command("mcp")(mcp.mcp)
+app.command("mcp")(serve.mcp)
 app.add_typer(models.app, name="models")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; RETRIEVER_DEBUG=1 lets exceptions through."""
+    output.prepare()
     try:
         result = app(args=list(sys.argv[1:] if argv is None else argv), prog_name="retriever", standalone_mode=False)
-        sys.stdout.flush()
+        output.flush()
         if result == INTERRUPTED:  # Typer turns a KeyboardInterrupt into this code
             raise KeyboardInterrupt
     except (BrokenPipeError, SystemExit) as error:
@@ -128,8 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("RETRIEVER_DEBUG"):
             raise
-        output.error(f"Unexpected {type(error).__name__}: {error}", "RETRIEVER_DEBUG=1 shows where; please report it.")
-        return 1
+        return _tell_unforeseen(error)
     return result if isinstance(result, int) else 0
 
 
@@ -151,14 +136,27 @@ def _tell(error: RetrieverError) -> int:
     return error.exit_code
 
 
+def _tell_unforeseen(error: Exception) -> int:
+    """Tell what no part of the program foresaw: what the system refuses, or else a mistake of ours."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        output.error(
+            f"The system refuses: {error.strerror}{where}.",
+            "Check disk space and permissions. RETRIEVER_DEBUG=1 shows more.",
+        )
+    else:
+        output.error(f"Unexpected {type(error).__name__}: {error}", "RETRIEVER_DEBUG=1 shows where; please report it.")
+    return 1
+
+
 def run() -> None:
     """Entry point of the installed command."""
     # Importing torch and transformers makes a great many objects that stay; looking for garbage among them again and
     # again takes a fifth of the time to the first answer.
     gc.set_threshold(100_000, 20, 100)
     code = main()
-    with suppress(OSError):
-        sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
     # Everything is closed by now; taking torch's modules apart one by one would cost another second.
     os._exit(code)

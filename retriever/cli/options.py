@@ -5,8 +5,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retriever.core.errors import UsageError
+
 if TYPE_CHECKING:
+    from retriever.clusters.chosen import Read
     from retriever.index.indexing import IndexingOptions
+
+
+def texts_to_read(read: str) -> "Read":
+    """Return how many texts an option names.
+
+    Raises:
+        UsageError: it is no number, and not all.
+    """
+    if read == "all":
+        return "all"
+    try:
+        return int(read)
+    except ValueError:
+        raise UsageError(f"--read is {read!r}.", hint="Give a number of texts, or all.") from None
 
 
 def possible_device(name: str) -> str:
@@ -25,6 +42,31 @@ def possible_device(name: str) -> str:
 IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", callback=possible_device)]
+WhereOption = Annotated[
+    str | None, typer.Option("--where", help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
+]
+ReaderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reader",
+        help="Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default.",
+    ),
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Send texts to the reader's host without asking; the index remembers the host.")
+]
+ReadOption = Annotated[
+    str,
+    typer.Option(
+        "--read", help="Texts that a language model reads, where one serves the instruction: a number, or all."
+    ),
+]
+MaxTextsOption = Annotated[
+    int | None, typer.Option("--max-texts", help="Texts that a language model is asked about at most.")
+]
+MaxTokensOption = Annotated[
+    int | None, typer.Option("--max-tokens", help="Tokens that are sent to a language model at most, about.")
+]
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="What text files are in, e.g. windows-1252; UTF-8 if left out.")
 ]
@@ -32,13 +74,17 @@ BackendOption = Annotated[
     str | None,
     typer.Option(
         "--backend",
-        help="What finds nearest vectors: faiss (unless told otherwise), exact, qdrant or qdrant=http://HOST:6333. "
+        help="What finds nearest vectors: faiss (the first choice), exact or milvus=http://HOST:19530. "
         "Remembered for later builds.",
     ),
 ]
 FactoryOption = Annotated[
     str | None,
-    typer.Option("--factory", help="FAISS factory string, or auto (the first choice) by size. Remembered."),
+    typer.Option(
+        "--factory",
+        help="FAISS factory string, or with milvus FLAT, HNSW, IVF_SQ8 or GPU_CAGRA; auto (the first choice) by size. "
+        "Remembered.",
+    ),
 ]
 PlainOption = Annotated[
     str | None,
@@ -68,10 +114,10 @@ RayOption = Annotated[
     str | None,
     typer.Option("--ray", help="Embed on the Ray cluster at this address; auto finds one, local starts one here."),
 ]
-LedgerOption = Annotated[
+SpoolOption = Annotated[
     Path | None,
     typer.Option(
-        "--ledger",
+        "--spool",
         help="Folder, for this index alone, that all workers reach under this name; in the index's own if left out.",
     ),
 ]
@@ -79,9 +125,9 @@ LedgerOption = Annotated[
 DEFAULT_INDEX = Path("indexes/default")
 
 
-def embedding(workers: int | None, ray: str | None, ledger: Path | None, device: str) -> "IndexingOptions":
+def embedding(workers: int | None, ray: str | None, spool: Path | None, device: str) -> "IndexingOptions":
     """Return how to embed, from the options above and a device."""
     from retriever.index.indexing import IndexingOptions
-    from retriever.index.workers.choice import Workers
+    from retriever.index.workers.embedder import Workers
 
-    return IndexingOptions(workers=Workers(workers, ray, ledger, device))
+    return IndexingOptions(workers=Workers(workers, "processes" if ray is None else "ray", ray or "", spool, device))

@@ -1,44 +1,74 @@
-"""Print the output of commands: results to stdout, talk to stderr, colour only where a person watches."""
+"""Print the output of commands: results to stdout, talk to stderr, colour only where a person watches.
 
+The standard streams may be as a shell, a service or a terminal of another time leaves them: closed, full, not UTF-8. A
+stream that was closed is the null device. A character that a stream's encoding lacks is written as an escape.
+"""
+
+import io
 import json
 import os
 import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import typer
 
-from retriever.core.errors import InputError
+from retriever.core.errors import InputError, OutputError
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.core.results import IndexingReport
 
-_EVERY_SECONDS = {True: 0.2, False: 15.0}  # between progress lines: on a terminal, elsewhere
+_MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}
+_EVERY_SECONDS = {True: 0.2, False: 60.0}  # between progress lines: on a terminal, elsewhere
+
+
+def prepare() -> None:
+    """Make the standard streams such that all of them are there and can write any text."""
+    for name, mode in _MODES.items():  # in the order of their numbers: a file opened takes the lowest that is free
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")
+            os.set_inheritable(stream.fileno(), True)  # else a process of ours would have none
+            setattr(sys, name, stream)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def flush() -> None:
+    """Flush standard output; errors are those of `result`."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritten(error) from error
 
 
 def result(text: str = "") -> None:
     """Print a line of the result."""
-    typer.echo(text)
+    _write(text)
 
 
 def document(value: Mapping[str, Any]) -> None:
     """Print the one JSON document of a ``--json`` run."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    _write(json.dumps(value, ensure_ascii=not _writes_everything(sys.stdout), indent=2))
 
 
 def say(text: str) -> None:
     """Tell the user something beside the result."""
-    typer.echo(_printable_lines(text), err=True)
+    _tell(_printable_lines(text))
 
 
 def error(message: str, hint: str = "") -> None:
     """Tell the user what went wrong and what to do next."""
-    typer.echo(f"{style('Error:', 'red', sys.stderr)} {_printable_lines(message)}", err=True)
+    _tell(f"{style('Error:', 'red', sys.stderr)} {_printable_lines(message)}")
     if hint:
-        typer.echo(_printable_lines(hint), err=True)
+        _tell(_printable_lines(hint))
 
 
 def _printable_lines(text: str) -> str:
@@ -75,7 +105,7 @@ class ProgressLine:
     def show(self, report: "IndexingReport") -> None:
         """Show how far an indexing or the completion of views is if the last time is long enough ago."""
         if report.judging:
-            self.tell(f"{report.in_hand} of {report.expected} texts read to tell whether the question is followed")
+            self.tell(f"does the model follow the question? {report.in_hand} of {report.expected} texts read")
             return
         if report.tuning:
             self.tell(f"fine-tuning: step {report.in_hand} of {report.expected}")
@@ -97,13 +127,16 @@ class ProgressLine:
             return
         self._next = now + _EVERY_SECONDS[self._terminal]
         text = printable(text)
-        typer.echo(f"\r\x1b[K{text}" if self._terminal else text, nl=not self._terminal, err=True)
+        _tell(f"\r\x1b[K{text}" if self._terminal else text, newline=not self._terminal)
         self._shown = True
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End the line."""
         if self._terminal and self._shown:
-            typer.echo("\r\x1b[K", nl=False, err=True)
+            _tell("\r\x1b[K", newline=False)
 
 
 def command_line(context: typer.Context) -> str:
@@ -143,9 +176,45 @@ def stdin_lines() -> list[str]:
     """Return the lines of standard input that are not blank.
 
     Raises:
-        InputError: they are not UTF-8.
+        InputError: they are not UTF-8, or standard input cannot be read.
     """
     try:
         return [line.strip() for line in sys.stdin if line.strip()]
     except UnicodeDecodeError as error:
         raise InputError(f"stdin cannot be read: {error}.", hint="Send UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"stdin cannot be read: {error}.", hint="Send one query a line.") from error
+
+
+def _writes_everything(stream: TextIO) -> bool:
+    """Return whether a stream's encoding has every character."""
+    return (stream.encoding or "utf-8").lower().replace("-", "").replace("_", "").startswith("utf")
+
+
+def _write(text: str) -> None:
+    """Write a line of a result to standard output.
+
+    Raises:
+        BrokenPipeError: the reader has left.
+        OutputError: it cannot be written for another reason.
+    """
+    try:
+        # The stream is named, or else typer would put UTF-8 in the place of ASCII.
+        typer.echo(text, file=sys.stdout)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritten(error) from error
+
+
+def _tell(text: str, *, newline: bool = True) -> None:
+    """Write to standard error; where that cannot be written, nobody can be told."""
+    with suppress(OSError):
+        typer.echo(text, file=sys.stderr, nl=newline)
+
+
+def _unwritten(error: OSError) -> OutputError:
+    return OutputError(
+        f"The result cannot be written to standard output: {error.strerror or error}.",
+        hint="Send it elsewhere, or make space there, and run the command again.",
+    )

@@ -1,21 +1,39 @@
-"""`retriever serve`: indexes and embeddings over HTTP."""
+"""`retriever app`, `serve` and `mcp`: indexes in a browser, over HTTP and for agents."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+FolderOption = Annotated[Path, typer.Option("--index", help="An index's folder, or a folder of indexes.")]
+
+_FOLDER = Path("indexes")
 _TOKEN = "File with the token that {who}; else RETRIEVER_{variable}."
 
 
-def serve(  # noqa: PLR0913 - one parameter per option
-    index: Annotated[Path, typer.Option("--index", help="An index's folder, or a folder of indexes.")] = Path(
-        "indexes"
+def app(
+    index: FolderOption = _FOLDER,
+    host: Annotated[str, typer.Option(help="Address to listen at; others than this machine get in by another.")] = (
+        "127.0.0.1"
     ),
-    shards: Annotated[
-        Path | None, typer.Option(help="Folder of an index split by `shard`; each shard is served by a Ray actor.")
-    ] = None,
-    ray: Annotated[str, typer.Option(help="Address of a Ray cluster for --shards; local starts one here.")] = "local",
+    port: Annotated[int | None, typer.Option(help="Port; the first free one from 8501 by default.")] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the app in a browser.")] = True,
+) -> None:
+    """Explore reviews in a browser: index a file, search and compare under instructions, look at clusters, train.
+
+    Example: retriever app --index indexes
+    """
+    from retriever.cli.output import say
+    from retriever.core.registry import require_extra
+
+    require_extra("app")
+    from retriever_app.serving import serve
+
+    serve(index, host=host, port=port, browser=browser, tell=say)
+
+
+def serve(  # noqa: PLR0913 - one parameter per option
+    index: FolderOption = _FOLDER,
     host: Annotated[
         str, typer.Option(help="Address to listen at; one that others reach takes a token.", envvar="RETRIEVER_HOST")
     ] = "127.0.0.1",
@@ -41,21 +59,38 @@ def serve(  # noqa: PLR0913 - one parameter per option
     Example: retriever serve --index indexes --port 8600
     """
     from retriever.cli.output import say
-    from retriever.core.extras import require_extra
+    from retriever.core.registry import require_extra
 
     require_extra("serve")
     from retriever.api.http.run import serve as run
-    from retriever.api.limits import ServerLimits
-    from retriever.api.settings import ServerSettings, read_instructions, read_tokens
+    from retriever.api.settings import ServerLimits, ServerSettings, read_instructions, read_tokens
 
     settings = ServerSettings(
-        shards or index,
+        index,
         host,
         port,
         encoder,
         read_tokens(token_file, writer_token_file),
         {} if instructions is None else read_instructions(instructions),
         ServerLimits(seconds=seconds, body_bytes=body_mb * 1_000_000, waiting_texts=waiting_texts),
-        None if shards is None else ray,
     )
     run(settings, tell=say)
+
+
+def mcp(
+    index: FolderOption = _FOLDER,
+    write: Annotated[bool, typer.Option("--write", help="Let agents hand in answers to questions.")] = False,
+) -> None:
+    """Serve agents over the Model Context Protocol on stdin and stdout; `serve` has the same tools at /mcp.
+
+    With --write an agent can read for an index: it is handed texts, and what it answers is what searches go by.
+
+    Example: retriever mcp --index indexes
+    """
+    from retriever.core.registry import require_extra
+
+    require_extra("mcp")
+    from retriever.api.mcp.server import run
+    from retriever.api.settings import ServerSettings
+
+    run(ServerSettings(index), writing=write)

@@ -1,4 +1,4 @@
-"""`retriever teach`: what a question means, by a few examples."""
+"""`retriever teach` and `retriever diagnose`: what a question means, by examples, and whether the model follows it."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -9,11 +9,12 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
 from retriever.core.errors import UsageError
-from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.results import SCHEMA_VERSION
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.core.results import Held, Lessons
+    from retriever.index.verdicts.diagnosis import Diagnosis, TextPair
 
 
 def teach(
@@ -48,24 +49,22 @@ def teach(
             "--forget takes no examples." if forget else "There are no examples.",
             hint="Name a JSONL file with rows of id or text, and answer; or --forget.",
         )
-    line = output.ProgressLine()
-    with Index(index, device=device) as opened:
+    with Index(index, device=device) as opened, output.ProgressLine() as line:
         if examples is None:
-            opened.forget(instruction)
+            opened.teaching.forget(instruction)
             lessons = None
         else:
-            lessons = opened.teach(instruction, read_examples(examples), tune=tune, progress=line.show)
-        line.close()
+            lessons = opened.teaching.teach(instruction, read_examples(examples), tune=tune, progress=line.show)
     if json:
         taught = None if lessons is None else asdict(lessons)
         output.document({"schema_version": SCHEMA_VERSION, "instruction": instruction.strip(), "taught": taught})
     elif lessons is None:
         output.result(printable(f"{instruction.strip()}: forgotten; the untaught view serves again."))
     else:
-        _render(instruction.strip(), lessons)
+        _render_lessons(instruction.strip(), lessons)
 
 
-def _render(instruction: str, lessons: "Lessons") -> None:
+def _render_lessons(instruction: str, lessons: "Lessons") -> None:
     output.result(printable(f"{instruction}: taught by {sum(lessons.answers.values())} examples."))
     output.table(["answer", "examples"], [[answer, count] for answer, count in lessons.answers.items()])
     output.result()
@@ -83,3 +82,69 @@ def _render(instruction: str, lessons: "Lessons") -> None:
 
 def _row(name: str, held: "Held") -> list[object]:
     return [name, f"{held.value:.0%}", f"{held.low:.0%} to {held.high:.0%}"]
+
+
+_SHOWN = 12  # answers
+_COLOURS = {"followed": "green", "unclear": "yellow", "hardly": "red"}
+_AGAINST = {
+    "unasked": "no instruction (should be low)",
+    "others": "the nearest of other questions (should be low)",
+    "negated": "the instruction negated (should be low)",
+    "reworded": "the instruction in other words (should be high)",
+}
+
+
+def diagnose(
+    instruction: Annotated[str, typer.Option(help="The instruction in question.")],
+    index: IndexOption = DEFAULT_INDEX,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help='JSONL rows {"a": TEXT, "b": TEXT, "same": true} for what is the same under the instruction.'
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Show the verdict on an instruction with what it rests on; it is found and stored first where there is none.
+
+    Example: retriever diagnose --instruction "What kind of product is it?" --index indexes/demo
+    """
+    from retriever.workspace import Index
+
+    known = [] if pairs is None else _read_pairs(pairs)
+    with Index(index, device=device) as opened, output.ProgressLine() as line:
+        found = opened.teaching.diagnose(instruction, known, progress=line.show)
+    if json:
+        output.document(found.to_json())
+    else:
+        _render_diagnosis(found)
+
+
+def _read_pairs(file: Path) -> "list[TextPair]":
+    """Return the pairs of a JSONL file, rows of ``a``, ``b`` and ``same``.
+
+    Raises:
+        InputError: the file is missing or empty, or a row lacks a key; file and row are named.
+    """
+    from retriever.evaluation.rows import read_rows
+    from retriever.index.verdicts.diagnosis import TextPair
+
+    rows = read_rows(file.parent, file.name)
+    return [TextPair(row.get("a", str), row.get("b", str), row.get("same", bool)) for row in rows]
+
+
+def _render_diagnosis(found: "Diagnosis") -> None:
+    alike = found.alike
+    output.table(
+        ["texts are grouped as under", "correlation"], [[_AGAINST[key], f"{alike[key]:.3f}"] for key in _AGAINST]
+    )
+    output.result()
+    words = found.verdict.words(_SHOWN) or "the model answers in no words"
+    output.result(printable(f"answers over {found.verdict.texts} texts: {words}"))
+    if found.pairs is not None:
+        output.result(
+            f"{found.pairs.pairs} pairs: AUC {found.pairs.auc:.3f} (base view {found.pairs.base_auc:.3f}), balanced "
+            f"accuracy {found.pairs.accuracy:.3f} at a cosine of {found.pairs.threshold:.3f}"
+        )
+    output.result(output.style(found.sentence, _COLOURS[found.level]))

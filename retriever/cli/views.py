@@ -1,4 +1,4 @@
-"""`retriever views`: the questions an index holds answers to, and what they take up."""
+"""`retriever status` and `retriever views`: what an index holds, and the questions it has answers to."""
 
 import re
 from typing import TYPE_CHECKING, Annotated
@@ -11,21 +11,83 @@ from retriever.cli.options import (
     DeviceOption,
     IndexOption,
     JsonOption,
-    LedgerOption,
     RayOption,
+    SpoolOption,
     WorkersOption,
     embedding,
 )
 from retriever.core.errors import UsageError
-from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.text import shortened
+from retriever.core.results import SCHEMA_VERSION
+from retriever.core.text import printable, shortened
 
 if TYPE_CHECKING:
-    from retriever.core.results import ViewStatus
+    from collections.abc import Mapping
 
+    from retriever.core.results import ViewStatus
+    from retriever.core.types import JSON
+
+_SKIPPED_ROWS = 20  # that status shows
 _LONGEST = 60  # characters of an instruction
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?b|)")
+
+
+def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None:
+    """Show documents, views, generations, the last runs and the rows they skipped.
+
+    Example: retriever status --index indexes/default
+    """
+    from retriever.workspace import Index
+
+    with Index(index) as opened:
+        found = opened.status()
+    if json:
+        output.document(found.to_json())
+        return
+    units = "" if found.units == "documents" else f" in {found.unit_count} {found.units}"
+    output.result(
+        f"{found.path}: {found.documents} documents{units}, {found.texts} distinct texts, "
+        f"{found.size_bytes / 1e6:.1f} MB"
+    )
+    for role, reader in (("encoder", found.encoder), ("plain reader", found.plain)):
+        if reader is not None:
+            output.result(f"{role} {reader.get('name')}, fingerprint {str(reader.get('fingerprint'))[:12]}")
+    output.result()
+    output.table(
+        ["view", "instruction", "followed", "vectors", "coverage", "index", "recall@10", "tail"],
+        [
+            [
+                one.view,
+                one.instruction or "(base)",
+                _followed(one),
+                one.vectors,
+                f"{one.coverage:.0%}",
+                one.factory or one.backend or "-",
+                "-" if one.recall is None else f"{one.recall:.3f}",
+                one.tail,
+            ]
+            for one in found.views
+        ],
+    )
+    output.result(_built_with(found.vector_index))
+    output.result()
+    output.table(
+        ["run", "started", "status", "command"],
+        [[run["run_id"], run["started"][:19], run["status"], run["command"]] for run in found.runs],
+    )
+    for row in found.quarantined[:_SKIPPED_ROWS]:
+        where = f"{row['file']}, line {row['line']}" if row["file"] else f"document {row['id']}"
+        output.result(printable(f"skipped: {where}: {row['reason']}"))
+    if len(found.quarantined) > _SKIPPED_ROWS:
+        output.result(f"... and {len(found.quarantined) - _SKIPPED_ROWS} more; --json has them all.")
+
+
+def _built_with(chosen: "Mapping[str, JSON]") -> str:
+    """Describe the vector indexes' build options in a sentence."""
+    where = f" at {chosen['location']}" if chosen["location"] else ""
+    if chosen["backend"] == "faiss":
+        where = f", factory {chosen['factory']}, recall@10 from {chosen['min_recall']}"
+    return printable(f"Vector indexes are built with {chosen['backend']}{where}.")
 
 
 def views(  # noqa: PLR0913 - one parameter per option
@@ -41,7 +103,7 @@ def views(  # noqa: PLR0913 - one parameter per option
     ] = None,
     workers: WorkersOption = None,
     ray: RayOption = None,
-    ledger: LedgerOption = None,
+    spool: SpoolOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -54,17 +116,15 @@ def views(  # noqa: PLR0913 - one parameter per option
     """
     from retriever.workspace import Index
 
-    options = embedding(workers, ray, ledger, device)
-    line = output.ProgressLine()
+    options = embedding(workers, ray, spool, device)
     most = None if limit is None else _bytes(limit)
-    with Index(index, device=device) as opened:
-        opened.drop_views(drop or [])
+    with Index(index, device=device) as opened, output.ProgressLine() as line:
+        opened.upkeep.drop_views(drop or [])
         if complete:
-            opened.complete(complete, options=options, progress=line.show)
-        line.close()
+            opened.upkeep.complete(complete, options=options, progress=line.show)
         if limit is not None:
-            opened.lazy_limit = most
-        found, most = opened.views(), opened.lazy_limit
+            opened.upkeep.lazy_limit = most
+        found, most = opened.views(), opened.upkeep.lazy_limit
     if json:
         views = [one.to_json() for one in found]
         output.document({"schema_version": SCHEMA_VERSION, "lazy_limit": most, "views": views})
@@ -86,7 +146,7 @@ def _render(found: list["ViewStatus"]) -> None:
                 shortened(one.instruction, _LONGEST) or "(base)",
                 f"{one.coverage:.0%}",
                 _filled(one),
-                followed(one),
+                _followed(one),
                 one.vectors,
                 output.format_bytes(one.bytes),
                 one.last_used[:16].replace("T", " "),
@@ -111,7 +171,7 @@ def _filled(view: "ViewStatus") -> str:
     return "whole" if view.coverage == 1 else "in part"
 
 
-def followed(view: "ViewStatus") -> str:
+def _followed(view: "ViewStatus") -> str:
     """Return what a table says of a view's verdict."""
     if view.verdict is None:
         return "-"

@@ -1,81 +1,33 @@
 """Put documents to categories that somebody named, by what the model answers about each under an instruction.
 
-The name of a category is read under the instruction as if it were a document, said three times since a word alone is
-shorter than what the model reads, so that "refund" lies where documents about refunds do. With m the mean of the view's
-vectors d, and c the name's vector less the mean of the names' and at length 1, a document goes to the category of the
-highest (d - 0.75 m) . c: what all documents have in common says nothing, and what all names have says nothing. The
-plain reader's similarity of text and name has a small say besides. Where a document is not as near to its category's
-name as documents are to their mean (cosine below 0.92 |m|), it belongs to none of them.
-
-Of a question that was taught, text and name are what its head makes of both readers' vectors (`taught_names`), and the
-rules are the same; but where all categories are answers that it was taught, no document belongs to none of them.
-
-These rules and numbers lead, by names alone, on rows of which the figures in docs/evaluation.md are not; the words that
-the model answers, and the plain reader alone or with more of a say, were worse (benchmarks/classify.py).
+The name of a category is read three times over, since a word alone is shorter than what the model reads; `placing` has
+the rules. Where examples taught the question, text and name are what its head makes of both encoders' vectors, and the
+rules are the same; but where all categories are answers that were taught, no document belongs to none of them. Where a
+language model serves the question, it is asked for the category itself: a closed question (`closed`).
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retriever.clusters.categories import Category
-from retriever.clusters.editing import NONE, Places
-from retriever.clusters.material import Material
-from retriever.clusters.regrouping import described_anew
-from retriever.clusters.saved import text_key
-from retriever.core.results import Lessons
-from retriever.core.schema import SCHEMA_VERSION
+from retriever.clusters.closed import options_of
+from retriever.clusters.clustering import Clustering, ClusterRequest
+from retriever.clusters.describing import described_anew
+from retriever.clusters.material import Material, read_material
+from retriever.clusters.placing import FLOOR, NO_FLOOR, CategoryNames, Options, Places
+from retriever.core.errors import InputError
 from retriever.core.similarity import normalise
-from retriever.core.types import Embeddings
-from retriever.core.verdicts import Verdict
-from retriever.index.teaching.head import Head
-from retriever.store.clusterings import StoredClustering
-from retriever.store.database import Store
-
-KIND = "categories"
-"""What a stored clustering of named categories says it is."""
-
-TAKEN_OFF = 0.75
-"""Share of the documents' mean that is taken off each of them."""
-
-PLAIN = 0.15
-"""Weight of the plain reader's cosine of text and name, the rest being that of the view."""
-
-FLOOR = 0.92
-"""Cosine with its category, over the length of the documents' mean, below which a document belongs to none."""
-
-NO_FLOOR = -1e9
-"""The floor where no document belongs to none."""
-
-GAP = 0.1
-"""What the scores of further categories of a document may be below its best, where several are asked for."""
+from retriever.core.types import Document, Embeddings
+from retriever.index.opened import Opened
+from retriever.index.selection import nothing_matches
+from retriever.index.sources.catalog import Listed
+from retriever.index.sources.filling import encode_texts, of_one_encoder
+from retriever.store.filters import Filter
 
 EXAMPLES = 1.0
 """Weight of the mean of a category's examples, less that of all documents, beside its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """How well documents fit categories.
-
-    Attributes:
-        scores: (n, k) what they are compared by.
-        reach: (n, k) cosines over the length of the documents' mean, which the floor is held to.
-    """
-
-    scores: NDArray[np.float32]
-    reach: NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """What the plain reader says: (n, d) of the documents' texts, and (k, d) of the names of categories."""
-
-    texts: Embeddings
-    names: Embeddings
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,108 +38,129 @@ class ClassifyRequest:
         instruction: what the categories are answers to; not empty.
         categories: two or more.
         several: whether a document may belong to several.
-        where: a filter over metadata: only documents that it accepts.
+        where: only documents that this filter accepts; None for all.
     """
 
     instruction: str
     categories: Sequence[Category]
     several: bool = False
-    where: str | None = None
+    where: Filter | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Classification:
-    """Documents in categories.
+def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Clustering:
+    """Put the documents of a complete view to categories.
 
-    Attributes:
-        view: id of the view.
-        material: the documents.
-        names: (k, dim) vectors of the categories, those of the plain reader behind them where there is one.
-        fit: of every document and category.
-        floor: of that fit, below which a document belongs to none.
-        places: the categories of every document by id, the best first; `NONE` where it belongs to none.
-        lessons: what examples taught of the question, by which the categories go; None where they taught nothing.
-        verdict: whether the model follows the question; None where it was taught, or too few texts are there to say.
+    Args:
+        opened: the index.
+        shown: of the question.
+        request: what is asked.
+
+    Raises:
+        InputError: no document matches the filter.
     """
-
-    request: ClassifyRequest
-    view: int
-    material: Material
-    names: Embeddings
-    fit: Fit
-    floor: float
-    places: Places
-    lessons: Lessons | None = None
-    verdict: Verdict | None = None
-
-    @property
-    def assignments(self) -> dict[str, int]:
-        """The category of every document by id, the best of several; -1 where it belongs to none."""
-        return {id: clusters[0] for id, clusters in self.places.items()}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object: that of a clustering, with categories in the place of clusters."""
-        request, assignments = self.request, self.assignments
-        numbers = range(len(request.categories))
-        found = described_anew(self.material, self.places, numbers, request.instruction)
-        sizes = [sum(number in clusters for clusters in self.places.values()) for number in numbers]
-        several = {id: list(one) for id, one in self.places.items() if len(one) > 1}
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "kind": KIND,
-            "instruction": request.instruction,
-            "where": request.where,
-            "view": self.view,
-            "documents": len(set(self.material.parents)),
-            "units": self.material.units,
-            "k": len(request.categories),
-            "seed": 0,
-            "chosen": None,
-            "several": request.several,
-            "clusters": [
-                {**found[number], "label": one.name, "description": one.description, "size": sizes[number]}
-                for number, one in enumerate(request.categories)
-            ],
-            "levels": [],
-            "months": {},
-            "taught": None if self.lessons is None else asdict(self.lessons),
-            "verdict": None if self.verdict is None else self.verdict.to_json(),
-            "floor": self.floor,
-            "assignments": assignments,
-            **({"places": several} if request.several else {}),
-            "margins": {
-                one.id: round(float(margin), 4)
-                for one, margin in zip(self.material.documents, margins(self.fit.scores), strict=True)
-            },
-        }
+    store, sources, categories = opened.store, opened.sources, request.categories
+    with store.snapshot():
+        source = sources.open(shown)
+        material = read_material(store, shown, request.where)
+    if not material.documents:
+        raise nothing_matches(store, request.where)
+    said = [read_of(one) for one in categories]
+    titles, floor = [one.name for one in categories], FLOOR
+    (names,) = encode_texts([source], said)
+    if (learned := source.alone(titles, names)) is not None:  # what all of these look like has been learned from
+        names, floor = learned, NO_FLOOR
+    placing = CategoryNames(
+        with_examples(names, categories, material), material.vectors.mean(axis=0), request.several, floor
+    )
+    base = None
+    if not of_one_encoder(sources.base, source.root):
+        (known,) = encode_texts([sources.base], titles)
+        placing = replace(placing, base=known, base_fingerprint=sources.base.key.fingerprint)
+        base = base_vectors(opened, placing, material.documents)
+    return sorted_into(material, shown.view.view_id, request, placing, base)
 
 
-def classify(
-    material: Material,
-    view: int,
-    request: ClassifyRequest,
-    names: Embeddings,
-    plain: Plain | None = None,
-    *,
-    floor: float = FLOOR,
-) -> Classification:
+def sorted_into(
+    material: Material, view: int, request: ClassifyRequest, placing: CategoryNames, base: Embeddings | None
+) -> Clustering:
     """Put documents to categories.
 
     Args:
         material: the documents, with their vectors under the instruction.
         view: id of the view.
         request: what is asked.
-        names: (k, dim) what `read_of` says of the categories, read under the instruction as documents are.
-        plain: the same documents and the names as the plain reader has them; None without one.
-        floor: the fit below which a document belongs to none.
+        placing: the categories.
+        base: (n, e) of the documents by the base encoder; None where the view's encoder is the only one.
     """
-    vectors = _with_examples(names, request.categories, material)
-    fit = fitted(material.vectors, vectors, material.vectors.mean(axis=0), plain)
-    if plain is not None:
-        vectors = np.hstack([vectors, plain.names])
-    placed = chosen(fit, several=request.several, floor=floor)
-    places = {one.id: clusters for one, clusters in zip(material.documents, placed, strict=True)}
-    return Classification(request, view, material, vectors, fit, floor, places)
+    fit = placing.fit(material.vectors, base)
+    ids = [one.id for one in material.documents]
+    places = dict(zip(ids, placing.chosen(fit), strict=True))
+    margins = dict(zip(ids, [round(float(one), 4) for one in fit.margins], strict=True))
+    return replace(_categorised(material, view, request, placing, places), margins=margins)
+
+
+def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -> Clustering:
+    """Put the documents that a language model read under a closed question to the options it chose.
+
+    The options that no category is are categories of their own. Examples stay where they belong.
+
+    Args:
+        opened: the index.
+        shown: the view of the closed question, of answers.
+        request: what is asked.
+
+    Raises:
+        InputError: no document matches the filter, or none was read.
+    """
+    with opened.store.snapshot():
+        source = opened.sources.open(shown)
+        material = read_material(opened.store, shown, request.where)
+    if not material.documents:
+        raise InputError("The language model answered for none of the texts.", hint="Try again, or another --reader.")
+    options = options_of(request.categories)
+    names = [option.name for option in options]
+    (vectors,) = encode_texts([source], names)
+    placing = Options(shown.instruction, names, vectors)
+    places = dict(zip([one.id for one in material.documents], placing.place(material.answers), strict=True))
+    for number, option in enumerate(options):
+        places |= {id: (number,) for id in option.examples if id in places}
+    return _categorised(material, shown.view.view_id, replace(request, categories=options), placing, places)
+
+
+def _categorised(
+    material: Material, view: int, request: ClassifyRequest, placing: CategoryNames | Options, places: Places
+) -> Clustering:
+    """Return documents in the categories that they were put to, each described."""
+    described = described_anew(material, places, range(len(request.categories)), request.instruction)
+    return Clustering(
+        request=ClusterRequest(request.instruction, where=request.where),
+        view=view,
+        material=material,
+        clusters=[
+            replace(described[number], label=one.name, description=one.description)
+            for number, one in enumerate(request.categories)
+        ],
+        places=places,
+        placing=placing,
+    )
+
+
+def base_vectors(opened: Opened, placing: CategoryNames, documents: Sequence[Document]) -> Embeddings | None:
+    """Return what the base encoder makes of documents (n, e), read now where the base view lacks them.
+
+    None where it is not the encoder that the categories' names were read by.
+    """
+    sources, store = opened.sources, opened.store
+    if sources.base.key.fingerprint != placing.base_fingerprint:
+        return None
+    contents = store.documents.known([one.text for one in documents])  # by text
+    held = sources.stored(sources.base, np.array(list(contents.values()), dtype=np.int64))
+    vectors = dict(zip(held.content_ids.tolist(), held.embeddings, strict=True))
+    lacking = [text for text, content_id in contents.items() if content_id not in vectors]
+    if lacking:
+        read = encode_texts([sources.base], lacking)[0]
+        vectors |= zip([contents[text] for text in lacking], read, strict=True)
+    return np.stack([vectors[contents[one.text]] for one in documents])
 
 
 def read_of(category: Category) -> str:
@@ -196,78 +169,7 @@ def read_of(category: Category) -> str:
     return f"{said}: {category.description}" if category.description else said
 
 
-def all_taught(head: Head, categories: Sequence[Category]) -> bool:
-    """Whether all categories are answers that a head was taught, by their names."""
-    return {one.name.casefold() for one in categories} <= {one.casefold() for one in head.answers}
-
-
-def taught_names(head: Head, categories: Sequence[Category], names: Embeddings, plain: Embeddings) -> Embeddings:
-    """Return the vectors of categories (k, dim) as a head makes them of those of both readers.
-
-    Where all of them are taught answers, each is that answer alone: what its name looks like has been learned from.
-    """
-    mapped = head.map(names, plain)
-    if not all_taught(head, categories):
-        return mapped
-    numbers = {one.casefold(): number for number, one in enumerate(head.answers)}
-    for row, one in enumerate(categories):
-        mapped[row, : len(head.answers)] = 0
-        mapped[row, numbers[one.name.casefold()]] = np.sqrt(head.share)
-    return normalise(mapped)
-
-
-def fitted(vectors: Embeddings, names: Embeddings, mean: NDArray[np.float32], plain: Plain | None = None) -> Fit:
-    """Return how well documents (n, dim) fit categories (k, dim), given the mean (dim,) of all documents."""
-    directions = normalise(names - names.mean(axis=0))
-    scores = vectors @ directions.T - TAKEN_OFF * (mean @ directions.T)
-    if plain is not None:
-        scores = (1 - PLAIN) * scores + PLAIN * (plain.texts @ plain.names.T)
-    length = float(np.linalg.norm(mean)) or 1.0
-    return Fit(np.asarray(scores, dtype=np.float32), np.asarray(vectors @ names.T / length, dtype=np.float32))
-
-
-def chosen(fit: Fit, *, several: bool, floor: float = FLOOR) -> list[tuple[int, ...]]:
-    """Return the categories of every document, the best first; `NONE` where the best is below the floor."""
-    found: list[tuple[int, ...]] = []
-    for scores, reach in zip(fit.scores, fit.reach, strict=True):
-        order = np.argsort(-scores, kind="stable")
-        least = scores[order[0]] - GAP if several else np.inf
-        further = [int(one) for one in order[1:] if scores[one] >= least and reach[one] >= floor]
-        found.append((int(order[0]), *further) if reach[order[0]] >= floor else (NONE,))
-    return found
-
-
-def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return by how much every document's best score (n, k) is above its second."""
-    two = np.partition(scores, -2, axis=1)[:, -2:]
-    return np.asarray(two[:, 1] - two[:, 0], dtype=np.float32)
-
-
-def save(store: Store, name: str, found: Classification, fingerprint: str) -> None:
-    """Save a classification as a clustering under a new name; the caller holds the writer's lock.
-
-    Raises:
-        UsageError: the name is empty or taken.
-    """
-    texts = {document.id: text_key(document) for document in found.material.documents}
-    store.clusterings.save(name, fingerprint, {**found.to_json(), "texts": texts}, found.names)
-
-
-def place(
-    stored: StoredClustering, material: Material, rows: Sequence[int], plain: Embeddings | None
-) -> list[tuple[int, ...]]:
-    """Put documents that came later, some rows of the material, to saved categories.
-
-    ``plain`` (r, d) is what the plain reader says of them; None without one.
-    """
-    dim = material.vectors.shape[1]
-    names, behind = stored.centroids[:, :dim], stored.centroids[:, dim:]
-    said = None if plain is None or not behind.size else Plain(plain, behind)
-    fit = fitted(material.vectors[list(rows)], names, material.vectors.mean(axis=0), said)
-    return chosen(fit, several=stored.document["several"], floor=stored.document.get("floor", FLOOR))
-
-
-def _with_examples(names: Embeddings, categories: Sequence[Category], material: Material) -> Embeddings:
+def with_examples(names: Embeddings, categories: Sequence[Category], material: Material) -> Embeddings:
     """Return the vectors of categories (k, dim): those of their names, moved by their examples."""
     rows = {one.id: row for row, one in enumerate(material.documents)}
     mean, moved = material.vectors.mean(axis=0), names.copy()

@@ -1,41 +1,32 @@
-"""The documents of an index in clusters that answer an instruction, with names, evidence and numbers."""
+"""Clusterings as values: documents in clusters or in named categories, made just now or saved, and their JSON."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.clusters.arithmetic.choice import Choice, choose_k, grouped
-from retriever.clusters.arithmetic.kmeans import Partition, check_count, spherical_kmeans
-from retriever.clusters.arithmetic.naming import (
-    Measures,
-    answer_words,
-    central,
-    keywords,
-    labels_of,
-    measures,
-    text_words,
-    typical_sentence,
-)
-from retriever.clusters.caution import caution
-from retriever.clusters.fields import Spread, field_values, growth, spread
-from retriever.clusters.material import Material, read_material
+from retriever.clusters.arithmetic.choice import Choice
+from retriever.clusters.arithmetic.consensus import Stability
+from retriever.clusters.chosen import BUDGET, Read
+from retriever.clusters.fields import Spread
+from retriever.clusters.material import Material
+from retriever.clusters.phrases import Phrase
+from retriever.clusters.placing import CategoryNames, Centroids, Options, Places, Placing
+from retriever.clusters.reading import Sampled
 from retriever.core.errors import UsageError
-from retriever.core.results import Lessons
-from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.results import SCHEMA_VERSION, Lessons
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
-from retriever.core.whole_words import WholeWords
-from retriever.index.selection import nothing_matches, selected_documents
-from retriever.store.database import Store
-from retriever.store.filters import optional_filter
-from retriever.store.views import View
+from retriever.store.filters import Filter
 
-LARGEST_SEED = 2**31 - 1
-"""FAISS takes seeds of 32 bits."""
-_CENTRAL = 20
+CATEGORIES = "categories"
+"""The ``kind`` of the JSON of categories that somebody named."""
+
+_FEW = 3  # clusters that the silhouette chooses where it finds no more than the coarsest division of the texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,261 +34,264 @@ class ClusterRequest:
     """Settings of a clustering.
 
     Attributes:
-        instruction: what the clusters are to answer; empty for the base view.
-        k: how many; None to choose by silhouette.
-        where: a filter over metadata: only documents that it accepts; a blank one is none.
-        min_size: clusters with fewer documents are given up and theirs go to the next nearest.
+        instruction: what the clusters are to answer; None, which a blank one becomes, for the base view.
+        k: how many; None to choose by silhouette among the numbers whose clusters hold.
+        where: only documents that this filter accepts; None for all.
         by: metadata fields whose values are counted in every cluster.
         over: a metadata field with dates, by whose months documents are counted.
-        levels: most levels of clusters of clusters, the clusters themselves counted.
         ids: the documents to cluster; None for all.
+        read: texts that are read where a language model serves the instruction.
     """
 
-    instruction: str = ""
+    instruction: str | None = None
     k: int | None = None
-    where: str | None = None
-    min_size: int = 1
+    where: Filter | None = None
     by: Sequence[str] = ()
     over: str | None = None
-    seed: int = 0
-    levels: int = 1
     ids: frozenset[str] | None = None
+    read: Read = BUDGET
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
             raise UsageError(f"{self.k} clusters are asked for.", hint="Give a number from 1, or auto.")
-        if self.min_size < 1:
-            raise UsageError(f"The smallest cluster cannot have {self.min_size} documents.", hint="Give at least 1.")
-        if self.seed < 0:
-            raise UsageError(f"The seed is {self.seed}; it cannot be negative.")
-        if self.seed > LARGEST_SEED:
-            raise UsageError(f"The seed is {self.seed}.", hint=f"The largest is {LARGEST_SEED}.")
-        if self.levels < 1:
-            raise UsageError(f"There cannot be {self.levels} levels.", hint="Give at least 1: the clusters themselves.")
-        if self.where is not None and not self.where.strip():
-            object.__setattr__(self, "where", None)
+        object.__setattr__(self, "instruction", (self.instruction or "").strip() or None)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster.
+    """One cluster or category.
 
     Attributes:
-        number: from 0, the largest first.
+        number: from 0; of those that were computed the largest is first.
         label: its name, unlike those of the others.
-        keywords: the words among the model's answers that set it apart, best first; empty where it answers none.
+        size: rows of the material in it: documents, or sentences where these are embedded.
+        documents: how many documents have a part in it.
+        keywords: the words among the model's answers that set it apart, best first; empty where it answers none. Where
+            answers are whole phrases, the commonest of them.
         text_keywords: the same of the texts themselves.
-        measures: size, cohesion and margin.
-        examples: its most central documents.
+        examples: ids of its most central rows.
         sentence: one that says most of what its documents say; empty where none is of fitting length.
+        cohesion: mean cosine with the centroid.
+        margin: by how much it is higher than that with the next centroid, on average; 0 is no border at all.
         spreads: by field, how its values spread over its documents.
-        documents: how many have a part in it; its size where they are embedded whole.
+        description: what belongs to a category, as somebody wrote it.
+        phrases: the commonest answers with their rows, where answers are whole phrases; else empty.
     """
 
     number: int
-    label: str
-    keywords: Sequence[str]
-    text_keywords: Sequence[str]
-    measures: Measures
-    examples: Sequence[Document]
-    sentence: str
-    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    label: str = ""
+    size: int = 0
     documents: int = 0
+    keywords: Sequence[str] = ()
+    text_keywords: Sequence[str] = ()
+    examples: Sequence[str] = ()
+    sentence: str = ""
+    cohesion: float = 0.0
+    margin: float = 0.0
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    description: str | None = None
+    phrases: Sequence[Phrase] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {
             "cluster": self.number,
             "label": self.label,
-            "size": self.measures.size,
+            "size": self.size,
             "documents": self.documents,
             "keywords": list(self.keywords),
+            "phrases": [phrase.to_json() for phrase in self.phrases],
             "text_keywords": list(self.text_keywords),
-            "examples": [document.id for document in self.examples],
+            "examples": list(self.examples),
             "sentence": self.sentence,
-            "cohesion": round(self.measures.cohesion, 4),
-            "margin": round(self.measures.margin, 4),
+            "cohesion": round(self.cohesion, 4),
+            "margin": round(self.margin, 4),
             "by": {name: {"counts": dict(one.counts), "entropy": one.entropy} for name, one in self.spreads.items()},
+            **({} if self.description is None else {"description": self.description}),
         }
 
-
-@dataclass(frozen=True, slots=True)
-class ClusterGroup:
-    """Clusters that lie together.
-
-    Attributes:
-        label: its name, unlike those of the others of its level.
-        keywords: the words that set it apart from them, best first.
-    """
-
-    label: str
-    keywords: Sequence[str]
-    clusters: Sequence[int]
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Cluster":
+        """Return the cluster of a JSON object that `to_json` made."""
+        same = {name: document[name] for name in document.keys() - {"cluster", "by", "phrases"}}
+        phrases = [Phrase.from_json(one) for one in document.get("phrases", [])]  # older ones are saved without
+        spreads = {name: Spread(one["counts"], one["entropy"]) for name, one in document["by"].items()}
+        return cls(number=document["cluster"], spreads=spreads, phrases=phrases, **same)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Clustering:
-    """All documents in clusters.
+    """Documents in clusters.
 
     Attributes:
+        request: what was asked for.
         view: id of the view.
-        clusters: the largest first.
-        choice: how k was chosen; None where it was given.
+        material: the documents, or their sentences, row by row.
+        clusters: by number.
+        places: the clusters of every row by id, the nearest first.
+        placing: puts documents that come later to these clusters.
+        choice: how the number of clusters was chosen; None where it was given.
+        stability: how well the clusters hold; None where the rows are too few to say, and of categories.
         months: by month, documents of every cluster; empty without a date field.
-        partition: the clusters as numbers.
-        levels: groups of clusters, the finest level first; empty where one level was asked for or found.
+        margins: by how much the best category of a row is ahead of the next, by id; empty of computed clusters.
+        hidden: numbers of clusters that somebody hid.
         lessons: what examples taught of the instruction, by which the clusters go; None where they taught nothing.
-        verdict: whether the model follows the instruction; None without one, or where too few texts are there to say.
+        verdict: whether the model follows the instruction; None without one, where it was taught, or where too few
+            texts are there to say.
+        sampled: how much of the texts was read, and what that says of all; None where an encoder read them all.
     """
 
     request: ClusterRequest
     view: int
-    clusters: Sequence[Cluster]
-    choice: Choice | None
-    months: Mapping[str, Sequence[int]]
     material: Material
-    partition: Partition
-    levels: Sequence[Sequence[ClusterGroup]] = ()
+    clusters: Sequence[Cluster]
+    places: Places
+    placing: Placing
+    choice: Choice | None = None
+    stability: Stability | None = None
+    months: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    margins: Mapping[str, float] = field(default_factory=dict)
+    hidden: frozenset[int] = frozenset()
     lessons: Lessons | None = None
     verdict: Verdict | None = None
+    sampled: Sampled | None = None
+
+    @property
+    def categories(self) -> CategoryNames | None:
+        """What compares documents with the names of categories; None where nothing does."""
+        return self.placing if isinstance(self.placing, CategoryNames) else None
+
+    @property
+    def named(self) -> bool:
+        """Whether somebody named the categories; else the clusters were computed."""
+        return not isinstance(self.placing, Centroids)
+
+    @property
+    def question(self) -> str:
+        """The question of the view: the closed one that documents were sorted by, else the instruction."""
+        return self.placing.question if isinstance(self.placing, Options) else self.request.instruction or ""
+
+    @property
+    def several(self) -> bool:
+        """Whether a document may be in several clusters."""
+        return self.categories is not None and self.categories.several
 
     @property
     def assignments(self) -> dict[str, int]:
-        """The cluster of every document, or unit, by id."""
-        ids = (document.id for document in self.material.documents)
-        return dict(zip(ids, self.partition.labels.tolist(), strict=True))
+        """The cluster of every row by id, the nearest of several; `NONE` where it fits none."""
+        return {id: clusters[0] for id, clusters in self.places.items()}
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """The cluster (n,) of every row of the material, as `assignments` has it."""
+        return np.array([self.places[one.id][0] for one in self.material.documents], dtype=np.int64)
+
+    def nearness(self) -> NDArray[np.float32]:
+        """Return the cosine (n,) of every row with the centroid, or the name, of the cluster that it was put to."""
+        directions = self.placing.vectors[self.labels]  # (n, dim)
+        return np.asarray(np.einsum("nd,nd->n", self.material.vectors, directions))
+
+    @cached_property
+    def documents(self) -> Mapping[str, Document]:
+        """The rows of the material by their ids."""
+        return {one.id: one for one in self.material.documents}
+
+    @cached_property
+    def topics(self) -> Mapping[str, Sequence[int]]:
+        """The clusters that each whole document has a part in, each once, by the document's id."""
+        found: dict[str, dict[int, None]] = {}
+        for one, parent in zip(self.material.documents, self.material.parents, strict=True):
+            found.setdefault(parent, {}).update(dict.fromkeys(self.places[one.id]))
+        return {id: list(numbers) for id, numbers in found.items()}
+
+    def members(self, number: int) -> list[str]:
+        """Return the ids of a cluster's rows, in their order."""
+        return [id for id, clusters in self.places.items() if number in clusters]
+
+    @property
+    def caution(self) -> str:
+        """What to know before clusters are taken for answers, and what to do; empty where there is nothing."""
+        parts = [_fewer(self), self.doubts]
+        if self.verdict is not None and self.verdict.warns:
+            parts.append(self.verdict.sentence)
+        return " ".join(filter(None, parts))
+
+    @property
+    def doubts(self) -> str:
+        """What clusters are where their question is hardly followed, or else that they do not hold."""
+        return self.division or _unsteady(self)
+
+    @property
+    def division(self) -> str:
+        """What computed clusters are where their question is hardly followed; empty elsewhere."""
+        if self.verdict is None or self.verdict.level != "hardly" or self.named:
+            return ""
+        if self.choice is not None and len(self.clusters) <= _FEW:
+            return (
+                f"These {len(self.clusters)} clusters are what sets the texts most apart, not answers to the question."
+            )
+        return "These clusters are what sets the texts apart, not answers to the question."
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        curve = [{"k": k, "silhouette": value} for k, value in (self.choice.curve if self.choice else ())]
-        chosen = {"by": "mean silhouette", "curve": curve} if self.choice else None
-        return {
+        where = self.request.where
+        document = {
             "schema_version": SCHEMA_VERSION,
-            "instruction": self.request.instruction,
-            "where": self.request.where,
+            "instruction": self.request.instruction or "",
+            "where": None if where is None else where.expression,
             "view": self.view,
-            "documents": len(set(self.material.parents)),
+            "documents": len(self.topics),
             "units": self.material.units,
             "k": len(self.clusters),
-            "seed": self.request.seed,
-            "chosen": chosen,
-            "clusters": [cluster.to_json() for cluster in self.clusters],
-            "levels": [[asdict(group) for group in level] for level in self.levels],
+            "chosen": None if self.choice is None else self.choice.to_json(),
+            "stability": None if self.stability is None else self.stability.to_json(),
+            "clusters": [one.to_json() for one in self.clusters],
             "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": self.assignments,
             "taught": None if self.lessons is None else asdict(self.lessons),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
-            "caution": caution(self),
+            "sampled": None if self.sampled is None else self.sampled.to_json(),
+            "caution": self.caution,
         }
+        if self.named:
+            floor = None if self.categories is None else self.categories.floor
+            document |= {"kind": CATEGORIES, "several": self.several, "floor": floor, "question": self.question}
+            document |= {"margins": dict(self.margins)} if self.margins else {}
+        if self.several:
+            document["places"] = {id: list(numbers) for id, numbers in self.places.items() if len(numbers) > 1}
+        return document
 
 
-def check(store: Store, request: ClusterRequest) -> None:
-    """Refuse what cannot be clustered, from the documents alone: before anything is embedded for it.
-
-    Raises:
-        InputError: no document matches the filter, or none of the ids is there.
-        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
-        FilterError: the filter cannot be parsed or names an unknown field.
-    """
-    documents = selected_documents(store, optional_filter(request.where), request.ids)
-    if not documents:
-        raise nothing_matches(store)
-    if request.k is not None:
-        check_count(request.k, len(documents))
-    fields = store.documents.fields()
-    for name in request.by:
-        field_values(documents, name, fields)
-    if request.over:
-        growth(field_values(documents, request.over, fields), [0] * len(documents), 1)
+def documents_of(material: Material, places: Places) -> Counter[int]:
+    """Return how many whole documents have a part in each cluster."""
+    parts = {
+        (parent, number)
+        for one, parent in zip(material.documents, material.parents, strict=True)
+        for number in places[one.id]
+    }
+    return Counter(number for _, number in parts)
 
 
-def cluster(store: Store, view: View, request: ClusterRequest) -> Clustering:
-    """Cluster the documents of a complete view.
-
-    Raises:
-        InputError, UsageError, FilterError: as `check` does.
-    """
-    condition = optional_filter(request.where)
-    with store.snapshot():
-        material = read_material(store, view, condition, request.ids)
-        fields = store.documents.fields()
-    if not material.documents:
-        raise nothing_matches(store)
-    choice = choose_k(material.vectors, seed=request.seed) if request.k is None else None
-    k = request.k if choice is None else choice.k
-    partition = spherical_kmeans(material.vectors, k or 1, seed=request.seed, min_size=request.min_size)
-    counted = material.once(partition.labels.tolist())
-    labels, documents = partition.labels[counted].tolist(), [material.documents[row] for row in counted]
-    spreads = {name: spread(field_values(documents, name, fields), labels, partition.k) for name in request.by}
-    months = {}
-    if request.over:
-        months = growth(field_values(documents, request.over, fields), labels, partition.k)
-    clusters = described(material, partition, request.instruction, spreads)
-    levels = [
-        _groups(material, partition, groups, request.instruction)
-        for groups in grouped(partition.centroids, request.levels, seed=request.seed)
-    ]
-    return Clustering(request, view.view_id, clusters, choice, months, material, partition, levels)
+def _unsteady(found: Clustering) -> str:
+    """Say that clusters would be others if they were made again; nothing where they hold or too few texts are there."""
+    stability = found.stability
+    if stability is None or stability.holds:
+        return ""
+    first = f"These {len(found.clusters)} clusters do not hold"
+    if found.choice is not None and not found.choice.holds:
+        first = "No number of clusters holds here"
+    return (
+        f"{first}: made again, or from half of the texts, they would be others "
+        f"(agreement {stability.repeated:.2f} and {stability.halves:.2f}, where 1 is full)."
+    )
 
 
-def still_holds(store: Store, found: Clustering) -> bool:
-    """Return whether the documents a clustering is of are still all there are to cluster, none of them changed."""
-    asked = found.request
-    return selected_documents(store, optional_filter(asked.where), asked.ids) == list(found.material.documents)
-
-
-def described(
-    material: Material, partition: Partition, instruction: str, spreads: Mapping[str, Sequence[Spread]] | None = None
-) -> list[Cluster]:
-    """Return clusters with names, words and evidence, given which row is in which; none of them is empty.
-
-    Args:
-        material: the rows.
-        partition: them in clusters.
-        instruction: what they answer.
-        spreads: by field, the spread of its values in every cluster.
-    """
-    texts = [document.text for document in material.documents]
-    labels, k = partition.labels, partition.k
-    answered, written = _words(material, labels, k, instruction)
-    names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
-    documents = np.bincount(labels[material.once(labels.tolist())], minlength=k).tolist()
-    found = []
-    for number, lies in enumerate(measures(partition)):
-        nearest = central(partition, texts, number, count=_CENTRAL)
-        found.append(
-            Cluster(
-                number=number,
-                label=names[number],
-                keywords=answered[number],
-                text_keywords=written[number],
-                measures=lies,
-                examples=[material.documents[row] for row in nearest[:3]],
-                sentence=typical_sentence([texts[row] for row in nearest], written[number]),
-                spreads={name: one[number] for name, one in (spreads or {}).items()},
-                documents=documents[number],
-            )
-        )
-    return found
-
-
-def _groups(
-    material: Material, partition: Partition, groups: NDArray[np.int64], instruction: str
-) -> list[ClusterGroup]:
-    """Return the groups of one level, given the group of every cluster (k,)."""
-    count = int(groups.max()) + 1
-    answered, written = _words(material, groups[partition.labels], count, instruction)
-    named = [ours or theirs for ours, theirs in zip(answered, written, strict=True)]
-    members = [np.flatnonzero(groups == number).tolist() for number in range(count)]
-    return [ClusterGroup(*one) for one in zip(labels_of(named), named, members, strict=True)]
-
-
-def _words(
-    material: Material, labels: NDArray[np.int64], k: int, instruction: str
-) -> tuple[list[list[str]], list[list[str]]]:
-    """Return by cluster the words that set it apart: those that the model answered, and those of the texts."""
-    written = [text_words(one.text) for one in material.documents]
-    whole = WholeWords(written)
-    first = 1 if material.taught else 0  # what was taught is a name as it is, of words of the question too
-    answered = [[*one[:first], *whole.of(answer_words(one[first:], instruction))] for one in material.answers]
-    return keywords(answered, labels, k), keywords(written, labels, k)
+def _fewer(found: Clustering) -> str:
+    """Say why there are fewer clusters than were wanted; nothing where there are not."""
+    wanted, made = found.request.k, len(found.clusters)
+    if wanted is None or made >= wanted:
+        return ""
+    texts = len({one.text for one in found.material.documents})
+    if texts < wanted:
+        return f"{wanted} clusters were asked for, but there are only {texts} different texts: {made} clusters."
+    return f"{wanted} clusters were asked for, but too few texts differ to the model: {made} clusters."

@@ -1,5 +1,6 @@
 """Compare two instructions: the ranks of one query's hits, or the clusters documents are in."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +9,22 @@ import numpy as np
 
 from retriever.clusters.clustering import Clustering
 from retriever.core.errors import UsageError
-from retriever.core.results import Hit, SearchResult
-from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.results import SCHEMA_VERSION, Hit, SearchResult
+from retriever.core.verdicts import Verdict
 
 _FLOW_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two instructions that are compared; None for none, with what is known of whether it is followed."""
+
+    instruction: str | None
+    verdict: Verdict | None
+
+    def verdict_json(self) -> dict[str, Any] | None:
+        """Return the documented JSON object of the verdict."""
+        return None if self.verdict is None else self.verdict.to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +54,29 @@ class RankChange:
     moved: Sequence[Moved]
     overlap: float
 
+    @property
+    def sides(self) -> list[Side]:
+        """The two instructions."""
+        return [Side(one.instruction, one.verdict) for one in self.results]
+
+    @property
+    def approximate(self) -> list[str]:
+        """A sentence on each answer that was drawn from candidates."""
+        return [
+            f"{name} is approximate: candidates alone were read under its instruction. "
+            f"`retriever views --complete {shlex.quote(one.instruction or '')}` makes it exact."
+            for name, one in zip("AB", self.results, strict=True)
+            if one.path == "lazy"
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
             "query": self.results[0].query,
-            "instructions": [one.instruction for one in self.results],
+            "instructions": [one.instruction or "" for one in self.sides],
             "paths": [one.path for one in self.results],
-            "verdicts": [None if one.verdict is None else one.verdict.to_json() for one in self.results],
+            "verdicts": [one.verdict_json() for one in self.sides],
             "overlap": round(self.overlap, 4),
             "documents": [one.to_json() for one in self.moved],
         }
@@ -70,6 +98,16 @@ class Flow:
     ids: Sequence[str]
     stays: bool
 
+    @property
+    def examples(self) -> Sequence[str]:
+        """Ids of some of the documents."""
+        return self.ids[:_FLOW_EXAMPLES]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        sides = {"from": self.first, "to": self.second}
+        return {**sides, "size": len(self.ids), "stays": self.stays, "examples": list(self.examples)}
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
@@ -87,6 +125,11 @@ class ClusterChange:
     information: float
 
     @property
+    def sides(self) -> list[Side]:
+        """The two instructions."""
+        return [Side(one.request.instruction, one.verdict) for one in self.clusterings]
+
+    @property
     def moved(self) -> int:
         """Documents whose cluster is not the counterpart of the one they were in."""
         return sum(len(one.ids) for one in self.flows if not one.stays)
@@ -95,22 +138,13 @@ class ClusterChange:
         """Return the documented JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "instructions": [one.request.instruction for one in self.clusterings],
-            "verdicts": [None if one.verdict is None else one.verdict.to_json() for one in self.clusterings],
+            "instructions": [one.instruction or "" for one in self.sides],
+            "verdicts": [one.verdict_json() for one in self.sides],
             "clusters": [[cluster.to_json() for cluster in one.clusters] for one in self.clusterings],
             "adjusted_rand": round(self.rand, 4),
             "adjusted_mutual_information": round(self.information, 4),
             "moved": self.moved,
-            "flows": [
-                {
-                    "from": one.first,
-                    "to": one.second,
-                    "size": len(one.ids),
-                    "stays": one.stays,
-                    "examples": list(one.ids[:_FLOW_EXAMPLES]),
-                }
-                for one in self.flows
-            ],
+            "flows": [one.to_json() for one in self.flows],
         }
 
 
@@ -139,11 +173,11 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     ids = [document.id for document in first.material.documents]
     if ids != [document.id for document in second.material.documents]:
         raise UsageError("The two clusterings are of different documents.", hint="Cluster both under the same --where.")
-    one, other = first.partition.labels, second.partition.labels
-    table = np.zeros((first.partition.k, second.partition.k), dtype=np.int64)
+    one, other = first.labels, second.labels
+    table = np.zeros((len(first.clusters), len(second.clusters)), dtype=np.int64)
     np.add.at(table, (one, other), 1)
     pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table)), strict=True))
-    nearest = np.argsort(-first.partition.cosines, kind="stable")
+    nearest = np.argsort(-first.nearness(), kind="stable")
     flows = [
         Flow(i, j, [ids[row] for row in nearest[(one[nearest] == i) & (other[nearest] == j)]], (i, j) in pairs)
         for i, j in zip(*(side.tolist() for side in np.nonzero(table)), strict=True)

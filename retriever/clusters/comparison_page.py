@@ -1,11 +1,11 @@
 """A comparison of two instructions as a page without scripts: what texts and models say is shown, never run."""
 
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
+from retriever.clusters.comparing import ClusterChange, RankChange
 from retriever.core.paths import write_output
 
 _STYLE = """
@@ -19,13 +19,21 @@ tr.only td { opacity: .65; }
 """
 
 
-def write_page(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a comparison's JSON object as a page.
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a table; its cells are HTML already."""
+
+    cells: Sequence[str]
+    kind: str = ""
+
+
+def write_page(path: Path, found: RankChange | ClusterChange) -> None:
+    """Write a comparison as a page.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    body = _ranks(document) if "query" in document else _flows(document)
+    body = _ranks(found) if isinstance(found, RankChange) else _flows(found)
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -35,74 +43,61 @@ def write_page(path: Path, document: Mapping[str, Any]) -> None:
     write_output(path, page, "--html")
 
 
-def approximate(document: Mapping[str, Any]) -> list[str]:
-    """Return a sentence on each answer of a query's comparison that was drawn from candidates."""
-    answers = zip("AB", document["paths"], document["instructions"], strict=True)
-    return [
-        f"{name} is approximate: candidates alone were read under its instruction. "
-        f"`retriever views --complete {shlex.quote(instruction)}` makes it exact."
-        for name, path, instruction in answers
-        if path == "lazy"
-    ]
-
-
-def _ranks(document: Mapping[str, Any]) -> str:
+def _ranks(found: RankChange) -> str:
     rows = [
-        (
-            "only" if None in one["ranks"] else "",
-            [*(_text("-" if rank is None else rank) for rank in one["ranks"]), _text(one["id"])]
-            + [_text(", ".join(words)) for words in one["words"]],
+        _Row(
+            [*(_text("-" if rank is None else rank) for rank in one.ranks), _text(one.hit.document.id)]
+            + [_text(", ".join(words)) for words in one.words],
+            kind="only" if None in one.ranks else "",
         )
-        for one in document["documents"]
+        for one in found.moved
     ]
-    says = [f"{document['overlap']:.0%} of the hits are in both.", *approximate(document)]
+    says = [f"{found.overlap:.0%} of the hits are in both.", *found.approximate]
     header = ["A", "B", "document", "A answers", "B answers"]
     notes = "".join(f"<p>{_text(one)}</p>" for one in says)
-    return _heading(document, document["query"]) + notes + _table(header, rows)
+    return _heading(found, found.results[0].query) + notes + _table(header, rows)
 
 
-def _flows(document: Mapping[str, Any]) -> str:
-    first, second = ([one["label"] for one in each] for each in document["clusters"])
-    largest = max((one["size"] for one in document["flows"]), default=1)
+def _flows(found: ClusterChange) -> str:
+    first, second = ([one.label for one in each.clusters] for each in found.clusterings)
+    largest = max((len(one.ids) for one in found.flows), default=1)
     rows = [
-        (
-            "",
+        _Row(
             [
-                _text(one["size"]),
-                f'<span style="width: {9 * one["size"] / largest:.2f}rem"></span>',
-                _text(first[one["from"]]),
-                _text("stays" if one["stays"] else "moves to"),
-                _text(second[one["to"]]),
-                _text(", ".join(one["examples"])),
-            ],
+                _text(len(one.ids)),
+                f'<span style="width: {9 * len(one.ids) / largest:.2f}rem"></span>',
+                _text(first[one.first]),
+                _text("stays" if one.stays else "moves to"),
+                _text(second[one.second]),
+                _text(", ".join(one.examples)),
+            ]
         )
-        for one in document["flows"]
+        for one in found.flows
     ]
     says = (
-        f"{document['moved']} documents are in another cluster. Adjusted Rand index {document['adjusted_rand']:.2f}, "
-        f"adjusted mutual information {document['adjusted_mutual_information']:.2f}."
+        f"{found.moved} documents are in another cluster. Adjusted Rand index {found.rand:.2f}, "
+        f"adjusted mutual information {found.information:.2f}."
     )
     header = ["documents", "", "cluster under A", "", "cluster under B", "such as"]
-    return _heading(document, "Clusters") + f"<p>{says}</p>" + _table(header, rows)
+    return _heading(found, "Clusters") + f"<p>{says}</p>" + _table(header, rows)
 
 
-def _heading(document: Mapping[str, Any], title: str) -> str:
+def _heading(found: RankChange | ClusterChange, title: str) -> str:
     """Return what is compared: the title, then the instructions, each with its verdict where that warns."""
     parts = [f"<h1>{_text(title)}</h1>"]
-    for name, asked, verdict in zip("AB", document["instructions"], document["verdicts"], strict=True):
-        parts.append(f"<p>{name}: {_text(asked or '(default)')}</p>")
-        if verdict is not None and verdict["level"] != "followed":
-            parts.append(f"<p>{_text(verdict['sentence'])}</p>")
+    for name, one in zip("AB", found.sides, strict=True):
+        parts.append(f"<p>{name}: {_text(one.instruction or '(default)')}</p>")
+        if one.verdict is not None and one.verdict.warns:
+            parts.append(f"<p>{_text(one.verdict.sentence)}</p>")
     return "".join(parts)
 
 
-def _table(header: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """Return a table; its cells are HTML already."""
+def _table(header: Sequence[str], rows: Iterable[_Row]) -> str:
     head = "".join(f"<th>{escape(one)}</th>" for one in header)
     body = ""
-    for kind, cells in rows:
-        inner = "".join(f"<td>{one}</td>" for one in cells)
-        body += f'<tr class="{kind}">{inner}</tr>'
+    for one in rows:
+        inner = "".join(f"<td>{cell}</td>" for cell in one.cells)
+        body += f'<tr class="{one.kind}">{inner}</tr>'
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

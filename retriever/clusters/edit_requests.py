@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from retriever.clusters.arithmetic.kmeans import spherical_kmeans
-from retriever.clusters.clustering import described
-from retriever.clusters.editing import NONE, Change, Edited
-from retriever.clusters.saved import SavedClustering, text_key
+from retriever.clusters.describing import described
+from retriever.clusters.edits import Change, Edited, Hide, Merge, Move, Rename, Show, Split
+from retriever.clusters.placing import NONE
+from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import require_text
 
@@ -59,7 +60,7 @@ def changes(found: SavedClustering, asked: ClusterEdits) -> list[Change]:
     """
     state, made = deepcopy(found.state), []
     for change in _asked(found, state, asked):
-        state.apply(change, found.placed)
+        change.apply(state, found.material)
         made.append(change)
     return made
 
@@ -75,22 +76,22 @@ def _asked(found: SavedClustering, state: Edited, asked: ClusterEdits) -> Iterat
     for named, label in asked.rename.items():
         require_text(label)
         number = state.number(named)
-        yield {"kind": "rename", "cluster": number, "label": state.require_name(label, number)}
-    for kind, clusters in (("hide", asked.hide), ("show", asked.show)):
-        for named in clusters:
-            yield {"kind": kind, "cluster": state.number(named)}
+        yield Rename(number, state.require_name(label, number))
+    for named in asked.hide:
+        yield Hide(state.number(named))
+    for named in asked.show:
+        yield Show(state.number(named))
 
 
-def _merge(state: Edited, group: Iterable[str]) -> Change:
+def _merge(state: Edited, group: Iterable[str]) -> Merge:
     numbers = list(dict.fromkeys(state.number(named) for named in group))
     if len(numbers) < 2:
         raise UsageError("One cluster alone cannot be merged.", hint="Name two or more, as --merge 3,5.")
-    return {"kind": "merge", "clusters": numbers}
+    return Merge(numbers)
 
 
-def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Change:
-    members = set(state.members(number))
-    rows = [row for row, one in enumerate(found.material.documents) if one.id in members]
+def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Split:
+    rows = [row for row, one in enumerate(found.material.documents) if number in state.places[one.id]]
     if not 2 <= parts <= len(rows):
         raise UsageError(
             f"Cluster {number} has {len(rows)} documents and cannot be split into {parts}.", hint="Give 2 or more."
@@ -105,29 +106,28 @@ def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Ch
     into = [number, *range(state.count, state.count + parts - 1)]
     taken = {label.casefold() for one, label in state.labels.items() if one != number}
     labels = []
-    for one in described(part, partition, found.stored.document["instruction"]):
+    for one in described(part, partition, found.request.instruction):
         label = one.label if one.label.casefold() not in taken else f"{one.label} ({into[one.number]})"
         taken.add(label.casefold())
         labels.append(label)
     assigned = zip(part.documents, partition.labels.tolist(), strict=True)
-    return {
-        "kind": "split",
-        "cluster": number,
-        "into": into,
-        "labels": labels,
-        "centroids": np.round(partition.centroids.astype(np.float64), 6).tolist(),
-        "assignments": {document.id: into[label] for document, label in assigned},
-    }
+    return Split(
+        number,
+        into,
+        labels,
+        centroids=np.round(partition.centroids.astype(np.float64), 6).tolist(),
+        assignments={document.id: into[label] for document, label in assigned},
+    )
 
 
-def _move(found: SavedClustering, state: Edited, id: str, named: str) -> Change:
-    document = next((one for one in found.material.documents if one.id == id), None)
-    if document is None:
-        raise InputError(f"There is no document {id!r} in {found.stored.name!r}.", hint="Ids are those of the corpus.")
+def _move(found: SavedClustering, state: Edited, id: str, named: str) -> Move:
+    text = found.material.text_keys.get(id)
+    if text is None:
+        raise InputError(f"There is no document {id!r} in {found.name!r}.", hint="Ids are those of the corpus.")
     if named.strip().casefold() in NO_CLUSTER:
         clusters = [NONE]
-    elif named.strip().casefold() in {label.casefold() for label in state.labels.values()}:
+    elif named.strip().casefold() in {label.casefold() for label in state.labels.values()} or not found.several:
         clusters = [state.number(named)]
     else:
-        clusters = [state.number(one) for one in named.split(",")] if found.several else [state.number(named)]
-    return {"kind": "move", "id": id, "text": text_key(document), "clusters": list(dict.fromkeys(clusters))}
+        clusters = [state.number(one) for one in named.split(",")]
+    return Move(id, text, list(dict.fromkeys(clusters)))

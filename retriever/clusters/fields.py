@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from scipy.stats import entropy
 
 from retriever.core.errors import UsageError
-from retriever.core.fields import values_by_name
+from retriever.core.fields import names_of, values_by_name
 from retriever.core.types import Document
+from retriever.index.profiling import iso_date
 from retriever.store.filters import resolve_field
 
 MOST_VALUES = 20
@@ -23,7 +24,8 @@ class Spread:
     """The values of a field in one cluster.
 
     Attributes:
-        counts: documents by value, the most frequent first; rare values of the corpus stand together.
+        counts: documents by value, the most frequent first; rare values of the corpus stand together. A document whose
+            value is a list counts under each of its items.
         entropy: of the shares over the logarithm of the number of values in the corpus: 0 where the cluster has one
             value, 1 where all are equally frequent.
     """
@@ -50,13 +52,14 @@ def field_values(documents: Sequence[Document], field: str, fields: Mapping[str,
 
 def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]:
     """Count a field's values, as `field_values` gives them, in every cluster, with their normalised entropy."""
-    named = [MISSING if value is None else str(value) for value in values]
-    common = {value for value, _ in Counter(named).most_common(MOST_VALUES)}
-    named = [value if value in common else OTHERS for value in named]
-    kinds = len(set(named))
+    every = [names_of(value) or [MISSING] for value in values]
+    common = {name for name, _ in Counter(chain.from_iterable(every)).most_common(MOST_VALUES)}
+    named = [{name if name in common else OTHERS for name in names} for names in every]
+    kinds = len(set(chain.from_iterable(named)))
     found = []
     for number in range(k):
-        counts = Counter(value for value, label in zip(named, labels, strict=True) if label == number)
+        inside = (names for names, label in zip(named, labels, strict=True) if label == number)
+        counts = Counter(chain.from_iterable(inside))
         ordered = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
         found.append(Spread(ordered, round(float(entropy([*counts.values()], base=kinds)), 4) if kinds > 1 else 0.0))
     return found
@@ -65,8 +68,8 @@ def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]
 def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, list[int]]:
     """Return by month, oldest first, how many documents of every cluster (k,) fall into it.
 
-    The values, one a document, are dates such as 2024-05-31, times behind them or not. Documents without a date that
-    can be read come last, under `MISSING`.
+    The values, one a document, are dates as `iso_date` reads them, such as 2024-05-31, times behind them or
+    not. Documents without a date that can be read come last, under `MISSING`.
 
     Raises:
         UsageError: none of the values is a date.
@@ -82,7 +85,5 @@ def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, li
 
 
 def _month(value: Any) -> str | None:  # noqa: ANN401 - metadata is any JSON
-    try:
-        return datetime.fromisoformat(str(value)).strftime("%Y-%m")
-    except ValueError:
-        return None
+    day = iso_date(value)
+    return day and day[:7]

@@ -1,6 +1,6 @@
 """Reviews in groups, whoever made them: a clustering just made or a saved one, in which a review may be in several."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.naming import answer_words
 from retriever.clusters.clustering import Clustering
-from retriever.clusters.material import Material
-from retriever.clusters.saved import SavedClustering
+from retriever.core.errors import UsageError
 from retriever.core.types import Document, parent_id
+
+NOT_SAID = "not said"
+"""The answer of a language model where a text does not answer."""
 
 NOTHING = frozenset(
     "nobody none nothing unclear undefined unknown unmentioned unnamed unsaid unspecified unstated".split()
@@ -68,33 +70,37 @@ class Groups:
 
 
 def groups_of(found: Clustering) -> Groups:
-    """Return a clustering's groups, of its rows: reviews, or their units."""
-    names = {one.number: one.label for one in found.clusters}
-    placed = [(number,) for number in found.partition.labels.tolist()]
-    return _groups(found.material, found.request.instruction, names, placed)
+    """Return a clustering's groups, of its rows, without those that somebody hid.
 
-
-def saved_groups(found: SavedClustering) -> Groups:
-    """Return a saved clustering's groups, over the reviews there are now, without those somebody hid."""
-    shown = found.to_json()
-    seen = [one for one in shown["clusters"] if one["cluster"] not in found.state.hidden]
-    names = {int(one["cluster"]): str(one["label"]) for one in seen}
-    placed = [found.state.places[one.id] for one in found.material.documents]
-    return _groups(found.material, str(shown["instruction"]), names, placed).by_document()
-
-
-def _groups(
-    material: Material, instruction: str, names: Mapping[int, str], placed: Sequence[Collection[int]]
-) -> Groups:
-    numbers = sorted(names)
-    members = np.array([[number in each for each in placed] for number in numbers], dtype=bool)
-    members = members.reshape(len(numbers), len(placed))
+    Where a sample was read, they are of the texts that were drawn with equal chances, which stand for all.
+    """
+    shown = [one for one in found.clusters if one.number not in found.hidden]
+    material, rows = found.material, [found.places[one.id] for one in found.material.documents]
+    members = np.array([[one.number in each for each in rows] for one in shown], dtype=bool)
+    members = members.reshape(len(shown), len(rows))
     silent: NDArray[np.bool_] = ~np.asarray(members.any(axis=0))
     if any(material.answers):  # an encoder without words says nothing of any text
-        asked = "" if material.taught else instruction  # words of the question that were taught are answers
+        asked = None if material.leads else found.request.instruction  # its words may be answers that somebody named
         silent |= np.array([_says_nothing(one, asked) for one in material.answers], dtype=bool)
-    return Groups(material.documents, numbers, [names[one] for one in numbers], members, silent)
+    groups = Groups(material.documents, [one.number for one in shown], [one.label for one in shown], members, silent)
+    sampled = found.sampled
+    return groups if sampled is None or sampled.whole else groups.only(sampled.evenly)
 
 
-def _says_nothing(answers: Sequence[str], instruction: str) -> bool:
-    return not answer_words(answers, instruction) or answers[0].casefold() in NOTHING
+def require_drawn(found: Clustering) -> None:
+    """Refuse to say something of all texts where none of those that were read was drawn at random.
+
+    Raises:
+        UsageError: none was, and others were not read.
+    """
+    sampled = found.sampled
+    if sampled is not None and not sampled.whole and not sampled.evenly:
+        raise UsageError(
+            f"None of the texts that were read was drawn at random: they say nothing of the other "
+            f"{sampled.texts - sampled.read}.",
+            hint="`retriever cluster --read 300` draws some, `--read all` reads them all.",
+        )
+
+
+def _says_nothing(answers: Sequence[str], instruction: str | None) -> bool:
+    return not answer_words(answers, instruction) or answers[0].casefold() in (*NOTHING, NOT_SAID)

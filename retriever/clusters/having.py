@@ -1,12 +1,12 @@
-"""Documents by the clusters that their units are in: those with this topic and that one, or with either."""
+"""Documents by the clusters that they have a part in: those with this topic and that one, or with either."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from retriever.clusters.clustering import Clustering
 from retriever.core.errors import UsageError
-from retriever.core.types import parent_of
 
 _OR = re.compile(r"\s+or\s+", re.IGNORECASE)
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
@@ -18,9 +18,11 @@ class Having:
     """A condition on the clusters that a document has a part in.
 
     Attributes:
+        expression: as somebody wrote it.
         ways: any of them fulfils it; by cluster, whether the document has to have a part there or must not.
     """
 
+    expression: str
     ways: Sequence[Mapping[int, bool]]
 
     @property
@@ -32,23 +34,30 @@ class Having:
         """Return whether a document with parts in some clusters fulfils it."""
         return any(all((number in clusters) is there for number, there in way.items()) for way in self.ways)
 
+    def documents(self, found: Clustering) -> list[str]:
+        """Return the ids of the documents of a clustering that fulfil it, in its order."""
+        return [id for id, numbers in found.topics.items() if self.holds(numbers)]
 
-def parse_having(document: Mapping[str, Any], expression: str) -> Having:
+    def to_json(self, found: Clustering) -> dict[str, Any]:
+        """Return the documented JSON object, with the documents of a clustering."""
+        return {"expression": self.expression, "clusters": self.wanted, "documents": self.documents(found)}
+
+
+def parse_having(found: Clustering, expression: str) -> Having:
     """Parse a condition: clusters by number or name, joined by ``and`` and ``or``, where ``and`` binds closer.
 
     ``not`` before a cluster means that the document has no part in it: ``3 and 5``, ``battery or price``,
     ``3 and not 5``.
 
     Args:
-        document: the documented JSON of a clustering.
+        found: the clustering.
         expression: the condition.
 
     Raises:
         UsageError: a part of it names no cluster.
     """
-    clusters = document["clusters"]
-    known = {str(one["label"]).casefold(): int(one["cluster"]) for one in clusters}
-    known.update((str(one["cluster"]), int(one["cluster"])) for one in clusters)
+    known = {one.label.casefold(): one.number for one in found.clusters}
+    known |= {str(one.number): one.number for one in found.clusters}
     ways = []
     for way in _OR.split(expression.strip()):
         parts: dict[int, bool] = {}
@@ -58,23 +67,8 @@ def parse_having(document: Mapping[str, Any], expression: str) -> Having:
             if number is None:
                 raise UsageError(
                     f"There is no cluster {name!r}.",
-                    hint=f"Join numbers up to {len(clusters) - 1}, or names, by and, or, not: 0 and not 1.",
+                    hint=f"Join numbers up to {len(found.clusters) - 1}, or names, by and, or, not: 0 and not 1.",
                 )
             parts[number] = name is part
         ways.append(parts)
-    return Having(ways)
-
-
-def topics_of(document: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return the clusters that each document has a part in, each once, by the documented JSON of a clustering."""
-    whole, several = document.get("units") is None, document.get("places", {})
-    found: dict[str, dict[int, None]] = {}
-    for id, number in document["assignments"].items():
-        numbers = dict.fromkeys(several.get(id, [number]))
-        found.setdefault(id if whole else parent_of(id), {}).update(numbers)
-    return {id: list(numbers) for id, numbers in found.items()}
-
-
-def documents_having(document: Mapping[str, Any], having: Having) -> list[str]:
-    """Return the ids of the documents that fulfil a condition, in the order of the clustering's documented JSON."""
-    return [id for id, numbers in topics_of(document).items() if having.holds(numbers)]
+    return Having(expression, ways)

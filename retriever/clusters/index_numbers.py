@@ -9,7 +9,7 @@ from retriever.clusters.numbers import Numbers, count
 from retriever.clusters.periods import Period, fitting
 from retriever.core.errors import UsageError
 from retriever.core.fields import values_by_name
-from retriever.index.open_index import OpenIndex
+from retriever.index.opened import HasOpened, opened
 from retriever.index.profiling import Columns, iso_date, read_columns, star_value
 from retriever.index.selection import nothing_matches, selected_documents
 from retriever.store.filters import optional_filter, resolve_field
@@ -44,20 +44,20 @@ class Counted:
     columns: Columns
 
 
-def numbers_of(index: OpenIndex, groups: Groups, request: NumbersRequest) -> Counted:
-    """Count groups of an index's reviews.
+def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Counted:
+    """Count groups of an index's reviews, or of their sentences: a review is where a part of it is.
 
     Raises:
         InputError: no review matches the filter.
         UsageError: a field that was named is not there, or holds no ratings or days.
         FilterError: the filter cannot be parsed or names an unknown field.
     """
-    condition = optional_filter(request.where)
+    groups, condition = groups.by_document(), optional_filter(request.where)
     if condition is not None:
-        groups = groups.only({one.id for one in selected_documents(index.store, condition, None)})
+        groups = groups.only({one.id for one in selected_documents(opened(index).store, condition, None)})
     if not groups.documents:
-        raise nothing_matches(index.store)
-    known, columns = index.store.documents.fields(), read_columns(index)
+        raise nothing_matches(opened(index).store, condition)
+    known, columns = opened(index).store.documents.fields(), read_columns(index)
     rating = _named(request.stars, known) or columns.stars
     written = _named(request.date, known) or columns.date
     metadata = [values_by_name(one.metadata) for one in groups.documents]
@@ -81,7 +81,7 @@ def numbers_of(index: OpenIndex, groups: Groups, request: NumbersRequest) -> Cou
     )
 
 
-def usual_segments(index: OpenIndex) -> tuple[str, ...]:
+def usual_segments(index: HasOpened) -> tuple[str, ...]:
     """Return the fields that reviews are compared by unless told: those with products and categories, where known."""
     columns = read_columns(index)
     return tuple(one for one in (columns.product, columns.category) if one)

@@ -1,4 +1,4 @@
-"""A clustering as a map: one HTML file without a network, or a picture.
+"""A clustering as a map: one HTML file without a network.
 
 What reviews say is hostile input. The page holds it as JSON with every character escaped that could end the element,
 its script shows it as text alone, and its policy lets nothing run or load but that one script.
@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.projection import project
-from retriever.clusters.caution import caution, division
 from retriever.clusters.clustering import Clustering
-from retriever.core.errors import UsageError
-from retriever.core.paths import write_output, writing
+from retriever.core.paths import write_output
 
 # Tol's "muted" qualitative scheme and its greys: told apart with every common kind of colour blindness.
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#aa4499", "#44aa99", "#999933", "#882255", "#777788")
@@ -30,8 +28,8 @@ _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", 
 
 
 def map_places(found: Clustering) -> NDArray[np.float32]:
-    """Return (n, 2) where every document stands, between -1 and 1; what both kinds of map are drawn from."""
-    return project(found.material.vectors, seed=found.request.seed)
+    """Return (n, 2) where every document stands, between -1 and 1."""
+    return project(found.material.vectors)
 
 
 def write_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
@@ -50,7 +48,7 @@ def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
     title = found.request.instruction or "Clusters"
     data = json.dumps(
-        {"title": title, "caution": caution(found), **_content(found, places)}, ensure_ascii=False, allow_nan=False
+        {"title": title, "caution": found.caution, **_content(found, places)}, ensure_ascii=False, allow_nan=False
     )
     for unsafe, escaped in _UNSAFE.items():
         data = data.replace(unsafe, escaped)
@@ -59,49 +57,14 @@ def map_page(found: Clustering, places: NDArray[np.float32]) -> str:
     return re.sub("__(POLICY|TITLE|STYLE|SCRIPT|DATA)__", lambda mark: parts[mark[1]], map_asset("map.html"))
 
 
-def draw_map(path: Path, found: Clustering, places: NDArray[np.float32]) -> None:
-    """Write a clustering as a picture, in the format of the file's name; arguments as for `write_map`.
-
-    Raises:
-        UsageError: the file's name is that of no picture.
-        OutputError: the file cannot be written.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 7), layout="constrained")
-    axes = figure.subplots()
-    for cluster in found.clusters:
-        members = found.partition.labels == cluster.number
-        colour = COLOURS[cluster.number % len(COLOURS)]
-        axes.scatter(places[members, 0], places[members, 1], s=12, color=colour, alpha=0.7, linewidths=0)
-        x, y = np.median(places[members], axis=0)
-        label = cluster.label.replace("$", r"\$")  # no formula
-        axes.annotate(label, (x, y), ha="center", weight="bold", bbox={"fc": "white", "ec": "none", "alpha": 0.7})
-    axes.set_axis_off()
-    titles = (found.request.instruction.replace("$", r"\$"), division(found))
-    axes.set_title("\n".join(filter(None, titles)))
-    try:
-        with writing(path, "--png"):
-            figure.savefig(path, dpi=150)
-    except ValueError as error:
-        raise UsageError(f"{path} cannot be written: {error}.", hint="Name a .png file.") from error
-
-
 def map_asset(name: str) -> str:
     """Return the text of a file that maps are made of; scatter.js and scatter.css draw one into any element."""
     return files("retriever.clusters").joinpath(name).read_text(encoding="utf-8")
 
 
 def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
-    labels = found.partition.labels
+    labels = found.labels
     clusters = [_part(one.number, one.label, places[labels == one.number]) for one in found.clusters]
-    levels = [
-        [
-            {**_part(number, group.label, places[np.isin(labels, group.clusters)]), "clusters": list(group.clusters)}
-            for number, group in enumerate(level)
-        ]
-        for level in found.levels
-    ]
     material = found.material
     points = [
         {
@@ -118,11 +81,11 @@ def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
             material.documents, material.answers, labels.tolist(), places.tolist(), strict=True
         )
     ]
-    return {"clusters": clusters, "levels": levels, "points": points}
+    return {"clusters": clusters, "points": points}
 
 
 def _part(number: int, label: str, places: NDArray[np.float32]) -> dict[str, Any]:
-    """Build the page's entry for a cluster or group from the places (n, 2) of its documents."""
+    """Build the page's entry for a cluster from the places (n, 2) of its documents."""
     x, y = np.median(places, axis=0)
     colour = COLOURS[number % len(COLOURS)]
     return {"label": label, "size": len(places), "colour": colour, "x": _short(x), "y": _short(y)}

@@ -6,11 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
+from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Embeddings, Unit, parent_id
 from retriever.index.selection import is_among, place, selected_contents
+from retriever.index.sources.catalog import Listed
 from retriever.store.database import Store
 from retriever.store.filters import Filter
-from retriever.store.views import View
 
 
 @dataclass(frozen=True)
@@ -21,23 +22,35 @@ class Material:
         documents: by ascending id; units in the order of their document.
         vectors: (n, dim) theirs in the view.
         answers: the model's words for each.
-        taught: whether the first of them is the answer that examples taught.
+        leads: how many of them, from the first, are answers as somebody named them.
     """
 
     documents: Sequence[Document]
     vectors: Embeddings
     answers: Sequence[Sequence[str]]
-    taught: bool = False
+    leads: int = 0
 
     def part(self, rows: Sequence[int]) -> "Material":
         """Return some of the rows, in this order; one may come several times."""
         documents, answers = [self.documents[row] for row in rows], [self.answers[row] for row in rows]
-        return Material(documents, self.vectors[rows], answers, self.taught)
+        return Material(documents, self.vectors[rows], answers, self.leads)
+
+    @property
+    def phrases(self) -> list[str] | None:
+        """The one answer of every row, a whole phrase; None where rows have other words than an answer."""
+        if self.leads != 1 or any(len(words) != 1 for words in self.answers):
+            return None
+        return [words[0] for words in self.answers]
 
     @property
     def units(self) -> int | None:
         """How many units they are; None where they are whole documents."""
         return len(self.documents) if any(isinstance(one, Unit) for one in self.documents[:1]) else None
+
+    @cached_property
+    def text_keys(self) -> dict[str, str]:
+        """What tells the text of every row from others, by the row's id, as a saved clustering keeps it."""
+        return {one.id: content_hash(one.text).hex()[:16] for one in self.documents}
 
     @cached_property
     def parents(self) -> list[str]:
@@ -52,10 +65,12 @@ class Material:
         return list(first.values())
 
 
-def read_material(store: Store, view: View, where: Filter | None = None, ids: frozenset[str] | None = None) -> Material:
+def read_material(
+    store: Store, shown: Listed, where: Filter | None = None, ids: frozenset[str] | None = None
+) -> Material:
     """Return the documents that have a vector in a view, those of the filter and the ids, by ascending id."""
     contents = selected_contents(store, where, ids)
-    found = store.vectors.get(view.view_id, contents)
+    found = store.vectors.get(shown.view.view_id, contents)
     rows = {content_id: row for row, content_id in enumerate(found.content_ids.tolist())}
     documents = [
         (document, rows[content_id])
@@ -66,4 +81,4 @@ def read_material(store: Store, view: View, where: Filter | None = None, ids: fr
     documents.sort(key=lambda one: place(one[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
     answers = [found.words[i] for i in order]
-    return Material([document for document, _ in documents], found.embeddings[order], answers, view.taught)
+    return Material([document for document, _ in documents], found.embeddings[order], answers, shown.leads)

@@ -6,6 +6,7 @@ Every number has its 95 % interval and the reviews behind it.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from retriever.clusters.arithmetic import intervals
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.groups import Groups
 from retriever.clusters.periods import Period, all_periods, period_of
-from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.fields import names_of
+from retriever.core.results import SCHEMA_VERSION
+from retriever.core.types import JSON
 
 MOST_SEGMENTS = 20
 MISSING, ALL_OTHERS = "(none)", "all others"
@@ -200,7 +203,7 @@ def count(
     groups: Groups,
     stars: Sequence[float | None] = (),
     *,
-    segments: Mapping[str, Sequence[object]] | None = None,
+    segments: Mapping[str, Sequence[JSON]] | None = None,
     days: Sequence[str | None] = (),
     unit: Period = "month",
 ) -> Numbers:
@@ -228,20 +231,23 @@ def count(
     )
 
 
-def by_segment(groups: Groups, values: Sequence[object]) -> list[Comparison]:
+def by_segment(groups: Groups, values: Sequence[JSON]) -> list[Comparison]:
     """Compare every group's share among the reviews of each value (n,) of a field with that among all others.
 
-    The `MOST_SEGMENTS` most frequent values are compared; to have none is one of them. Where there are two values
-    alone, the second would say the same as the first.
+    The `MOST_SEGMENTS` most frequent values are compared; to have none is one of them. A review whose value is a list
+    is one of each of its items. Where all reviews have one of two values, the second would say the same as the first.
     """
-    named = [MISSING if one is None else str(one) for one in values]
-    counts = Counter(named)
+    named = [names_of(one) or [MISSING] for one in values]
+    counts = Counter(chain.from_iterable(named))
     common = [value for value, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
-    wanted = common[: 1 if len(common) == 2 else MOST_SEGMENTS]
-    if len(common) < 2:
-        return []
-    column = np.array(named, dtype=object)
-    return compared(groups, [Part(value, ALL_OTHERS, column == value, column != value) for value in wanted])
+    if len(common) == 2 and counts.total() == len(named):
+        common = common[:1]
+    parts = []
+    for value in common[:MOST_SEGMENTS]:
+        inside = np.array([value in names for names in named], dtype=bool)
+        if not inside.all():
+            parts.append(Part(value, ALL_OTHERS, inside, ~inside))
+    return compared(groups, parts)
 
 
 def trend(groups: Groups, days: Sequence[str | None], unit: Period) -> Trend:

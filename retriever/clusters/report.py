@@ -13,16 +13,14 @@ from typing import Any
 
 from retriever.clusters.arithmetic.intervals import Interval
 from retriever.clusters.arithmetic.naming import typical_sentence
-from retriever.clusters.caution import division_of
 from retriever.clusters.clustering import Clustering
 from retriever.clusters.index_numbers import Counted
 from retriever.clusters.numbers import Comparison, GroupNumbers, Numbers, Trend
 from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import UsageError
-from retriever.core.markdown import readable_markdown
 from retriever.core.paths import write_output
-from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.text import printable, shortened
+from retriever.core.results import SCHEMA_VERSION
+from retriever.core.text import printable, readable_markdown, shortened
 from retriever.core.types import JSON, parent_id
 
 QUOTES = 3
@@ -122,11 +120,10 @@ class Report:
 
 
 def make_report(
-    found: Clustering | SavedClustering,
+    found: Clustering,
     counted: Counted,
     models: Mapping[str, str],
     *,
-    diagnosis: str = "",
     where: str | None = None,
 ) -> Report:
     """Make the report of a clustering.
@@ -135,18 +132,13 @@ def make_report(
         found: the clustering.
         counted: its numbers.
         models: by role, name and fingerprint.
-        diagnosis: what is known of whether the model follows the question; empty for what the clustering knows of it.
         where: the filter of what was counted, beside that of the clustering.
     """
-    shown = found.to_json()
-    verdict = shown.get("verdict")
-    words = {
-        int(one["cluster"]): list(dict.fromkeys([*one["keywords"], *one["text_keywords"]])) for one in shown["clusters"]
-    }
-    central = {int(one["cluster"]): list(one["examples"]) for one in shown["clusters"]}
+    words = {one.number: list(dict.fromkeys([*one.keywords, *one.text_keywords])) for one in found.clusters}
+    central = {one.number: one.examples for one in found.clusters}
     texts = {one.id: one.text for one in counted.groups.documents}
     texts |= {one.id: one.text for one in found.material.documents if parent_id(one) in texts}  # units say it shorter
-    numbers = counted.numbers
+    numbers, own = counted.numbers, found.request.where
     compared = [one for each in numbers.segments.values() for one in each]
     compared += numbers.trend.latest if numbers.trend else []
     sections = [
@@ -162,15 +154,26 @@ def make_report(
         for place, one in enumerate(numbers.groups)
     ]
     return Report(
-        name=str(shown.get("saved", {}).get("name", "")),
-        question=str(shown["instruction"]),
-        where=" and ".join(f"({one})" for one in (shown["where"], where) if one),
+        name=found.name if isinstance(found, SavedClustering) else "",
+        question=found.request.instruction or "",
+        where=" and ".join(f"({one})" for one in (own and own.expression, where) if one),
         numbers=numbers,
         sections=sections,
-        diagnosis=diagnosis or ("" if verdict is None else str(verdict["sentence"])),
-        caution=division_of(shown),
+        diagnosis="" if found.verdict is None else found.verdict.sentence,
+        caution=" ".join(filter(None, [found.division, _basis(found)])),
         models=models,
         made=datetime.now(UTC),
+    )
+
+
+def _basis(found: Clustering) -> str:
+    """Say of which texts the numbers are, where a sample was read; nothing where all texts were."""
+    sampled = found.sampled
+    if sampled is None or sampled.whole:
+        return ""
+    return (
+        f"The numbers are of {len(sampled.evenly)} texts that were drawn at random of {sampled.texts} and read by "
+        f"{sampled.reader}."
     )
 
 

@@ -1,131 +1,116 @@
 """Saved clusterings: shown again as they were, with documents indexed since put to the nearest cluster.
 
 What a reader has seen does not move: old documents keep their cluster, and a new one with the text of an old one joins
-it. Any other new one that is further from its centroid than nearly all old members of the cluster are (than all, in a
-small cluster) fits none and says so. What people have changed since comes on top (`editing`), and new documents go
-through it too.
+it. Where any other new one goes is stored when it is first shown; one that fits no cluster says so. What people have
+changed since comes on top (`edits`), and new documents go through it too.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from retriever.clusters.arithmetic.kmeans import assign_to
-from retriever.clusters.clustering import Clustering
-from retriever.clusters.editing import NONE, Edited, Placed, Places, describe, edited
-from retriever.clusters.having import topics_of
+from retriever.clusters.arithmetic.choice import Choice
+from retriever.clusters.arithmetic.consensus import Stability
+from retriever.clusters.clustering import Cluster, Clustering, ClusterRequest, documents_of
+from retriever.clusters.describing import described_anew
+from retriever.clusters.edits import Edit, Edited, edit_of, edited
 from retriever.clusters.material import Material, read_material
-from retriever.clusters.regrouping import described_anew
-from retriever.core.errors import EncoderMismatchError, UsageError
-from retriever.core.fingerprint import content_hash
-from retriever.core.types import Document
-from retriever.store.clusterings import StoredClustering
+from retriever.clusters.placing import (
+    NONE,
+    CategoryNames,
+    Centroids,
+    Options,
+    Places,
+    Placing,
+    placing_json,
+    placing_of,
+    stored_vectors,
+)
+from retriever.core.errors import UsageError
+from retriever.core.types import Document, Embeddings
+from retriever.index.sources.catalog import Listed
+from retriever.store.clusterings import LATER, StoredClustering
 from retriever.store.database import Store
-from retriever.store.edits import Edit
-from retriever.store.filters import optional_filter
-from retriever.store.views import View
+from retriever.store.filters import Filter, optional_filter
 
-_OUTSIDE = 1.0  # percent of a cluster's members that are as far from its centroid as what fits no more
-_FEW_MEMBERS = 100  # members that a percentile says little of: the floor is then at most `_DEVIATIONS` below their mean
-_DEVIATIONS = 3.0
-_TOLERANCE = 1e-4  # of cosines, which half precision and another order of summation move
-_OWN = ("texts", "floors", "places", "margins")  # keys of what is stored that only placing documents needs
+BaseVectors: TypeAlias = Callable[[CategoryNames, Sequence[Document]], Embeddings | None]
+"""Gives what the base encoder makes of documents, (n, e); None where it is not the one that the categories are of."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavedClustering:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SavedClustering(Clustering):
     """A saved clustering over what the index holds now.
 
     Attributes:
-        stored: as it was saved.
-        material: the documents there are now.
+        name: what it was saved under.
+        created: when, ISO 8601 in UTC.
         new: ids of documents that were not there, or had another text, when it was saved.
-        places: the clusters of every document by id before any change, the nearest first; `NONE` of one that fits none.
         edits: all changes, in the order they were made, those taken back too.
         state: the clustering after the changes that hold.
     """
 
-    stored: StoredClustering
-    material: Material
-    new: list[str]
-    places: Places
+    name: str
+    created: str
+    new: Sequence[str]
     edits: Sequence[Edit]
     state: Edited
 
     @property
-    def assignments(self) -> Mapping[str, int]:
-        """The cluster of every document by id, the nearest of several; `NONE` where it fits none."""
-        return {id: clusters[0] for id, clusters in self.state.places.items()}
-
-    @property
-    def several(self) -> bool:
-        """Whether a document may be in several clusters."""
-        return bool(self.stored.document.get("several"))
-
-    @property
-    def placed(self) -> Placed:
-        """The documents, as changes look at them."""
-        return Placed({one.id: text_key(one) for one in self.material.documents}, self.material.vectors)
-
-    def clusters(self) -> list[dict[str, Any]]:
-        """Return the clusters as JSON, by number; those that people changed are described anew."""
-        saved = {one["cluster"]: one for one in self.stored.document["clusters"]}
-        anew = self.state.touched & self.state.labels.keys()
-        if anew:
-            instruction = self.stored.document["instruction"]
-            saved |= described_anew(self.material, self.state.places, sorted(anew), instruction)
-        there, found = self.state.places.keys(), []
-        for number, label in sorted(self.state.labels.items()):
-            one = {**saved[number], "cluster": number, "label": label}
-            examples = [id for id in one["examples"] if id in there]
-            size = sum(number in clusters for clusters in self.state.places.values())
-            found.append({**one, "size": size, "examples": examples})
-        return found
+    def fits_none(self) -> list[str]:
+        """Ids of the new documents that fit no cluster."""
+        return [id for id in self.new if self.places[id][0] == NONE]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object: that of the clustering when it was saved, with what is new and changed."""
-        kept = {key: value for key, value in self.stored.document.items() if key not in _OWN}
-        assignments, clusters = self.assignments, self.clusters()
-        several = {}
-        if self.several:
-            several = {"places": {id: list(one) for id, one in self.state.places.items() if len(one) > 1}}
-        topics = topics_of({**kept, **several, "assignments": assignments})
-        documents = Counter(number for numbers in topics.values() for number in numbers)
-        clusters = [{**one, "documents": documents[one["cluster"]]} for one in clusters]
-        unmoved = not self.state.touched
+        """Return the documented JSON object: that of a clustering, with what is new and changed."""
         return {
-            **kept,
-            "documents": len(topics),
-            "units": None if kept.get("units") is None else len(assignments),
-            "k": len(clusters),
-            "clusters": clusters,
-            "levels": kept["levels"] if unmoved else [],
-            "months": kept["months"] if unmoved else {},
-            "assignments": assignments,
-            **several,
-            "hidden": sorted(self.state.hidden),
-            "saved": {"name": self.stored.name, "created": self.stored.created},
-            "new": self.new,
-            "fits_none": [id for id in self.new if assignments[id] == NONE],
-            "edits": [
-                {
-                    "edit": one.number,
-                    "does": describe(one.change),
-                    "author": one.author,
-                    "made": one.made,
-                    "undone": one.undone,
-                }
-                for one in self.edits
-            ],
+            **Clustering.to_json(self),
+            "hidden": sorted(self.hidden),
+            "saved": {"name": self.name, "created": self.created},
+            "new": list(self.new),
+            "fits_none": self.fits_none,
+            "edits": [one.to_json() for one in self.edits],
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A clustering as it was saved.
+
+    Attributes:
+        fingerprint: of the view.
+        texts: what told the text of every document from others, by its id.
+        places: the clusters of every document by id.
+        later: the clusters of texts that came after it was saved and were shown since, by what tells them.
+    """
+
+    name: str
+    created: str
+    fingerprint: str
+    instruction: str | None
+    where: Filter | None
+    clusters: Sequence[Cluster]
+    choice: Choice | None
+    stability: Stability | None
+    months: Mapping[str, Sequence[int]]
+    texts: Mapping[str, str]
+    places: Places
+    later: Places
+    placing: Placing
+
+    @property
+    def known(self) -> dict[str, tuple[int, ...]]:
+        """The clusters of every text that was shown, by what tells it."""
+        return {**self.later, **{key: self.places[id] for id, key in self.texts.items()}}
+
+    @property
+    def question(self) -> str:
+        """The question of the view: the closed one that documents were sorted by, else the instruction."""
+        return self.placing.question if isinstance(self.placing, Options) else self.instruction or ""
+
+
 def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
-    """Save a clustering under a new name, with the encoder's fingerprint; the caller holds the writer's lock.
+    """Save a clustering under a new name, with the fingerprint of its view; the caller holds the writer's lock.
 
     Raises:
         UsageError: the name is empty or taken, or the clustering is of chosen documents.
@@ -135,91 +120,110 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
             "A clustering of chosen documents cannot be saved: later ones have no place in it.",
             hint="Save one of the whole index or of a filter.",
         )
-    labels, cosines = found.partition.labels, found.partition.cosines
-    floors = [_floor(cosines[labels == number]) for number in range(found.partition.k)]
-    texts = {document.id: text_key(document) for document in found.material.documents}
-    document = {**found.to_json(), "texts": texts, "floors": floors}
-    store.clusterings.save(name, fingerprint, document, found.partition.centroids)
-
-
-def stored_clustering(store: Store, name: str, fingerprint: Callable[[str], str]) -> StoredClustering:
-    """Return a saved clustering as it was saved.
-
-    Args:
-        store: the index's database.
-        name: of the clustering.
-        fingerprint: tells that of the view which answers an instruction now.
-
-    Raises:
-        InputError: there is none of that name.
-        IndexDamagedError: it is damaged.
-        EncoderMismatchError: another encoder made it.
-    """
-    stored = store.clusterings.get(name)
-    if stored.fingerprint != fingerprint(stored.document["instruction"]):
-        raise EncoderMismatchError(
-            f"The clustering {name!r} was made with another encoder, or before its question was taught or forgotten.",
-            hint="Cluster again and save it anew.",
-        )
-    return stored
-
-
-Place = Callable[[StoredClustering, Material, Sequence[int]], list[tuple[int, ...]]]
-"""Puts some rows of the material, documents that are new, to clusters of a saved clustering: the nearest first."""
-
-
-def shown_again(store: Store, view: View, stored: StoredClustering, place: Place | None = None) -> SavedClustering:
-    """Return a saved clustering over the documents that its complete view holds now.
-
-    Args:
-        store: the index's database.
-        view: the view.
-        stored: the clustering.
-        place: puts new documents to clusters; to the nearest centroid by default.
-    """
-    where = optional_filter(stored.document["where"])
-    with store.snapshot():
-        return extended(stored, read_material(store, view, where), store.edits.all(stored.name), place)
-
-
-def extended(
-    stored: StoredClustering, material: Material, edits: Sequence[Edit] = (), place: Place | None = None
-) -> SavedClustering:
-    """Return a saved clustering over the documents there are now."""
-    known, texts = stored.document["assignments"], stored.document["texts"]
-    several = stored.document.get("places", {})
-    before: Places = {id: tuple(several.get(id, (int(number),))) for id, number in known.items()}
-    fresh = [row for row, one in enumerate(material.documents) if texts.get(one.id) != text_key(one)]
-    nearest = (place or _nearest)(stored, material, fresh)
-    by_text = {key: before[id] for id, key in texts.items()}
-    placed = {
-        row: by_text.get(text_key(material.documents[row]), clusters)
-        for row, clusters in zip(fresh, nearest, strict=True)
+    shown = found.to_json()
+    document = {
+        **{name: shown[name] for name in ("instruction", "where", "chosen", "stability", "clusters", "months")},
+        "texts": found.material.text_keys,
+        "places": found.places,
+        "placing": placing_json(found.placing),
     }
-    places = {one.id: placed[row] if row in placed else before[one.id] for row, one in enumerate(material.documents)}
-    labels = [one["label"] for one in stored.document["clusters"]]
-    new = [material.documents[row].id for row in fresh]
-    found = SavedClustering(stored, material, new, places, edits, Edited({}, {}))
-    holding = [one.change for one in edits if one.undone is None]
-    return replace(found, state=edited(labels, places, holding, found.placed))
+    store.clusterings.save(name, fingerprint, document, stored_vectors(found.placing))
 
 
-def text_key(document: Document) -> str:
-    """Return what tells a document's text from others, as a saved clustering keeps it."""
-    return content_hash(document.text).hex()[:16]
+def kept(stored: StoredClustering) -> Kept:
+    """Return a clustering as it was saved, from what `save` stored."""
+    document = stored.document
+    clusters = [Cluster.from_json(one) for one in document["clusters"]]
+    chosen, stability = document["chosen"], document["stability"]
+    return Kept(
+        name=stored.name,
+        created=stored.created,
+        fingerprint=stored.fingerprint,
+        instruction=document["instruction"] or None,
+        where=optional_filter(document["where"]),
+        clusters=clusters,
+        choice=None if chosen is None else Choice.from_json(chosen, len(clusters)),
+        stability=None if stability is None else Stability.from_json(stability),
+        months=document["months"],
+        texts=document["texts"],
+        places=_places(document["places"]),
+        later=_places(document.get(LATER, {})),
+        placing=placing_of(document["placing"], stored.centroids),
+    )
 
 
-def _nearest(stored: StoredClustering, material: Material, rows: Sequence[int]) -> list[tuple[int, ...]]:
-    """Put rows to the cluster of the nearest centroid, or to none where they are further than its members are."""
-    labels, cosines = assign_to(material.vectors[list(rows)], stored.centroids)
-    floors = np.asarray(stored.document["floors"], dtype=np.float32) - _TOLERANCE
-    return [(number,) for number in np.where(cosines < floors[labels], NONE, labels).tolist()]
+def shown_again(store: Store, shown: Listed, saved: Kept, base: BaseVectors) -> SavedClustering:
+    """Return a saved clustering over the documents that its complete view holds now, and store where new ones went.
+
+    Args:
+        store: the index's database.
+        shown: the view.
+        saved: the clustering.
+        base: asked for new documents of categories.
+    """
+    with store.snapshot():
+        material = read_material(store, shown, saved.where)
+        edits = [edit_of(one) for one in store.edits.all(saved.name)]
+    places, new = extended(saved, material, base)
+    known, keys = saved.known, material.text_keys
+    if later := {keys[id]: places[id] for id in new if keys[id] not in known}:
+        store.best_effort_write(partial(store.clusterings.place_later, saved.name, later))
+    state = edited([one.label for one in saved.clusters], places, edits, material)
+    return SavedClustering(
+        request=ClusterRequest(saved.instruction, where=saved.where),
+        view=shown.view.view_id,
+        material=material,
+        clusters=_clusters(saved, material, state),
+        places=state.places,
+        placing=saved.placing,
+        choice=saved.choice,
+        stability=saved.stability,
+        months={} if state.touched else saved.months,
+        hidden=frozenset(state.hidden),
+        name=saved.name,
+        created=saved.created,
+        new=new,
+        edits=edits,
+        state=state,
+    )
 
 
-def _floor(cosines: NDArray[np.float32]) -> float:
-    """Return the least cosine with a centroid at which a new document fits, given those of its members (n,)."""
-    floor = float(np.percentile(cosines, _OUTSIDE))
-    if len(cosines) >= _FEW_MEMBERS:
-        return floor
-    exact = cosines.astype(np.float64)
-    return min(floor, float(exact.mean() - _DEVIATIONS * exact.std()))
+def extended(saved: Kept, material: Material, base: BaseVectors) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """Return the clusters of the documents there are now by id, before any change, and the ids of the new ones."""
+    known, keys = saved.known, material.text_keys
+    new = [row for row, one in enumerate(material.documents) if saved.texts.get(one.id) != keys[one.id]]
+    unseen = [row for row in new if keys[material.documents[row].id] not in known]
+    placed = dict(zip(unseen, _placed(saved.placing, material.part(unseen), base), strict=True)) if unseen else {}
+    placed |= {row: known[keys[material.documents[row].id]] for row in set(new) - placed.keys()}
+    rows = enumerate(material.documents)
+    places = {one.id: placed[row] if row in placed else saved.places[one.id] for row, one in rows}
+    return places, [material.documents[row].id for row in new]
+
+
+def _placed(placing: Placing, part: Material, base: BaseVectors) -> list[tuple[int, ...]]:
+    """Return the clusters of documents that are new: the nearest first."""
+    if isinstance(placing, Centroids):
+        return placing.place(part.vectors)
+    if isinstance(placing, Options):
+        return placing.place(part.answers)
+    return placing.place(part.vectors, None if placing.base is None else base(placing, part.documents))
+
+
+def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
+    """Return the clusters that are there now, by number; those that people changed are described anew."""
+    anew = sorted(state.touched & state.labels.keys())
+    known = {one.number: one for one in saved.clusters}
+    if anew:
+        for number, one in described_anew(material, state.places, anew, saved.instruction).items():
+            known[number] = replace(one, description=known[number].description if number in known else None)
+    documents, found = documents_of(material, state.places), []
+    for number, label in sorted(state.labels.items()):
+        one = known[number]
+        examples = [id for id in one.examples if id in state.places]
+        size = sum(number in clusters for clusters in state.places.values())
+        found.append(replace(one, label=label, size=size, documents=documents[number], examples=examples))
+    return found
+
+
+def _places(document: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    return {key: tuple(clusters) for key, clusters in document.items()}

@@ -1,19 +1,19 @@
 "use strict";
 // Points on a canvas with names on them: of the page that `retriever cluster --html` writes, and of the app.
 //
-// scatter(parent, told) builds an empty map into an element. `told` holds its label for readers of screens, and what the
-// pointer does: text(row) is shown beside a point, pick(row, more) follows a click, or Enter for the one in the middle. In a page that scrolls, the wheel
-// zooms with Ctrl only (`scrolls`). Where a lasso is wanted, a drag draws one: enclose(corners) follows, with corners
-// [[x, y], ...], and release() a double click or Escape.
+// scatter(parent, options) builds an empty map into an element. `options` holds its label for readers of screens, and what the
+// pointer does: text(row) is shown beside a point, pick(row, more) follows a click, or Enter for the one in the middle, and
+// release() a double click or Escape. A drag moves the map. In a page that scrolls (`scrolls`), the wheel zooms with Ctrl
+// only, and a finger moves the map only after zooming in.
 //
 // draw(scene) of what it returns shows the scene: x and y, between -1 and 1, of every point; part(row), with label, colour,
 // shape and whether it is `seen`; the parts, large ones first, whose labels stand at their x and y; alpha(row), 0 for
-// what is hidden; `ringed`, a row or null; `lasso`, corners or null.
-const scatter = (parent, told) => {
+// what is hidden; `ringed`, a row or null.
+const scatter = (parent, options) => {
   const MOVES = [0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5]; // of a name, in heights of its own
   const EDGE = 1.04; // of the map, in units of the places
   const MOST_MOVING = 25_000, REST = 150; // points that are drawn while the map moves; milliseconds until all are again
-  const NEAR = 14, STILL = 4, CORNERS = 60; // pixels to a point, pixels a click may move, corners of a lasso
+  const NEAR = 14, STILL = 4; // pixels to a point, pixels a click may move
   const make = (name, style, text) => {
     const made = document.createElement(name);
     made.className = style;
@@ -25,15 +25,14 @@ const scatter = (parent, told) => {
   const tools = make("div", "scatter-tools"), pen = canvas.getContext("2d");
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
-  canvas.setAttribute("aria-label", told.label);
+  canvas.setAttribute("aria-label", options.label);
   names.setAttribute("aria-hidden", "true");
   tip.hidden = true;
 
   const sprites = new Map();
   let scene = null, labels = [], width = 1, height = 1, due = 0, rest = 0;
   let view = { x: 0, y: 0, scale: 1 };
-  let tool = !told.enclose ? "move" : matchMedia("(pointer: coarse)").matches ? "" : "lasso"; // a finger scrolls at first
-  let held = null; // the pointer that is down: where it began, the view then, the way it went
+  let held = null; // the pointer that is down: where it began, the view then
 
   const across = () => (width / 2 / EDGE) * view.scale;
   const down = () => (height / 2 / EDGE) * view.scale;
@@ -109,15 +108,6 @@ const scatter = (parent, told) => {
       pen.arc(...place(scene.x[scene.ringed], scene.y[scene.ringed]), size + 4, 0, 2 * Math.PI);
       pen.stroke();
     }
-    const corners = held?.way ? held.way.map(spot) : scene.lasso;
-    if (corners) {
-      pen.beginPath();
-      corners.forEach(([x, y], row) => pen[row ? "lineTo" : "moveTo"](...place(x, y)));
-      pen.closePath();
-      pen.setLineDash([6, 4]);
-      pen.stroke();
-      pen.setLineDash([]);
-    }
     name();
   };
   const later = () => { due ||= requestAnimationFrame(paint); };
@@ -166,20 +156,25 @@ const scatter = (parent, told) => {
     const [x, y] = spot([left, top]);
     view.scale = Math.max(0.5, Math.min(40, view.scale * by));
     view = { ...view, x: x - (left - width / 2) / across(), y: y + (top - height / 2) / down() };
+    touch();
     moving();
   };
   const whole = () => {
     view = { x: 0, y: 0, scale: 1 };
+    touch();
     later();
+  };
+  const touch = () => {
+    canvas.style.touchAction = options.scrolls && view.scale <= 1 ? "pan-y pinch-zoom" : "none";
   };
   const release = () => {
     held = null;
-    told.release?.();
+    options.release?.();
   };
 
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !event.isPrimary) return;
-    held = { from: within(event), view: { ...view }, drag: event.shiftKey ? "move" : tool, moved: false, way: null };
+    held = { from: within(event), view: { ...view }, moved: false };
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
@@ -194,29 +189,23 @@ const scatter = (parent, told) => {
     held.moved ||= Math.hypot(right, low) > STILL;
     tip.hidden = true;
     if (!held.moved) return;
-    if (held.drag === "move") view = { ...view, x: held.view.x - right / across(), y: held.view.y + low / down() };
-    if (held.drag === "lasso") (held.way ??= [held.from]).push(at);
+    view = { ...view, x: held.view.x - right / across(), y: held.view.y + low / down() };
     moving();
   });
   canvas.addEventListener("pointerup", (event) => {
     const was = held;
     if (was === null || !event.isPrimary) return;
     held = null;
-    if (was.way) {
-      const step = Math.ceil(was.way.length / CORNERS);
-      const corners = was.way.filter((_, row) => row % step === 0).map(spot);
-      if (corners.length > 2) told.enclose(corners);
-      later();
-    } else if (!was.moved) {
+    if (!was.moved) {
       const row = nearest(within(event));
-      if (row !== null) told.pick(row, event.shiftKey);
+      if (row !== null) options.pick(row, event.shiftKey);
     }
   });
   canvas.addEventListener("pointercancel", () => { held = null; later(); });
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   canvas.addEventListener("dblclick", release);
   canvas.addEventListener("wheel", (event) => {
-    if (told.scrolls && !event.ctrlKey && !event.metaKey) return;
+    if (options.scrolls && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     zoom(Math.exp(-event.deltaY / 500), within(event));
   }, { passive: false });
@@ -227,7 +216,7 @@ const scatter = (parent, told) => {
     "+": () => zoom(1.4), "-": () => zoom(1 / 1.4), "0": whole, Escape: release,
     Enter: (event) => {
       const row = scene && nearest([width / 2, height / 2], Infinity);
-      if (row !== null) told.pick(row, event.shiftKey);
+      if (row !== null) options.pick(row, event.shiftKey);
     },
   };
   canvas.addEventListener("keydown", (event) => {
@@ -241,7 +230,7 @@ const scatter = (parent, told) => {
     const row = nearest(at);
     tip.hidden = row === null;
     if (row === null) return;
-    tip.textContent = told.text(row);
+    tip.textContent = options.text(row);
     tip.style.left = "0"; // where it has room to be as wide as it would
     tip.style.left = `${Math.max(0, Math.min(at[0] + 12, width - tip.offsetWidth - 4))}px`;
     tip.style.top = `${Math.max(0, at[1] + 14 + tip.offsetHeight > height ? at[1] - 10 - tip.offsetHeight : at[1] + 14)}px`;
@@ -256,24 +245,11 @@ const scatter = (parent, told) => {
     tools.append(made);
     return made;
   };
-  const drags = new Map();
-  const take = (wanted) => {
-    tool = wanted === tool ? "" : wanted;
-    held = null;
-    for (const [one, made] of drags) made.setAttribute("aria-pressed", String(one === tool));
-    canvas.style.touchAction = tool ? "none" : "pan-y pinch-zoom";
-    canvas.style.cursor = { move: "grab", lasso: "crosshair" }[tool] ?? "pointer";
-  };
-  if (told.enclose) {
-    drags.set("lasso", button("Lasso: draw around points", "Lasso", () => take("lasso")));
-    drags.set("move", button("Move the map", "Move", () => take("move")));
-  }
   button("+ closer", "+", () => zoom(1.4));
   button("− farther", "−", () => zoom(1 / 1.4));
   button("Whole map", "Whole", whole);
-  const first = tool;
-  tool = null;
-  take(first);
+  canvas.style.cursor = "grab";
+  touch();
 
   new ResizeObserver(() => {
     width = canvas.clientWidth;

@@ -1,9 +1,8 @@
 """Archives: files behind a manifest, in the plain tar format that every `tar` reads.
 
-Reading is strict, since an archive may come from anybody. Only regular files are taken, whose names, sizes and order
-are the manifest's; each is hashed while it is written to a new file. Nothing is compressed, so what comes out is never
-larger than the archive. Headers are read one by one, since `tarfile.open` takes names of any length and attributes that
-a header announces into memory before one can refuse them, and passes over what stands between files.
+Reading is strict, since an archive may come from anybody. Only regular files are taken, whose names, sizes, order and
+SHA-256 are the manifest's, with the guards of `tarfile`'s ``data`` filter. Nothing is compressed, so what comes out is
+never larger than the archive.
 """
 
 import hashlib
@@ -12,10 +11,11 @@ import json
 import os
 import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, Self, cast
 
 from retriever.core.errors import InputError
 from retriever.core.fingerprint import file_hash
@@ -26,8 +26,6 @@ SEAL = "manifest.sha256"
 FORMAT = 1
 MAX_MANIFEST = 1 << 26
 MAX_FILES = 10_000
-_BLOCK = tarfile.BLOCKSIZE
-_CHUNK = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _HINT = "Export the index again; an archive that was changed is not read."
 
@@ -53,13 +51,12 @@ def write_archive(file: BinaryIO, facts: Mapping[str, Any], files: Mapping[str, 
     manifest = {"format": FORMAT, **facts, "files": [asdict(member) for member in members]}
     data = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
     seal = hashlib.sha256(data).hexdigest().encode()
-    packed = tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT)
-    packed.addfile(_header(MANIFEST, len(data)), io.BytesIO(data))
-    for member in members:
-        with files[member.name].open("rb") as source:
-            packed.addfile(_header(member.name, member.size), source)
-    packed.addfile(_header(SEAL, len(seal)), io.BytesIO(seal))
-    file.write(bytes(2 * _BLOCK))
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        tar.addfile(_header(MANIFEST, len(data)), io.BytesIO(data))
+        for member in members:
+            with files[member.name].open("rb") as source:
+                tar.addfile(_header(member.name, member.size), source)
+        tar.addfile(_header(SEAL, len(seal)), io.BytesIO(seal))
     return manifest
 
 
@@ -80,19 +77,16 @@ class ArchiveReader:
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._left = file.seek(0, os.SEEK_END)
+        size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        size = self._header(MANIFEST)
-        if size > MAX_MANIFEST:
-            raise _refused(f"its manifest has {size} bytes")
-        data = self._read(size)
+        with _refusing():
+            self._tar = tarfile.open(fileobj=file, mode="r:", tarinfo=_FileHeader, encoding="utf-8", errors="strict")
+            data = self._read(self._next(MANIFEST), MAX_MANIFEST)
         self._seal = hashlib.sha256(data).hexdigest().encode()
         self.manifest = _parsed(data)
-        self._skip_padding(size)
         self.members = _members(self.manifest)
-        if (total := sum(member.size for member in self.members)) > self._left:
-            raise _refused(f"its files have {total} bytes, and the archive only {self._left}")
+        if (total := sum(member.size for member in self.members)) > size:
+            raise _refused(f"its files have {total} bytes, and the archive only {size}")
 
     def extract(self, folder: Path) -> None:
         """Write all files into an empty folder, readable by their owner alone.
@@ -100,59 +94,61 @@ class ArchiveReader:
         Raises:
             InputError: a file is not what the manifest says, or not a file. What was written so far is worthless.
         """
-        for member in self.members:
-            if self._header(member.name) != member.size:
-                raise _refused(f"{member.name} has another size than its manifest says")
-            path = folder.joinpath(*member.name.split("/"))
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(descriptor, "wb") as target:
-                if self._copy(member.size, target) != member.sha256:
+        with _refusing():
+            for member in self.members:
+                header = self._next(member.name)
+                if header.size != member.size:
+                    raise _refused(f"{member.name} has another size than its manifest says")
+                path = folder / member.name
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._tar.extract(header.replace(mode=0o600, deep=False), folder, filter="data")
+                if file_hash(path) != member.sha256:
                     raise _refused(f"{member.name} differs from its checksum")
-            self._skip_padding(member.size)
-        if self._header(SEAL) != len(self._seal) or self._read(len(self._seal)) != self._seal:
-            raise _refused("its manifest differs from its checksum")
-        self._skip_padding(len(self._seal))
-        rest = self._read(2 * _BLOCK)
-        if self._left or any(rest):
-            raise _refused("something follows its last file")
+            if self._read(self._next(SEAL), len(self._seal)) != self._seal:
+                raise _refused("its manifest differs from its checksum")
 
-    def _header(self, name: str) -> int:
-        """Return the size of the next member, which has to be a plain file of that name."""
-        try:
-            found = tarfile.TarInfo.frombuf(self._read(_BLOCK), "utf-8", "strict")
-        except (tarfile.HeaderError, UnicodeDecodeError, ValueError) as error:
-            raise _refused(f"where {name} should begin, there is {error}") from error
-        if found.type != tarfile.REGTYPE or found.name != name or found.size < 0:
-            raise _refused(f"it holds {found.name!r} of type {found.type!r} where {name} should be")
-        return found.size
+    def _next(self, name: str) -> tarfile.TarInfo:
+        """Return the header of the next file, which has to be of that name."""
+        header = self._tar.next()
+        if header is None or header.name != name:
+            raise _refused(f"it holds {header.name if header else 'nothing'!r} where {name} should be")
+        return header
 
-    def _copy(self, size: int, target: BinaryIO) -> str:
-        digest = hashlib.sha256()
-        for start in range(0, size, _CHUNK):
-            chunk = self._read(min(_CHUNK, size - start))
-            digest.update(chunk)
-            target.write(chunk)
-        return digest.hexdigest()
+    def _read(self, header: tarfile.TarInfo, most: int) -> bytes:
+        if header.size > most:
+            raise _refused(f"its {header.name} has {header.size} bytes")
+        return cast("IO[bytes]", self._tar.extractfile(header)).read()
 
-    def _skip_padding(self, size: int) -> None:
-        if any(self._read(-size % _BLOCK)):
-            raise _refused("something stands between its files")
 
-    def _read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        self._left -= len(data)
-        if len(data) != size:
-            raise _refused("it ends too early")
-        return data
+class _FileHeader(tarfile.TarInfo):
+    """The header of a regular file, and of nothing else.
+
+    `tarfile` reads the long names and attributes that other headers announce into memory, however long they are.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type != tarfile.REGTYPE:
+            raise _refused(f"it holds {header.name!r} of type {header.type!r}")
+        return header
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn the errors of `tarfile` into ours."""
+    try:
+        yield
+    except (tarfile.TarError, ValueError, OverflowError) as error:
+        raise _refused(str(error)) from error
 
 
 def _members(manifest: Mapping[str, Any]) -> Sequence[Member]:
     try:
         if manifest["format"] != FORMAT:
-            found = repr(manifest["format"])[:80]
-            raise InputError(f"The archive has format {found}.", hint="Update retriever to read it.")
-        members = [Member(str(one["name"]), int(one["size"]), str(one["sha256"])) for one in manifest["files"]]
+            other = repr(manifest["format"])[:80]
+            raise InputError(f"The archive has format {other}.", hint="Update retriever to read it.")
+        members = [Member(str(file["name"]), int(file["size"]), str(file["sha256"])) for file in manifest["files"]]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _refused(f"its manifest lacks something: {error}") from error
     for member in members:

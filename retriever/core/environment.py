@@ -1,7 +1,8 @@
-"""Describe a run's environment: the versions that shape its numbers, and the machine that its timings are of."""
+"""A run's environment: the versions that shape its numbers, the machine its timings are of, and Ray's settings."""
 
 import os
 import platform
+import secrets
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,6 +37,16 @@ def machine() -> dict[str, JSON]:
         lines = information.read_text(encoding="utf-8", errors="replace").splitlines()
         processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
     return {"processor": processor, "cores": os.cpu_count(), "accelerator": _gpu()}
+
+
+def guard_local_ray() -> None:
+    """Have a Ray that this process starts listen on loopback alone, behind a token that its children inherit.
+
+    A process has one token: Ray keeps the first that it saw.
+    """
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens on loopback then, on any system
 
 
 def _gpu() -> str | None:

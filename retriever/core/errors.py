@@ -30,6 +30,20 @@ class FilterError(UsageError):
     """A ``--where`` expression cannot be parsed or names an unknown field."""
 
 
+class ConsentError(UsageError):
+    """Texts would be sent to another machine, and nobody allowed that.
+
+    Args:
+        message: how much would be sent, and where to.
+        hint: the next step.
+        host: where to.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", host: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.host = host
+
+
 class InputError(RetrieverError):
     """An input file cannot be read at all; single bad rows go to quarantine instead."""
 
@@ -73,7 +87,7 @@ class BusyError(RetrieverError):
 
 
 class SchemaError(RetrieverError):
-    """The index was written by a newer version of retriever."""
+    """The index was written by another version of retriever, older or newer."""
 
 
 class IndexDamagedError(RetrieverError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from retriever.core.text import composed
 from retriever.core.types import JSON
 
 MAX_DEPTH = 32
@@ -41,6 +42,19 @@ def leaves(metadata: Mapping[str, JSON]) -> Iterator[Field]:
 def values_by_name(metadata: Mapping[str, JSON]) -> dict[str, JSON]:
     """Flatten metadata: the value of every field under the name that filters know."""
     return {field.name: field.value for field in leaves(metadata)}
+
+
+def names_of(value: JSON) -> list[str]:
+    """Return the names that a value counts under, each once: its own, or those of a list's items; null has none.
+
+    Lists and objects in a list have none either.
+    """
+    items = value if isinstance(value, list) else [value]
+    return list(
+        dict.fromkeys(
+            composed(str(item)) for item in items if item is not None and not isinstance(item, Mapping | list)
+        )
+    )
 
 
 def json_text(value: object) -> str:

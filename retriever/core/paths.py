@@ -13,23 +13,39 @@ from typing import BinaryIO
 
 from retriever.core.errors import IndexDamagedError, OutputError, UsageError
 
+ANOTHER_CACHE = "folder for the cache: set RETRIEVER_CACHE"
+"""To be chosen where the cache cannot be written, as `writing` takes it."""
+
 DRAFT_SUFFIX = ".tmp"
 """How the names of unfinished files end, which processes that were killed leave behind."""
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
 def cache_dir() -> Path:
-    """Return the folder for derived model files: RETRIEVER_CACHE, else the XDG cache folder."""
-    if override := os.environ.get("RETRIEVER_CACHE"):
-        return Path(override).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retriever"
+    """Return the folder for derived model files: RETRIEVER_CACHE, else the XDG cache folder.
+
+    Raises:
+        OutputError: neither is named, and the user has no home folder.
+    """
+    return _own_folder("RETRIEVER_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
 def config_dir() -> Path:
-    """Return the folder for the user's choices: RETRIEVER_CONFIG, else the XDG configuration folder."""
-    if override := os.environ.get("RETRIEVER_CONFIG"):
-        return Path(override).expanduser()
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "retriever"
+    """Return the folder for the user's choices: RETRIEVER_CONFIG, else the XDG configuration folder.
+
+    Raises:
+        OutputError: neither is named, and the user has no home folder.
+    """
+    return _own_folder("RETRIEVER_CONFIG", "XDG_CONFIG_HOME", ".config")
+
+
+def _own_folder(ours: str, shared: str, usual: str) -> Path:
+    try:
+        if override := os.environ.get(ours):
+            return Path(override).expanduser()
+        return Path(os.environ.get(shared) or Path.home() / usual) / "retriever"
+    except RuntimeError as error:  # of pathlib, where no home is known
+        raise OutputError(f"There is no home folder: {error}", hint=f"Set {ours} to a folder.") from error
 
 
 def plain_name(name: str, of: str) -> str:
@@ -105,9 +121,9 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
         missing.append(folder)
         folder = folder.parent
-    for one in reversed(missing):
-        one.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
-        sync_directory(one.parent)
+    for made in reversed(missing):
+        made.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
+        sync_directory(made.parent)
 
 
 @contextmanager

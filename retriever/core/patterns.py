@@ -55,11 +55,11 @@ class TextPattern:
             if self._left <= 0:
                 raise TimeoutError
             matches = self._compiled.finditer(text, timeout=self._left)
-            found = sum(bool(one.end() > one.start()) for one in matches)
+            count = sum(bool(match.end() > match.start()) for match in matches)
         except TimeoutError as error:
             raise UsageError(
                 f"The pattern took longer than {self._seconds:g} seconds on the texts.",
                 hint="Write it without repeats inside repeats, such as (a+)+, or narrow the texts with a filter.",
             ) from error
         self._left -= time.perf_counter() - started
-        return found
+        return count

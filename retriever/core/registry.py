@@ -1,11 +1,26 @@
-"""Name tables whose entries are imported only when used."""
+"""What is imported only when it is used: entries of name tables, and the packages of an extra."""
 
 import difflib
 import importlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias
 
 from retriever.core.errors import RetrieverError
+
+Extra: TypeAlias = Literal["app", "chat", "eval", "mcp", "serve", "train"]
+
+_MEASURING = ("ir_measures", "matplotlib")
+_TOOLS = ("anyio", "mcp")
+PACKAGES: Mapping[Extra, Sequence[str]] = {
+    "app": ("streamlit", *_MEASURING),
+    "chat": ("openai", "anyio", "httpx"),
+    "eval": _MEASURING,
+    "mcp": _TOOLS,
+    "serve": ("fastapi", "fastapi_swagger", "uvicorn", "prometheus_client", "starlette", *_TOOLS),
+    "train": _MEASURING,
+}
+"""The modules each extra of pyproject.toml brings."""
 
 
 def resolve(target: str, *, package: str = "") -> Any:  # noqa: ANN401 - whatever the table names
@@ -28,3 +43,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1)
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
+
+
+def require_extra(extra: Extra) -> None:
+    """Refuse to begin what would end in a package that is not there.
+
+    Raises:
+        RetrieverError: a package is missing; the hint is the line that installs it.
+    """
+    missing = next((name for name in PACKAGES[extra] if find_spec(name) is None), None)
+    if missing:
+        raise RetrieverError(f"The package {missing!r} is missing.", hint=f"pip install 'retriever[{extra}]'")

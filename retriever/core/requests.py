@@ -1,65 +1,87 @@
 """Requests to an index and their options: plain values, checked when they are made."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import get_args
 
 from retriever.core.errors import UsageError
+from retriever.core.options import option
+from retriever.core.patterns import LONGEST, TextPattern
 from retriever.core.results import Mode
-from retriever.core.text import require_text
+from retriever.core.text import composed, is_blank, require_text
+
+_NEEDS_QUERY = ("instruction", "mode", "steps", "reader")
+"""Options of a search by vectors or words, which have no meaning where a regular expression stands alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A search.
+    """A search: every option once, with its documentation, default and check. Every door makes its form of these.
 
-    Attributes:
-        queries: one or more texts.
-        instruction: what to look at; empty for the encoder's default.
-        k: hits per query.
-        where: a filter over metadata, such as ``stars <= 2``; None or blank for no filter.
-        mode: dense, lexical, hybrid, or auto.
-        steps: K for the queries, where the encoder generates; None for its own.
-        like: the id of a document the hits should resemble, whose text is the query; it is left out of them.
-        more: ids of documents that the hits should resemble as well.
-        less: ids of documents that they should not.
-        regex: a regular expression that the text of every hit holds; None for no condition.
+    One of ``query`` and ``like`` says what to look for. Without either, ``regex`` alone ranks documents by the number
+    of its matches. A blank instruction or filter is none.
 
     Raises:
-        UsageError: k is below 1, a query is empty, the mode is unknown, what resembles documents is asked for by
-            words, or a document is to be resembled and not.
+        UsageError: nothing is looked for, two options exclude each other, a text is empty, a number is out of its
+            range, or the regular expression is none.
     """
 
-    queries: Sequence[str]
-    instruction: str = ""
-    k: int = 10
-    where: str | None = None
-    mode: Mode = "auto"
-    steps: int | None = None
-    like: str | None = None
-    more: Sequence[str] = ()
-    less: Sequence[str] = ()
-    regex: str | None = None
+    query: str | None = option(None, "What to look for.")
+    _: KW_ONLY
+    instruction: str | None = option(None, "What to look at in every text, in plain words: 'What broke?'.")
+    k: int = option(10, "Hits wanted.", least=1)
+    where: str | None = option(
+        None, "Filter over metadata: \"stars <= 2 and category = 'toy'\"; also !=, in, has, contains."
+    )
+    mode: Mode = option("auto", "By vectors (dense), by words (lexical), both (hybrid), or auto.")
+    like: str | None = option(None, "Instead of a query, the id of a document that hits resemble.")
+    regex: str | None = option(
+        None, "A regular expression that texts hold: '(?i)charg(er|ing)'; with or without a query.", longest=LONGEST
+    )
+    reader: str | None = option(
+        None, "Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default."
+    )
+    steps: int | None = option(None, "K soft tokens for the query (GIRCSE).", least=1, public=False)
 
     def __post_init__(self) -> None:
+        for name in ("query", "instruction"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else composed(given))
+        for name in ("instruction", "where", "reader"):
+            given = (getattr(self, name) or "").strip()
+            object.__setattr__(self, name, given or None)
+        if self.query is not None and is_blank(self.query):
+            raise UsageError("A query is empty.", hint="Say what to look for.")
+        require_text(*filter(None, (self.query, self.instruction, self.like)))
+        self._check_subject()
         if self.k < 1:
             raise UsageError(f"k is {self.k}.", hint="Ask for at least 1 hit.")
-        object.__setattr__(self, "instruction", self.instruction.strip())
-        if not self.queries or any(not query.strip() for query in self.queries):
-            raise UsageError("A query is empty.", hint="Say what to look for.")
-        require_text(*self.queries, self.instruction)
-        if self.mode not in ("auto", "dense", "lexical", "hybrid"):
-            raise UsageError(f"Unknown mode {self.mode!r}.", hint="Known: auto, dense, lexical, hybrid.")
-        if both := sorted(set(self.more) & set(self.less)):
-            raise UsageError(f"More and less is asked for of {both[0]!r}.", hint="Say one of them.")
-        if (self.more or self.less) and self.mode == "lexical":
-            raise UsageError(
-                "More like and less like go by vectors, not in mode lexical.", hint="Leave the mode out, or the marks."
-            )
+        if self.steps is not None and self.steps < 1:
+            raise UsageError(f"steps is {self.steps}.", hint="Spend at least 1 step.")
+        if self.mode not in get_args(Mode):
+            raise UsageError(f"Unknown mode {self.mode!r}.", hint=f"Known: {', '.join(get_args(Mode))}.")
         if self.like is not None and self.mode in ("lexical", "hybrid"):
             raise UsageError(
                 f"What resembles a document is found by vectors, not in mode {self.mode}.",
                 hint="Leave the mode out, or search for the words of the document.",
             )
+        if self.reader is not None and self.instruction is None:
+            raise UsageError("A reader answers a question.", hint='Say it: --instruction "What broke?"')
+        if self.regex is not None:
+            TextPattern(self.regex)
+
+    def _check_subject(self) -> None:
+        """Refuse a search for nothing or for two things, and options that need a query where there is none."""
+        if self.query is not None and self.like is not None:
+            raise UsageError("Give either a query or like.", hint="They are two kinds of search.")
+        if self.query is not None or self.like is not None:
+            return
+        if self.regex is None:
+            raise UsageError("There is nothing to look for.", hint="Give a query, like, or regex.")
+        for name in _NEEDS_QUERY:
+            if getattr(self, name) not in (None, "auto"):
+                raise UsageError(
+                    f"{name} needs a query: regex alone counts matches.", hint="Give a query or like, or leave it out."
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +95,11 @@ class SearchOptions:
         word_weight: what a point of BM25 is worth in hybrid mode, in spreads of a view's cosines.
         plain_weight: what a spread of the plain reader's cosines is worth under an instruction, in spreads of the view.
         typical_share: the share of the budget that goes first to texts which show what is typical of the view.
+        answer_word_weight: ``word_weight`` where answers in words serve the instruction: the text's own say less then.
+        answer_plain_weight: likewise ``plain_weight``.
+        rounds: how often a search under an instruction reads on, a budget each time, until its hits no longer change.
+        costly_texts: texts of a round of a reader of which each text costs money or seconds.
+        costly_rounds: rounds of such a reader.
 
     Raises:
         UsageError: a number is out of its range.
@@ -84,16 +111,24 @@ class SearchOptions:
     typical_share: float = 0.25
     word_weight: float = 0.2
     plain_weight: float = 0.5
+    answer_word_weight: float = 0.05
+    answer_plain_weight: float = 0.25
+    rounds: int = 3
+    costly_texts: int = 20
+    costly_rounds: int = 3
 
     def __post_init__(self) -> None:
         if (
-            self.candidates < 1
-            or self.token_budget < 1
+            min(self.candidates, self.token_budget, self.rounds, self.costly_texts, self.costly_rounds) < 1
             or self.prompt_tokens < 0
             or not 0 <= self.typical_share <= 1
-            or min(self.word_weight, self.plain_weight) < 0
+            or min(self.word_weight, self.plain_weight, self.answer_word_weight, self.answer_plain_weight) < 0
         ):
             raise UsageError(
                 f"{self} cannot be used.",
-                hint="Depth and budget are at least 1, the share lies between 0 and 1, no weight is below 0.",
+                hint="Depth, budgets and rounds are at least 1, the share lies between 0 and 1, no weight is below 0.",
             )
+
+    def among_answers(self) -> "SearchOptions":
+        """Return the options with the weights that hold where answers in words serve the instruction."""
+        return replace(self, word_weight=self.answer_word_weight, plain_weight=self.answer_plain_weight)

@@ -4,17 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.types import JSON, Document, Unit
+from retriever.core.types import JSON, Document, Span, Unit
 from retriever.core.verdicts import Verdict
 
 Mode = Literal["auto", "dense", "lexical", "hybrid"]
 SearchPath = Literal["base", "complete", "lazy"]
 
+SCHEMA_VERSION = 1
+"""Of the JSON that commands print with ``--json``, and of the files that hold it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One document found.
+    """One text found, as the first document, by id, that has it.
 
     Attributes:
         document: what was found.
@@ -26,8 +28,11 @@ class Hit:
             None where there is no score or the view has few vectors.
         dense_rank: its text's place in the ranking by the view's vectors, from 1; None where that does not hold it.
         lexical_rank: its text's place in the ranking by words.
-        unit: the part of it that was found, its best, which score, words and ranks are of; None where documents are
+        unit: the unit of it that was found, its best, which score, words and ranks are of; None where documents are
             embedded whole.
+        equal: ids of the other documents with this text that the filter accepts, ascending.
+        part: where in its text the part is that was found: the unit's place, or that of the window of a long text that
+            is nearer to the query than the whole. None where the whole was found, or words alone.
     """
 
     document: Document
@@ -38,6 +43,13 @@ class Hit:
     dense_rank: int | None = None
     lexical_rank: int | None = None
     unit: Unit | None = None
+    equal: Sequence[str] = ()
+    part: Span | None = None
+
+    @property
+    def equal_json(self) -> dict[str, Any]:
+        """The documented JSON object of the documents with the same text."""
+        return {"count": len(self.equal), "ids": list(self.equal)}
 
     @property
     def unit_json(self) -> dict[str, Any] | None:
@@ -47,14 +59,39 @@ class Hit:
             return None
         return {"id": unit.id, "number": unit.number, "start": unit.start, "end": unit.end, "text": unit.text}
 
+    @property
+    def part_json(self) -> dict[str, Any] | None:
+        """The documented JSON object of the part."""
+        if self.part is None:
+            return None
+        start, end = self.part.start, self.part.end
+        return {"start": start, "end": end, "text": self.document.text[start:end]}
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """How far a search under an instruction has settled.
+
+    Attributes:
+        round: rounds of reading so far.
+        read: texts read in them.
+        changed: hits that were not among those of the round before; None after the first.
+        settled: whether reading on changes nothing, or there is nothing left to read.
+    """
+
+    round: int
+    read: int
+    changed: int | None
+    settled: bool
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """The answer to one query.
 
     Attributes:
-        query: the text asked for.
-        instruction: what it was asked under, as given.
+        query: the text asked for; empty where a regular expression stands alone.
+        instruction: what it was asked under; None for nothing.
         view: id of the view that gave the scores; None for a lexical search.
         path: base (the default instruction's view), complete (the instruction's own view, which has every text that
             the filter allows) or lazy (the instruction's own view; what it lacks counts as less alike than all it has).
@@ -62,28 +99,29 @@ class SearchResult:
         hits: best first.
         took_ms: wall-clock time.
         steps: K spent on the query; None where no query vector was made, or the encoder has no steps.
-        seen: the share of the documents that was searched; below 1 where a shard did not answer in time.
         verdict: whether the model follows the instruction; None without one, and as long as nobody has looked.
+        final: whether no better answer comes after it.
+        settling: how far it has settled; None where nothing was read for it.
     """
 
     query: str
-    instruction: str
+    instruction: str | None
     view: int | None
     path: SearchPath
     mode: Mode
     hits: list[Hit]
     took_ms: float
     steps: int | None = None
-    seen: float = 1.0
     verdict: Verdict | None = None
+    final: bool = True
+    settling: Settling | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON object; ``seen`` is in it where the answer is a partial one."""
+        """Return the documented JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
-            **({} if self.seen == 1 else {"seen": round(self.seen, 4)}),
             "query": self.query,
-            "instruction": self.instruction,
+            "instruction": self.instruction or "",
             "view": self.view,
             "path": self.path,
             "mode": self.mode,
@@ -98,13 +136,16 @@ class SearchResult:
                     "lexical_rank": hit.lexical_rank,
                     "text": hit.document.text,
                     "unit": hit.unit_json,
+                    "part": hit.part_json,
                     "metadata": dict(hit.document.metadata),
                     "words": list(hit.words),
                     "percentile": None if hit.percentile is None else round(hit.percentile, 2),
+                    "equal": hit.equal_json,
                 }
                 for rank, hit in enumerate(self.hits, start=1)
             ],
             "took_ms": round(self.took_ms, 1),
+            "settling": None if self.settling is None else asdict(self.settling),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
         }
 
@@ -114,8 +155,8 @@ class IndexingReport:
     """The result of an indexing run, counted as it goes.
 
     Attributes:
-        read: rows stored or put aside, whole shards only.
-        in_hand: rows reached, the shard under way counted by its share of texts embedded; texts where views are
+        read: rows stored or put aside, whole batches only.
+        in_hand: rows reached, the batch under way counted by its share of texts embedded; texts where views are
             completed.
         added: documents that were new.
         updated: documents whose text or metadata changed.
@@ -129,6 +170,7 @@ class IndexingReport:
         views: ids of the views that were filled.
         instructions: what those answer, in the same order; empty for the base view.
         notes: what the user should know besides.
+        reading: what was recognised or changed on reading, a line per file.
         truncated_ids: of a document with each of the cut texts. Not in the JSON object, nor is what follows.
         expected: what ``in_hand`` grows to, where that is known.
         judging: whether texts are read to tell if an instruction is followed, and not to be stored.
@@ -149,6 +191,7 @@ class IndexingReport:
     views: list[int] = field(default_factory=list)
     instructions: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    reading: list[str] = field(default_factory=list)
     truncated_ids: list[str] = field(default_factory=list)
     expected: int | None = None
     judging: bool = False
@@ -156,7 +199,7 @@ class IndexingReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        counts = asdict(replace(self, truncated_ids=[]))  # written with every shard: it must not grow with the corpus
+        counts = asdict(replace(self, truncated_ids=[]))  # written with every batch: it must not grow with the corpus
         del counts["truncated_ids"], counts["expected"], counts["judging"], counts["tuning"]
         return {
             "schema_version": SCHEMA_VERSION,
@@ -217,7 +260,7 @@ class ViewStatus:
         look_ahead: L of its documents, where the method has it.
         dtype: number format the model ran in.
         dim: length of a vector.
-        vectors: stored vectors.
+        vectors: texts that have one, or several.
         coverage: share of the distinct texts that have one; 1 for all of them alone.
         generation: id of the FAISS generation in use, if any.
         factory: FAISS factory string of that generation, where FAISS made it.
@@ -225,11 +268,12 @@ class ViewStatus:
         tail: vectors newer than the generation, searched exactly.
         last_used: UTC time, to the hour.
         encoder: what its vectors come from.
-        bytes: of the vectors, without words and vector indexes.
+        bytes: of the vectors, those of windows among them, without words and vector indexes.
         lazy: whether it was filled by searches or for a part of the documents only; nobody asked for the whole view.
         backend: name of the vector backend that made the generation.
         taught: what examples taught of it; None where they taught nothing.
         verdict: whether the model follows the instruction; None of the base view, and as long as nobody has looked.
+        windows: vectors of the windows of long texts, besides.
     """
 
     view: int
@@ -252,6 +296,7 @@ class ViewStatus:
     backend: str | None
     taught: Lessons | None = None
     verdict: Verdict | None = None
+    windows: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -274,7 +319,7 @@ class IndexStatus:
         lazy: always None; what a lazy search reaches depends on the corpus, and is not told.
         vector_index: what vector indexes are built with: backend, location, factory, min_recall.
         plain: what fills the base view; None where ``encoder`` does.
-        units: what is embedded of a document: ``documents``, which is itself, ``sentences`` or ``clauses``.
+        units: what is embedded of a document: ``documents``, which is itself, or ``sentences``.
         unit_count: how many of them all documents have together.
     """
 
@@ -294,5 +339,5 @@ class IndexStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        views = [one.to_json() for one in self.views]
+        views = [view.to_json() for view in self.views]
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "views": views}

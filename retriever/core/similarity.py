@@ -56,14 +56,14 @@ def top_k(scores: NDArray[np.float32], ids: Ids, k: int) -> Neighbours:
     return pad(best, k)
 
 
-def pad(found: Neighbours, k: int) -> Neighbours:
+def pad(result: Neighbours, k: int) -> Neighbours:
     """Return the result widened to k columns with id -1 and score -inf."""
-    short = k - found.ids.shape[1]
+    short = k - result.ids.shape[1]
     if short <= 0:
-        return found
+        return result
     return Neighbours(
-        ids=np.pad(found.ids, ((0, 0), (0, short)), constant_values=-1),
-        scores=np.pad(found.scores, ((0, 0), (0, short)), constant_values=-np.inf),
+        ids=np.pad(result.ids, ((0, 0), (0, short)), constant_values=-1),
+        scores=np.pad(result.scores, ((0, 0), (0, short)), constant_values=-np.inf),
     )
 
 

@@ -1,8 +1,47 @@
-"""Check that strings are text, and format text for display. Lone surrogates, which terminals leave, are no text."""
+"""Check that strings are text, and write text where it is shown: on a terminal, in Markdown, in a spreadsheet.
 
+Lone surrogates, which terminals leave, are no text.
+"""
+
+import re
+import unicodedata
 from collections.abc import Iterable
 
 from retriever.core.errors import UsageError
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+"""Categories of characters that no font shows: controls, joiners, marks of direction, spaces."""
+
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
+    chr(code)
+    for first, last in ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+    for code in range(first, last + 1)
+}
+"""Characters of other categories that are blank: fillers and variation selectors."""
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@^=])")
+_INLINE = re.compile(r"([\\`*_{}\[\]<>|~$&]|(?<!\w)[@#:](?=\w))")
+_LEADING = re.compile(r"^([-+=:#!]|\d+(?=[.)](?:\s|$)))")
+_ADDRESS = re.compile(r"(?<=http)(?=://)|(?<=https)(?=://)|(?<=www)(?=\.)|(?<=[\w.+-])(?=@[\w-])", re.IGNORECASE)
+_JOINER = "\u2060"  # has no width, and stands in no address
+
+_SIGNS = "=+@\uff1d\uff0b\uff0d\uff20"  # the last four as wide as a Chinese character
+_BEGINNING = (*_SIGNS, "-", "\t", "\r", "\n")
+_BEHIND_SEMICOLON = re.compile(rf";(?=[{_SIGNS}]|-(?!\)))")
+"""Where a spreadsheet whose cells are parted by semicolons would see a beginning; ``;-)`` is none."""
+
+
+def composed(text: str) -> str:
+    """Return a text in Unicode's composed form (NFC), in which a letter with an accent is one character."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no character that can be seen."""
+    return all(
+        character.isspace() or character in _BLANKS or unicodedata.category(character) in _INVISIBLE
+        for character in text
+    )
 
 
 def require_text(*given: str) -> None:
@@ -11,9 +50,9 @@ def require_text(*given: str) -> None:
     Raises:
         UsageError: one of those given holds a lone surrogate.
     """
-    for one in given:
-        if not is_text(one):
-            raise UsageError(f"{one!r} is not valid UTF-8.", hint="Check the terminal's encoding.")
+    for text in given:
+        if not is_text(text):
+            raise UsageError(f"{text!r} is not valid UTF-8.", hint="Check the terminal's encoding.")
 
 
 def is_text(given: str) -> bool:
@@ -45,6 +84,29 @@ def drop_prefixes(words: Iterable[str], most: int) -> list[str]:
     for word in words:
         if len(kept) == most:
             break
-        if not any(one.startswith(word) for one in kept):
+        if not any(longer.startswith(word) for longer in kept):
             kept.append(word)
     return kept
+
+
+def escape_markdown(text: str) -> str:
+    """Return Markdown that shows the text as it is, on one line: no links, images, colours, formulas or HTML.
+
+    Addresses get a character without width where they would be taken for links, escaped or not.
+    """
+    return _MARKDOWN.sub(r"\\\1", _ADDRESS.sub(_JOINER, " ".join(text.split())))
+
+
+def readable_markdown(text: str) -> str:
+    """Return Markdown that shows the text as it is, as `escape_markdown`, and reads well where it is not rendered.
+
+    It may stand behind a list's or a quote's mark, in a heading or in the cell of a table.
+    """
+    line = _INLINE.sub(r"\\\1", _ADDRESS.sub(_JOINER, " ".join(text.split())))
+    return _LEADING.sub(lambda match: f"{match[1]}\\" if match[1].isdecimal() else f"\\{match[1]}", line)
+
+
+def escape_formula(cell: str) -> str:
+    """Return a CSV cell with an apostrophe before what a spreadsheet would take for the beginning of a formula."""
+    cell = _BEHIND_SEMICOLON.sub(";'", cell)
+    return f"'{cell}" if cell.startswith(_BEGINNING) else cell

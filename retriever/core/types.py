@@ -79,10 +79,17 @@ def parent_id(document: Document) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Embeddings and, for every text, the words the model answered with (best first)."""
+    """Embeddings of n texts and, for each, the words the model answered with (best first).
+
+    Attributes:
+        embeddings: (n, dim).
+        words: n lists.
+        unread: rows of texts that could not be read; they hold zeros and no words.
+    """
 
     embeddings: Embeddings
     words: list[list[str]]
+    unread: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +122,3 @@ class BadRow:
     id: str | None
     reason: str
     raw: str
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """Ids of documents that were marked under a query, in the order they were."""
-
-    more: Sequence[str] = ()
-    less: Sequence[str] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.more or self.less)

@@ -35,19 +35,20 @@ class Verdict:
     @property
     def saying(self) -> str:
         """What to think of answers to this question, and what to do, in one sentence."""
-        return {
+        found = {
             "followed": "This model follows this question.",
-            "unclear": "It is unclear whether this model follows this question: look twice, or teach it with examples.",
-            "hardly": "This model hardly follows this question; teach it with examples.",
+            "unclear": "It is unclear whether this model follows this question",
+            "hardly": "This model hardly follows this question",
         }[self.level]
+        return f"{found}: let a language model read for it, or teach it." if self.warns else found
 
     @property
     def sentence(self) -> str:
-        """The same, with the command that teaches it."""
+        """The same, with the option and the command that do it."""
         if not self.warns:
             return self.saying
         command = f"retriever teach --instruction {shlex.quote(self.instruction)} EXAMPLES.jsonl"
-        return f"{self.saying.removesuffix('.')}: {command}"
+        return f"{self.saying} With --reader chat:MODEL, or with {command}"
 
     @property
     def warns(self) -> bool:
@@ -79,7 +80,7 @@ def verdict_of(document: Mapping[str, Any]) -> Verdict:
             level=level,
             chance=float(document["chance"]),
             texts=int(document["texts"]),
-            answers=[(str(one["word"]), int(one["texts"])) for one in document["answers"]],
+            answers=[(str(answer["word"]), int(answer["texts"])) for answer in document["answers"]],
             measured=bool(document["measured"]),
         )
     except (KeyError, TypeError) as error:

@@ -1,48 +1,42 @@
 """From a row to a document: which field is what, and everything that makes a row bad."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
+from itertools import islice
+from typing import TypeVar, cast
 
+from retriever.core.fields import leaves
 from retriever.core.fingerprint import json_hash
+from retriever.core.text import composed, is_blank
 from retriever.core.types import JSON, BadRow, Document
-from retriever.corpus.lines import raw_excerpt
-from retriever.corpus.rows import TITLE_FIELD, FieldNames, Limits, Row
+from retriever.corpus.fields import FieldNames, keys_to, value_at, without
+from retriever.corpus.markup import NO_MARKUP, Markup
+from retriever.corpus.rows import Limits, Notes, ReadingOptions, Row, kind_of, raw_excerpt
+
+_LARGEST = 1 << 63  # of whole numbers that ids are taken for
+
+Value = TypeVar("Value")
 
 
 class _RowError(Exception):
     """A row cannot become a document; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowSource:
-    """Where a document came from: the file as the user named it, and the line from 1."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
 class Converter:
     """Turns the rows of one input, of one file after another, into documents with distinct ids."""
 
-    def __init__(self, fields: FieldNames, limits: Limits) -> None:
-        self._fields = fields
+    def __init__(self, limits: Limits, options: ReadingOptions) -> None:
         self._limits = limits
-        self._sources: dict[str, RowSource] = {}
+        self._options = options
+        self._places: dict[str, str] = {}  # by id
         self._derived: Counter[str] = Counter()
-        self._file = ""
-        self._derives_ids: bool | None = None
+        self.begin_file("", FieldNames(), Notes(""))
 
-    def begin_file(self, file: str) -> None:
-        """Say that the next rows come from another file."""
-        self._file = file
-        self._derives_ids = None
+    def begin_file(self, file: str, fields: FieldNames, notes: Notes, markup: Markup = NO_MARKUP) -> None:
+        """Begin another file, whose rows are next; changes are noted in ``notes``."""
+        self._file, self._fields, self._notes, self._markup = file, fields, notes, markup
+        self._derives_ids: bool | None = None
 
     def convert(self, row: Row) -> Document | BadRow:
         """Return the row's document, or what is wrong with the row."""
@@ -51,58 +45,91 @@ class Converter:
             if row.values is None:
                 raise _RowError(row.problem)
             document = self._document(row, row.values)
-            self._claim(document.id, RowSource(self._file, row.line))
+            self._claim(document.id, f"{self._file}:{row.line}")
         except _RowError as error:
-            raw = row.raw if isinstance(row.raw, bytes | str) else json.dumps(row.raw, ensure_ascii=False, default=str)
-            return BadRow(self._file, row.line, identifier, str(error), raw_excerpt(raw, self._limits.raw_chars))
+            return BadRow(self._file, row.line, identifier, str(error), row.excerpt(self._limits.raw_chars))
         return document
 
     def _readable_id(self, row: Row) -> str | None:
-        field = self._fields.find_id(row.values or ())
-        value = row.values[field] if row.values and field else None
-        return raw_excerpt(str(value), self._limits.id_chars) if isinstance(value, str | int | float) else None
+        values = row.values or {}
+        keys = keys_to(values, self._fields.find_id(values))
+        value = value_at(values, keys) if keys else None
+        readable = isinstance(value, str | int | float)
+        return raw_excerpt(self._composed(str(value)), self._limits.id_chars) if readable else None
+
+    def _composed(self, value: Value) -> Value:
+        """Return a value with its texts in composed form, unless all stays as it is in the file."""
+        if self._options.raw:
+            return value
+        plain = _composed(value)
+        if plain is not value:
+            self._notes.add("characters composed (NFC)")
+        return plain
 
     def _document(self, row: Row, values: Mapping[str, object]) -> Document:
         id_field, text_field = self._fields.find_id(values), self._fields.find_text(values)
+        id_keys, text_keys = keys_to(values, id_field), keys_to(values, text_field)
         if self._derives_ids is None:
-            self._derives_ids = id_field is None and self._fields.id is None
+            self._derives_ids = id_keys is None and self._fields.id is None
         _check(values, self._limits.depth)
-        text = self._text(values, text_field)
-        metadata = {
-            name: cast("JSON", value)
-            for name, value in values.items()
-            if name not in (id_field, text_field) and not (row.sparse and value is None)
-        }
-        if id_field is not None:
-            return Document(self._id(values[id_field], id_field), text, metadata, file=self._file, line=row.line)
-        if self._derives_ids:
-            return Document(self._derive_id(text, metadata), text, metadata, file=self._file, line=row.line)
-        if self._fields.id:
+        text = self._composed(self._cleaned(self._text(values, text_keys)))
+        left = values
+        for keys in {id_keys, text_keys} - {None}:
+            left = without(left, keys or ())
+        metadata = self._composed(
+            {name: cast("JSON", value) for name, value in left.items() if not (row.sparse and value is None)}
+        )
+        if id_field is not None and id_keys is not None:
+            identifier = self._id(value_at(values, id_keys), id_field)
+        elif self._derives_ids:
+            identifier = self._derive_id(text, metadata)
+        elif self._fields.id:
             raise _RowError(f"no id: the field {self._fields.id!r} is missing; {_seen(values)}")
-        raise _RowError(f"no id, though the rows before have one; {_seen(values)}; name the field with --id-field")
+        else:
+            raise _RowError(f"no id, though the rows before have one; {_seen(values)}; name the field with --id-field")
+        return Document(identifier, text, metadata, file=self._file, line=row.line)
 
-    def _text(self, values: Mapping[str, object], field: str | None) -> str:
-        if field is None:
+    def _text(self, values: Mapping[str, object], keys: tuple[str, ...] | None) -> str:
+        if keys is None:
             missing = f"the field {self._fields.text!r} is missing" if self._fields.text else "no usual text field"
             raise _RowError(f"no text: {missing}; {_seen(values)}; name the field with --text-field")
-        text, title = values[field], values.get(TITLE_FIELD)
-        if not isinstance(text, str):
-            raise _RowError(f"the text in {field!r} is {_kind(text)}, not a string")
-        if not text.strip():
-            raise _RowError(f"the text in {field!r} is empty")
-        if isinstance(title, str) and title.strip() and field != TITLE_FIELD:
+        field, title_field = ".".join(keys), self._fields.find_title(values)
+        text, title = value_at(values, keys), values[title_field] if title_field else None
+        has_title = isinstance(title, str) and bool(title.strip()) and field != title_field
+        if has_title and (text is None or (isinstance(text, str) and is_blank(text))):
+            text = title
+        elif not isinstance(text, str):
+            inside = [leaf.name for leaf in leaves(text)][:5] if isinstance(text, Mapping) else []
+            hint = f"; --text-field {field}.{inside[0]} names a field in it" if inside else ""
+            raise _RowError(f"the text in {field!r} is {kind_of(text)}, not a string{hint}")
+        elif is_blank(text):
+            invisible = ": its characters are invisible" if text.strip() else ""
+            raise _RowError(f"the text in {field!r} is empty{invisible}")
+        elif has_title:
             text = f"{title}\n{text}"
+        text = str(text)
         if len(text) > self._limits.text_chars:
             raise _RowError(
                 f"the text has {len(text):,} characters, more than {self._limits.text_chars:,}; split it into documents"
             )
         return text
 
+    def _cleaned(self, text: str) -> str:
+        """Return a text without markup, where the file's texts have such."""
+        plain = self._markup.cleaned(text)
+        if plain != text:
+            self._notes.add("HTML entities and tags decoded" if self._markup.tags else "HTML entities decoded")
+        if is_blank(plain):
+            raise _RowError("the text holds markup alone")
+        return plain
+
     def _id(self, value: object, field: str) -> str:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise _RowError(f"the id in {field!r} is {_kind(value)}, not a string or number")
-        identifier = str(value)
-        if not identifier.strip():
+            raise _RowError(f"the id in {field!r} is {kind_of(value)}, not a string or number")
+        if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST and not self._options.raw:
+            value = int(value)
+        identifier = self._composed(str(value))
+        if is_blank(identifier):
             raise _RowError(f"the id in {field!r} is empty")
         if len(identifier) > self._limits.id_chars:
             raise _RowError(
@@ -115,10 +142,26 @@ class Converter:
         self._derived[digest] += 1
         return digest if self._derived[digest] == 1 else f"{digest}-{self._derived[digest]}"
 
-    def _claim(self, identifier: str, source: RowSource) -> None:
-        first = self._sources.setdefault(identifier, source)
-        if first is not source:
+    def _claim(self, identifier: str, place: str) -> None:
+        first = self._places.setdefault(identifier, place)
+        if first is not place:
             raise _RowError(f"the id {identifier!r} is taken by {first}; ids must differ within one input")
+
+
+def _composed(value: Value) -> Value:
+    """Return a value with its texts in composed form: itself where they are."""
+    plain: object = value
+    if isinstance(value, str):
+        plain = composed(value)
+    elif isinstance(value, list):
+        plain = [_composed(item) for item in value]
+    elif isinstance(value, Mapping):
+        names = {name: composed(name) if isinstance(name, str) else name for name in value}
+        plain = {
+            name if names[name] != name and names[name] in value else names[name]: _composed(item)
+            for name, item in value.items()
+        }
+    return value if plain == value else cast("Value", plain)
 
 
 def _check(value: object, depth: int, place: str = "") -> None:
@@ -136,7 +179,7 @@ def _check(value: object, depth: int, place: str = "") -> None:
     elif isinstance(value, float) and not math.isfinite(value):
         raise _RowError(f"the number in {place!r} is too large or not finite")
     elif value is not None and not isinstance(value, bool | int | float):
-        raise _RowError(f"{place!r} holds {_kind(value)}, which is not JSON")
+        raise _RowError(f"{place!r} holds {kind_of(value)}, which is not JSON")
 
 
 def _check_string(text: str, place: str) -> None:
@@ -150,19 +193,5 @@ def _check_string(text: str, place: str) -> None:
 
 
 def _seen(values: Mapping[str, object]) -> str:
-    names = ", ".join(repr(name) for name in list(values)[:20])
+    names = ", ".join(repr(leaf.name) for leaf in islice(leaves(cast("Mapping[str, JSON]", values)), 20))
     return f"the row has {names}" if names else "the row is empty"
-
-
-def _kind(value: object) -> str:
-    """Name a value's JSON type, with its article."""
-    if value is None:
-        return "null"
-    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        (bool, "a boolean"),
-        ((int, float), "a number"),
-        (str, "a string"),
-        (list, "a list"),
-        (Mapping, "an object"),
-    )
-    return next((name for kind, name in kinds if isinstance(value, kind)), f"a value of type {type(value).__name__}")

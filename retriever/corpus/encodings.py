@@ -1,4 +1,4 @@
-"""Files that are not UTF-8: noticed before anything is read, guessed for a person to judge, and read as UTF-8."""
+"""Text files as lines of UTF-8, of bounded length; other encodings are noticed, guessed and read."""
 
 import codecs
 import io
@@ -32,9 +32,11 @@ ENCODINGS: Mapping[str, str] = {
 """Encodings that are guessed, the likelier ones first, and what people call them."""
 
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
 _SAMPLE = 1 << 16  # bytes of foreign lines that a guess rests on
 _SHOWN = 60
+_ZEROS = 0.05  # of the bytes, in text of UTF-16 at least
 _UNREADABLE = "retriever.unreadable"
 codecs.register_error(_UNREADABLE, lambda error: ("\udcff", error.end))  # type: ignore[attr-defined]
 
@@ -86,6 +88,18 @@ def require_encoding(name: str) -> str:
         hint = nearest(name.lower(), ENCODINGS)
         raise UsageError(f"There is no text encoding {name!r}.", hint=hint) from None
     return name
+
+
+def find_utf16(head: bytes) -> str:
+    """Return the UTF-16 that a file's beginning shows, by its mark or by the zeros of its letters; empty for none."""
+    if head.startswith(UTF16_MARKS):
+        return "utf-16"
+    head = head[: len(head) // 2 * 2]
+    first, second = head[::2].count(0), head[1::2].count(0)
+    if max(first, second) < _ZEROS * len(head) or min(first, second) * 20 > max(first, second):
+        return ""
+    encoding = "utf-16-le" if second > first else "utf-16-be"
+    return encoding if head.decode(encoding, "replace").count("\ufffd") <= 1 else ""
 
 
 def find_foreign(stream: BinaryIO, *, json_lines: bool, longest: int) -> Foreign | None:
@@ -144,6 +158,55 @@ def guess(data: bytes) -> str:
         for one in (best, *best.submatch)
     ]
     return names[order[min(fitting)[2]]] if fitting else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file.
+
+    Attributes:
+        number: from 1.
+        data: its bytes in UTF-8, with the line end; only the beginning of a line that is too long.
+        too_long: whether the line is longer than the limit.
+        encoding: what the file was read in.
+    """
+
+    number: int
+    data: bytes
+    too_long: bool = False
+    encoding: str = UTF8
+
+    def why_no_text(self, error: UnicodeDecodeError) -> str:
+        """Return the reason to give where the line cannot be decoded."""
+        place = f"at position {error.start + 1}"
+        if self.encoding != UTF8:
+            return f"not {self.encoding}: the character {place}; mend it, or name another encoding"
+        return f"not UTF-8: byte 0x{error.object[error.start]:02x} {place}; mend it, or name the file's encoding"
+
+
+def read_lines(stream: BinaryIO, file: str, *, limit: int, encoding: str = UTF8) -> Iterator[Line]:
+    """Yield the lines of a stream without a byte order mark, holding at most ``limit`` bytes of one in memory.
+
+    Raises:
+        EncodingError: the stream is UTF-16 and was not said to be.
+    """
+    number = 0
+    stream = as_utf8(stream, encoding)
+    while data := stream.readline(limit):
+        number += 1
+        if number == 1 and data.startswith(UTF16_MARKS):
+            raise EncodingError(file, Foreign("utf-16", 1, data.decode("utf-16", "replace").strip()))
+        too_long = len(data) == limit and not data.endswith(b"\n") and _skip_rest(stream, limit)
+        yield Line(number, data.removeprefix(_BOM) if number == 1 else data, too_long, encoding)
+
+
+def _skip_rest(stream: BinaryIO, limit: int) -> bool:
+    """Read on to the end of the line and return whether more than the line end was left."""
+    rest = stream.readline(limit)
+    more = rest not in (b"", b"\n", b"\r\n")
+    while rest and not rest.endswith(b"\n"):
+        rest = stream.readline(limit)
+    return more
 
 
 def as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO:

@@ -2,40 +2,63 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError
-from retriever.corpus.rows import FieldNames, Row
+from retriever.corpus.fields import FieldNames
+from retriever.corpus.rows import Row
+from retriever.corpus.sources import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import parquet
 
 _BATCH = 256
 
 
-def read_parquet(path: Path, file: str, fields: FieldNames) -> Iterator[Row]:
-    """Yield every row; null and NaN mean that a field is absent, dates become ISO strings.
+def read_parquet(source: Source, fields: FieldNames) -> Iterator[Row]:
+    """Yield every row; null, NaN and infinities mean that a field is absent, dates become ISO strings.
 
     Columns of bytes are left out, but for those of id, title and text, which are read as UTF-8.
 
     Raises:
-        InputError: the file is no Parquet, is damaged, or has no text column.
+        InputError: the file is no Parquet, is damaged, or has a column twice.
     """
+    with _opened(source) as table:
+        wanted = _wanted(table.schema_arrow, source.name, fields)
+        line = 0
+        for batch in table.iter_batches(_BATCH, columns=wanted.names):
+            yield from _rows(batch.cast(wanted, safe=False), line)
+            line += batch.num_rows
+
+
+def parquet_columns(source: Source) -> list[str]:
+    """Return the names of the columns; raises `InputError` as `read_parquet` does."""
+    with _opened(source) as table:
+        return list(table.schema_arrow.names)
+
+
+def count_parquet_rows(source: Source) -> int:
+    """Return how many rows there are; raises `InputError` as `read_parquet` does."""
+    with _opened(source) as table:
+        return int(table.metadata.num_rows)
+
+
+@contextmanager
+def _opened(source: Source) -> "Iterator[parquet.ParquetFile]":
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path) as source:
-            wanted = _wanted(source.schema_arrow, file, fields)
-            line = 0
-            for batch in source.iter_batches(_BATCH, columns=wanted.names):
-                yield from _rows(batch.cast(wanted, safe=False), line)
-                line += batch.num_rows
+        with source.seekable() as stream, parquet.ParquetFile(stream) as table:
+            yield table
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise InputError(f"{file} cannot be read as Parquet: {error}.", hint="Copy or write it again.") from error
+        raise InputError(
+            f"{source.name} cannot be read as Parquet: {error}.", hint="Copy or write it again."
+        ) from error
 
 
 def _rows(batch: "pa.RecordBatch", before: int) -> Iterator[Row]:
@@ -54,7 +77,8 @@ def _wanted(schema: "pa.Schema", file: str, fields: FieldNames) -> "pa.Schema":
     """Return the columns to read, with types that Python has."""
     import pyarrow as pa
 
-    fields.check_columns(file, schema.names)
+    if repeated := {name for name in schema.names if schema.names.count(name) > 1}:
+        raise InputError(f"{file}: the column {min(repeated)!r} appears more than once.", hint="Rename one of them.")
     as_text = fields.as_text(schema.names)
     columns = []
     for column in schema:
@@ -71,7 +95,7 @@ def _wanted(schema: "pa.Schema", file: str, fields: FieldNames) -> "pa.Schema":
 def _plain(value: object) -> object:
     """Return the value as JSON has it, as far as JSON can."""
     if isinstance(value, float):
-        return None if math.isnan(value) else value
+        return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

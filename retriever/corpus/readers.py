@@ -1,28 +1,32 @@
-"""Reads a corpus: files of several formats become one stream of documents and bad rows, in constant memory per row."""
+"""Reads a corpus: files of several formats become one stream of documents and bad rows, in constant memory per row.
 
-import gzip
-import sys
+Every input is looked through before its first row is given: columns are typed as a whole, fields and header rows are
+recognised, and what is no corpus at all is refused.
+"""
+
+import zipfile
 import zlib
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from retriever.core.errors import InputError
-from retriever.core.types import BadRow, Document
+from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.convert import Converter
-from retriever.corpus.encodings import UTF8, EncodingError, find_foreign, require_encoding
-from retriever.corpus.jsonl import read_jsonl
-from retriever.corpus.parquet import read_parquet
-from retriever.corpus.rows import FieldNames, Limits, Row
-from retriever.corpus.tables import read_table
+from retriever.corpus.encodings import UTF8, EncodingError, find_foreign, find_utf16, require_encoding
+from retriever.corpus.fields import FieldNames
+from retriever.corpus.jsonl import is_json, is_lines, read_jsonl, read_values
+from retriever.corpus.markup import NO_MARKUP, Markup, find_markup
+from retriever.corpus.parquet import count_parquet_rows, parquet_columns, read_parquet
+from retriever.corpus.rows import Limits, Notes, Reading, ReadingOptions, Row
+from retriever.corpus.sources import DELIMITERS, FORMATS, PARQUET, STDIN, Source
+from retriever.corpus.survey import SAMPLE, Interpretation, survey_rows
+from retriever.corpus.tables import DAMAGE, Table
 
-STDIN = "-"
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_LINES = (".jsonl", ".ndjson", *_DELIMITERS)
-_LEAST_UNZIPPED, _MOST_UNZIPPED = 1 << 26, 200  # bytes, times; reviews shrink to a third or a tenth
-_FORMATS = "Readable are .jsonl, .ndjson, .csv and .tsv (also with .gz), .parquet, and - for JSON Lines on stdin."
+_HEAD = 1 << 16  # bytes by which a format is recognised
 
 
 def read_documents(
@@ -32,61 +36,97 @@ def read_documents(
     text_field: str | None = None,
     encoding: str | None = None,
     limits: Limits | None = None,
-) -> Iterator[Document | BadRow]:
+    options: ReadingOptions | None = None,
+) -> Reading[Document | BadRow]:
     """Read files one after the other as one corpus; ids are distinct within it.
 
     The id is the field ``_id``, ``id``, ``docid`` or ``doc_id``, the text ``text``, ``contents``, ``body``,
-    ``review`` or ``content``, unless named here. A ``title`` becomes the text's first line and stays in the metadata,
-    as all other fields do. Numeric ids become strings. A row whose id was met before is bad; the first one stands.
+    ``review`` or ``content``, in any case, unless named here; without one of these, a field with a wider name that
+    holds distinct keys or long texts (`retriever.corpus.fields`). A ``title`` becomes the text's first line and stays
+    in the metadata, as all other fields do. Numeric ids become strings. A row whose id was met before is bad; the first
+    one stands.
+
+    Every file is looked through first, standard input and pipes by way of a temporary file: columns are typed as a
+    whole, ratings and dates are rewritten where they can be read, header rows and encodings are recognised
+    (docs/corpus.md).
 
     In a file whose first row has no id field, a row's id is derived from its text and metadata: the same whenever the
     file is read again, whatever was added or moved around it; equal rows count up (``...-2``). An edited row is thus
     a new document, and only a synchronising run removes the old one.
 
     Args:
-        paths: files, or ``-`` for JSON Lines on standard input.
-        id_field: the field that holds the id; a row without it is bad.
-        text_field: the field that holds the text.
-        encoding: what files other than Parquet are in, a name that Python knows. None means UTF-8, and a file that is
-            not is refused; named ``utf-8``, it is read and its lines that are not become bad rows.
+        paths: files, or ``-`` for JSON on standard input.
+        id_field: the field that holds the id, or the path of keys to it; a row without it is bad.
+        text_field: the field that holds the text, or the path of keys to it.
+        encoding: what files other than Parquet are in, a name that Python knows. None means UTF-8 or UTF-16, and a
+            file that is neither is refused; named ``utf-8``, it is read and its lines that are not become bad rows.
         limits: what a row may hold.
+        options: how far values are interpreted.
 
     Returns:
-        An iterator over documents and bad rows, in the order of the files. It remembers the ids it met.
+        An iterator over documents and bad rows, in the order of the files. It remembers the ids it met, and its
+        ``notes`` say what was recognised or changed in each file.
 
     Raises:
         UsageError: Python knows no such encoding.
-        EncodingError: a file is not UTF-8 and no encoding was named.
-        InputError: a file is missing, unreadable, of unknown format, or has no rows or no text column: raised by this
-            call, as `EncodingError` is, before the first document. Damage further down, such as a truncated .gz, is
-            raised by the iterator when it gets there.
+        EncodingError: a file is neither UTF-8 nor UTF-16 and no encoding was named.
+        InputError: a file is missing, unreadable, of unknown format, or has no good row or no text column: raised by
+            this call, as `EncodingError` is, before the first document. Damage further down, such as a truncated .gz,
+            is raised by the iterator when it gets there.
     """
-    fields = FieldNames(id_field, text_field)
-    files = [_file(path, fields, limits, encoding) for path in paths]
+    limits, options = limits or Limits(), options or ReadingOptions()
+    files = [_File(str(path), FieldNames(id_field, text_field), limits, encoding, options) for path in paths]
     if not files:
-        raise InputError("No file was given.", hint=_FORMATS)
+        raise InputError("No file was given.", hint=FORMATS)
     for file in files:
-        file.check()
-    return _documents(files, Converter(fields, limits or Limits()))
+        file.require_good_row()
+    return Reading(_documents(files, Converter(limits, options)), [file.notes for file in files])
+
+
+def read_given(documents: Iterable[Document | BadRow], label: str = "documents") -> Reading[Document | BadRow]:
+    """Read documents that a program gives: ratings and dates are rewritten as the first thousand of them show.
+
+    Args:
+        documents: in any number; bad rows pass, and an error among them is raised behind those before it.
+        label: what they are called in the notes.
+    """
+    given = iter(documents)
+    first: list[Document | BadRow] = []
+    rest: Iterator[Document | BadRow] = given
+    try:
+        first.extend(islice(given, SAMPLE))
+    except BaseException as error:  # documents before it are handed out first, and stored
+        rest = _failing(error)
+    metadata = (document.metadata for document in first if isinstance(document, Document))
+    interpretation = survey_rows(metadata, FieldNames(id="id", text="text"), ReadingOptions())
+    notes = Notes(label, [note for note in interpretation.notes if note])
+    return Reading((_interpreted(document, interpretation) for document in chain(first, rest)), [notes])
 
 
 def read_fields(
-    path: str | Path, fields: FieldNames, *, limits: Limits | None = None, encoding: str | None = None
-) -> Iterator[Row]:
+    path: str | Path,
+    fields: FieldNames,
+    *,
+    limits: Limits | None = None,
+    encoding: str | None = None,
+    options: ReadingOptions | None = None,
+) -> Reading[Row]:
     """Read one file, in any of the formats, as rows of fields that are not yet anything more.
 
     Args:
-        path: a file, or ``-`` for JSON Lines on standard input.
+        path: a file, or ``-`` for JSON on standard input.
         fields: which columns a table must have, and which of them stay text.
         limits: what a row may hold.
         encoding: as for `read_documents`.
+        options: as for `read_documents`.
 
     Raises:
         InputError: as `read_documents` does.
     """
-    file = _file(path, fields, limits, encoding)
-    file.check()
-    return file.rows()
+    file = _File(str(path), fields, limits or Limits(), encoding, options or ReadingOptions())
+    with closing(file.rows()) as rows:
+        next(rows)
+    return Reading(file.rows(), [file.notes])
 
 
 def count_rows(paths: Sequence[str | Path]) -> int | None:
@@ -96,129 +136,184 @@ def count_rows(paths: Sequence[str | Path]) -> int | None:
     """
     total = 0
     for path in map(Path, paths):
-        if not path.is_file() or path.suffix.lower() not in (*_LINES, ".parquet"):
-            return None
         suffix = path.suffix.lower()
-        total += _parquet_rows(path) if suffix == ".parquet" else max(0, _line_count(path) - (suffix in _DELIMITERS))
+        if not path.is_file() or suffix not in (".jsonl", ".ndjson", *DELIMITERS, PARQUET):
+            return None
+        with path.open("rb") as stream:
+            if stream.read(2) in (b"\x1f\x8b", b"PK"):
+                return None
+            stream.seek(0)
+            lines = 0 if suffix == PARQUET else max(0, _line_count(stream) - (suffix in DELIMITERS))
+        total += count_parquet_rows(Source(str(path))) if suffix == PARQUET else lines
     return total
 
 
-def _parquet_rows(path: Path) -> int:
-    from pyarrow import parquet
-
-    try:
-        return int(parquet.read_metadata(path).num_rows)
-    except (ValueError, OSError, MemoryError) as error:  # of which Arrow makes its own
-        raise InputError(f"{path} cannot be read as Parquet: {error}.", hint="Copy or write it again.") from error
-
-
-def _line_count(path: Path) -> int:
+def _line_count(stream: BinaryIO) -> int:
     lines, last = 0, b"\n"
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            lines, last = lines + block.count(b"\n"), block[-1:]
+    for block in iter(lambda: stream.read(1 << 20), b""):
+        lines, last = lines + block.count(b"\n"), block[-1:]
     return lines + (last != b"\n")
 
 
 def _documents(files: Sequence["_File"], converter: Converter) -> Iterator[Document | BadRow]:
     for file in files:
-        converter.begin_file(file.name)
-        for row in file.rows():
-            yield converter.convert(row)
+        converter.begin_file(file.name, file.interpretation.fields, file.notes, file.markup())
+        yield from map(converter.convert, file.rows())
 
 
-class _Unzipped(gzip.GzipFile):
-    """A zipped file, read line by line; one that unzips to hundreds of times its size is no corpus."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        return self._checked(super().read(size))
-
-    def readline(self, size: int | None = -1) -> bytes:
-        return self._checked(super().readline(size))
-
-    def _checked(self, data: bytes) -> bytes:
-        place = self.tell()
-        if place > _LEAST_UNZIPPED and place > _MOST_UNZIPPED * max(1, cast("BinaryIO", self.fileobj).tell()):
-            raise InputError(
-                f"{self.name} unzips to more than {_MOST_UNZIPPED} times its size.",
-                hint="Unzip it first, if it is whole.",
-            )
-        return data
+def _interpreted(given: Document | BadRow, interpretation: Interpretation) -> Document | BadRow:
+    if isinstance(given, BadRow) or not interpretation.paths:
+        return given
+    values = interpretation.interpreted(Row(given.line, "", given.metadata)).values
+    return given if values is given.metadata else replace(given, metadata=cast("dict[str, JSON]", values))
 
 
-def _file(path: str | Path, fields: FieldNames, limits: Limits | None, encoding: str | None) -> "_File":
-    return _File(str(path), fields, limits or Limits(), None if encoding is None else require_encoding(encoding))
+def _failing(error: BaseException) -> Iterator[Document | BadRow]:
+    yield from ()
+    raise error
 
 
-@dataclass(frozen=True, slots=True)
 class _File:
-    name: str
-    fields: FieldNames
-    limits: Limits
-    encoding: str | None
+    """An input that was looked through.
 
-    def check(self) -> None:
-        """Raise `InputError` if the file as a whole cannot be read; standard input is looked at when its turn comes."""
-        if self.name == STDIN:
-            return
-        path = Path(self.name)
-        if path.is_dir():
-            raise InputError(f"{path} is a folder.", hint=f"Name its files, e.g. {path}/*.jsonl.")
-        if self._suffix() not in (*_LINES, ".parquet") or (self._is_zipped() and self._suffix() == ".parquet"):
-            raise InputError(f"{path} has a format that is not known.", hint=_FORMATS)
-        if path.is_file() or not path.exists():  # reading a pipe twice would lose its beginning
-            if path.is_file() and self.encoding is None and self._suffix() != ".parquet":
-                self._check_encoding()
-            with closing(self.rows()) as rows:
-                next(rows)
+    Raises:
+        InputError: it cannot be read as a whole.
+    """
 
-    def _check_encoding(self) -> None:
-        try:
-            with self._open() as stream:
-                json_lines = self._suffix() not in _DELIMITERS
-                found = find_foreign(stream, json_lines=json_lines, longest=self.limits.line_bytes)
-        except (EOFError, OSError, zlib.error):  # whoever reads the rows meets it again, and tells it
-            return
-        if found:
-            raise EncodingError(self.name, found)
+    def __init__(
+        self, name: str, fields: FieldNames, limits: Limits, encoding: str | None, options: ReadingOptions
+    ) -> None:
+        self.name = name
+        self.notes = Notes("standard input" if name == STDIN else name)
+        self._fields, self._limits, self._options = fields, limits, options
+        self._table: Table | None = None
+        named = None if encoding is None else require_encoding(encoding)
+        with _input_errors(name):
+            self._source = Source(name)
+            self.notes.add(self._source.note)
+            parquet = self._source.is_parquet()
+            self._encoding = UTF8 if parquet else named or self._find_encoding()
+            self._format = PARQUET if parquet else self._find_format()
+            self.interpretation = self._survey()
+        for part in self.interpretation.notes if self._table is None else self._table.notes:
+            self.notes.add(part)
 
     def rows(self) -> Generator[Row, None, None]:
         """Yield the file's rows; at least one, or `InputError`."""
         empty = True
-        try:
+        with _input_errors(self.name):
             for row in self._parsed():
                 empty = False
-                yield row
-        except EOFError as error:
-            raise InputError(f"{self.name} is cut off in the middle.", hint="Copy or download it again.") from error
-        except FileNotFoundError as error:
-            raise InputError(
-                f"There is no file {self.name}.", hint="Check the name and the folder you are in."
-            ) from error
-        except (zlib.error, OSError, UnicodeError) as error:
-            raise InputError(f"{self.name} cannot be read: {error}.", hint="Check the file.") from error
+                yield self.interpretation.interpreted(row)
         if empty:
             raise InputError(f"{self.name} has no rows.", hint="Was it written completely?")
 
-    def _parsed(self) -> Iterator[Row]:
-        suffix = self._suffix()
-        if suffix == ".parquet":
-            yield from read_parquet(Path(self.name), self.name, self.fields)
-            return
-        encoding = self.encoding or UTF8
-        with ExitStack() as stack:
-            stream = sys.stdin.buffer if self.name == STDIN else stack.enter_context(self._open())
-            if suffix in _DELIMITERS:
-                yield from read_table(stream, self.name, _DELIMITERS[suffix], self.fields, self.limits, encoding)
-            else:
-                yield from read_jsonl(stream, self.name, self.limits, encoding)
+    def markup(self) -> Markup:
+        """Look through the file for HTML in its texts."""
+        if self._options.raw:
+            return NO_MARKUP
+        with closing(self.rows()) as rows:
+            return find_markup(map(self.interpretation.fields.text_of, _whole(rows)))
 
-    def _open(self) -> BinaryIO:
-        return cast("BinaryIO", _Unzipped(self.name)) if self._is_zipped() else Path(self.name).open("rb")
+    def require_good_row(self) -> None:
+        """Raise `InputError` where no row can become a document."""
+        converter = Converter(self._limits, self._options)
+        converter.begin_file(self.name, self.interpretation.fields, Notes(self.name))
+        first: BadRow | None = None
+        with closing(self.rows()) as rows:
+            for row in map(converter.convert, rows):
+                if isinstance(row, Document):
+                    return
+                first = first or row
+        if first is not None:
+            raise InputError(
+                f"{self.name}: no row can be read; line {first.line}: {first.reason}.",
+                hint="Nothing was indexed of it.",
+            )
 
-    def _suffix(self) -> str:
-        path = Path(self.name)
-        return (path.with_suffix("") if self._is_zipped() else path).suffix.lower()
+    def _find_encoding(self) -> str:
+        """Return UTF-16 where the content shows it, else UTF-8, which is checked."""
+        with closing(self._source.open()) as stream:
+            wide = find_utf16(stream.read(_HEAD))
+        if wide:
+            self.notes.add("read as UTF-16")
+            return wide
+        json_lines, foreign = self._source.suffix not in DELIMITERS, None
+        with suppress(EOFError, OSError, zlib.error), closing(self._source.open()) as stream:  # met again by the rows
+            foreign = find_foreign(stream, json_lines=json_lines, longest=self._limits.line_bytes)
+        if foreign:
+            raise EncodingError(self.name, foreign)
+        return UTF8
 
-    def _is_zipped(self) -> bool:
-        return self.name.lower().endswith(".gz")
+    def _find_format(self) -> str:
+        """Return "lines" or "values" of JSON, or "table"."""
+        with closing(self._source.open()) as stream:
+            head = stream.read(_HEAD).decode(self._encoding, "replace")
+        if self._source.suffix in DELIMITERS and not is_json(head):
+            return "table"
+        return "lines" if is_lines(head) or not is_json(head) or not self._has_value() else "values"
+
+    def _has_value(self) -> bool:
+        """Return whether the JSON begins with a whole value, which may take more lines than one."""
+        try:
+            with closing(self._source.open()) as stream:
+                next(read_values(stream, self.name, self._limits, self._encoding), None)
+        except InputError:
+            return self._source.suffix == ".json"
+        if self._source.suffix != ".json":
+            self.notes.add("read as one JSON value after the other, not by lines")
+        return True
+
+    def _survey(self) -> Interpretation:
+        if self._format == "table":
+            self._table = Table(
+                self._source.open,
+                self.name,
+                DELIMITERS[self._source.suffix],
+                fields=self._fields,
+                limits=self._limits,
+                encoding=self._encoding,
+                options=self._options,
+            )
+            return self._table.interpretation
+        if self._options.raw:
+            return Interpretation(self._fields)
+        with closing(self._parsed()) as rows:
+            interpretation = survey_rows(_whole(rows), self._fields, self._options)
+        if self._format == PARQUET:
+            interpretation.fields.check_columns(self.name, parquet_columns(self._source), nested=True)
+        return interpretation
+
+    def _parsed(self) -> Generator[Row, None, None]:
+        if self._table is not None:
+            yield from self._table.rows()
+        elif self._format == PARQUET:
+            yield from read_parquet(self._source, self._fields)
+        else:
+            read = read_jsonl if self._format == "lines" else read_values
+            with closing(self._source.open()) as stream:
+                yield from read(stream, self.name, self._limits, self._encoding)
+
+
+def _whole(rows: Iterator[Row]) -> Iterator[Mapping[str, object]]:
+    """Yield the fields of good rows; damage behind the first one ends them; reading the rows reports it."""
+    empty = True
+    try:
+        for row in rows:
+            empty = False
+            if row.values is not None:
+                yield row.values
+    except DAMAGE:
+        if empty:
+            raise
+
+
+@contextmanager
+def _input_errors(name: str) -> Iterator[None]:
+    """Turn what goes wrong with a file into `InputError`."""
+    try:
+        yield
+    except EOFError as error:
+        raise InputError(f"{name} is cut off in the middle.", hint="Copy or download it again.") from error
+    except (zlib.error, zipfile.BadZipFile, OSError, UnicodeError) as error:
+        raise InputError(f"{name} cannot be read: {error}.", hint="Check the file.") from error

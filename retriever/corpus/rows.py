@@ -1,13 +1,21 @@
-"""Definitions shared by all formats' readers: a row before it is a document, the limits, and which field is which."""
+"""A row of a file before it is a document, how far its values are interpreted, and what reading a file changed."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from retriever.core.errors import InputError
+from retriever.corpus.fields import Columns
 
-ID_FIELDS = ("_id", "id", "docid", "doc_id")
-TEXT_FIELDS = ("text", "contents", "body", "review", "content")
-TITLE_FIELD = "title"
+Item = TypeVar("Item")
+_KINDS: dict[type, str] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    Mapping: "an object",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,49 +55,79 @@ class Row:
     problem: str = ""
     sparse: bool = False
 
+    def excerpt(self, limit: int) -> str:
+        """Return the beginning of the row as a report shows it."""
+        raw = self.raw
+        text = raw if isinstance(raw, bytes | str) else json.dumps(raw, ensure_ascii=False, default=str)
+        return raw_excerpt(text, limit)
+
 
 @dataclass(frozen=True, slots=True)
-class FieldNames:
-    """Which fields hold id and text: the named ones, or the first present of the usual ones.
+class ReadingOptions:
+    """How far values are interpreted on reading.
 
     Attributes:
-        id: the id's field.
-        text: the text's field.
-        text_needed: whether a table without a text column is refused.
+        raw: whether values stay as they are in the file: nothing is recognised, typed, decoded or rewritten.
+        columns: which fields a person says hold ratings and dates, beside those that are recognised.
     """
 
-    id: str | None = None
-    text: str | None = None
-    text_needed: bool = True
-
-    def find_id(self, names: Iterable[str]) -> str | None:
-        """Return the id's field, or None if there is none."""
-        return _first((self.id,) if self.id else ID_FIELDS, names)
-
-    def find_text(self, names: Iterable[str]) -> str | None:
-        """Return the text's field, or None if there is none."""
-        return _first((self.text,) if self.text else TEXT_FIELDS, names)
-
-    def as_text(self, names: Iterable[str]) -> set[str]:
-        """Return the fields whose values stay text in tables, however much they look like numbers."""
-        present = list(names)
-        return {name for name in (self.find_id(present), self.find_text(present), TITLE_FIELD) if name}
-
-    def check_columns(self, file: str, columns: Sequence[str]) -> None:
-        """Raise `InputError` unless a table's columns are distinct and include the text and, if named, the id."""
-        shown = ", ".join(repr(column) for column in columns if column)
-        repeated = {column for column in columns if column and columns.count(column) > 1}
-        if repeated:
-            raise InputError(
-                f"{file}: the column {min(repeated)!r} appears more than once.", hint="Rename one of them."
-            )
-        if self.id and self.id not in columns:
-            raise InputError(f"{file} has no column {self.id!r}.", hint=f"--id-field takes one of: {shown}.")
-        if self.text_needed and self.find_text(columns) is None:
-            missing = f"no column {self.text!r}" if self.text else "no text column"
-            raise InputError(f"{file} has {missing}.", hint=f"Name one with --text-field: {shown}.")
+    raw: bool = False
+    columns: Columns | None = None
 
 
-def _first(wanted: Iterable[str], names: Iterable[str]) -> str | None:
-    present = set(names)
-    return next((name for name in wanted if name in present), None)
+@dataclass(slots=True)
+class Notes:
+    """Recognitions and changes made on reading one file.
+
+    Attributes:
+        file: as the user named it.
+        parts: short statements, in the order they were made.
+    """
+
+    file: str
+    parts: list[str] = field(default_factory=list)
+
+    def add(self, part: str) -> None:
+        """Add a statement; one made before is not repeated."""
+        if part and part not in self.parts:
+            self.parts.append(part)
+
+    def __str__(self) -> str:
+        return f"{self.file}: {'; '.join(self.parts)}" if self.parts else ""
+
+
+class Reading(Iterator[Item]):
+    """What is read of some files, in their order, and the notes on it.
+
+    Args:
+        items: rows, or documents and bad rows.
+        notes: a record a file, complete when everything is read.
+    """
+
+    def __init__(self, items: Iterator[Item], notes: Sequence[Notes]) -> None:
+        self._items, self._notes = items, notes
+
+    @property
+    def notes(self) -> list[str]:
+        """One line for each file in which something was recognised or changed."""
+        return [str(note) for note in self._notes if note.parts]
+
+    def __next__(self) -> Item:
+        return next(self._items)
+
+
+def raw_excerpt(data: bytes | str, limit: int) -> str:
+    """Return the beginning of raw data as valid text, with NUL and bytes that are not UTF-8 written as escapes."""
+    if isinstance(data, bytes):
+        text = data[: 4 * limit].decode("utf-8", "backslashreplace")
+    else:
+        text = data[:limit].encode("utf-8", "backslashreplace").decode("utf-8")
+    return text[:limit].rstrip("\r\n").replace("\0", "\\x00")
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's JSON type, with its article."""
+    if value is None:
+        return "null"
+    kind = next((kind for kind in _KINDS if isinstance(value, kind)), None)
+    return _KINDS[kind] if kind else f"a value of type {type(value).__name__}"

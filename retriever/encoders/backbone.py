@@ -1,6 +1,6 @@
-"""A language model as the encoders use it: embeddings in, last hidden states out, logits only where asked.
+"""A language model as the encoders use it: embeddings in, last hidden states out, logits only where wanted.
 
-Two classes are one: `LlamaBackbone` computes what it knows itself, `TransformersBackbone` leaves it to transformers.
+`LlamaBackbone` computes the models it knows itself, `TransformersBackbone` leaves all others to transformers.
 """
 
 import copy
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from retriever.core.errors import EncoderError
 from retriever.encoders.device import pick_device, pick_dtype
-from retriever.encoders.llama_config import read_config
 from retriever.encoders.sources import ModelSource, find_source
 from retriever.encoders.tokenize import PieceTokenizer
 
@@ -39,39 +38,23 @@ class Cache(Protocol):
 class Backbone(ABC):
     """A causal or masked language model with its tokenizer, on one device and in one number format.
 
-    Args:
-        source: the model's files.
-        tokenizer: its tokenizer.
+    Attributes:
+        masked: whether this is a masked language model (BERT, RoBERTa) rather than a causal one.
+        dim: hidden size d.
+        positions: how many tokens the model has positions for.
+        device: where the model runs.
+        dtype: the number format of embeddings, states and cache.
     """
+
+    masked: bool
+    dim: int
+    positions: int
+    device: torch.device
+    dtype: torch.dtype
 
     def __init__(self, source: ModelSource, tokenizer: PieceTokenizer) -> None:
         self.source = source
         self.tokenizer = tokenizer
-
-    @property
-    @abstractmethod
-    def masked(self) -> bool:
-        """Whether this is a masked language model (BERT, RoBERTa) rather than a causal one."""
-
-    @property
-    @abstractmethod
-    def dim(self) -> int:
-        """Hidden size d."""
-
-    @property
-    @abstractmethod
-    def positions(self) -> int:
-        """How many tokens the model has positions for."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """Where the model runs."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> torch.dtype:
-        """The number format of embeddings, states and cache."""
 
     @abstractmethod
     def pack(self) -> None:
@@ -149,10 +132,10 @@ def load_backbone(name: str, *, device: str = "auto", dtype: str = "auto") -> Ba
     source = find_source(name)
     place = pick_device(device)
     number_format = pick_dtype(dtype, place)
+    from retriever.encoders.llama import LlamaBackbone, read_config
+
     with readable(source.folder):
         if config := read_config(source.folder):
-            from retriever.encoders.llama_backbone import LlamaBackbone
-
             return LlamaBackbone.load(source, config, place, number_format)
         from retriever.encoders.transformers_backbone import TransformersBackbone
 

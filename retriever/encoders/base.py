@@ -15,19 +15,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.prompts import PromptTemplate, get_template
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import JSON, Encoded
 from retriever.encoders.backbone import Backbone
-from retriever.encoders.batching import distinct, plan_batches, token_budget
-from retriever.encoders.options import DEFAULT_TEMPLATE, EncoderOptions
-from retriever.encoders.pooling import Shares
-from retriever.encoders.prefix import PromptPieces, PromptStates, prompt_pieces, read_prompts
-from retriever.encoders.reading import BatchOutput, EncodedBatch
-from retriever.encoders.words import WordReader
+from retriever.encoders.methods import DEFAULT_TEMPLATE, EncoderOptions
+from retriever.encoders.reading import (
+    BatchOutput,
+    EncodedBatch,
+    PromptPieces,
+    TextBatch,
+    prompt_pieces,
+    read_prompts,
+)
+from retriever.encoders.readout import Shares, WordReader
+from retriever.encoders.tokenize import distinct, plan_batches, token_budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +182,14 @@ class PromptEncoder(Encoder):
         everything = list(range(len(resolved)))
         groups = [everything] if self.shares_text and self.template.text_first else [[i] for i in everything]
         for group in filter(None, groups):
-            asked = [resolved[i] for i in group]
-            for one in self._results(unique, ids, asked, words=words):
-                view = group[one.instruction]
-                vectors[view, one.rows] = one.vectors
-                for row, found in zip(one.rows, one.words, strict=True):
-                    said[view][row] = found
+            shared = [resolved[i] for i in group]
+            for result in self._results(unique, ids, shared, words=words):
+                view = group[result.instruction]
+                vectors[view, result.rows] = result.vectors
+                for row, words_of_row in zip(result.rows, result.words, strict=True):
+                    said[view][row] = words_of_row
                 if on_tokens is not None and view == group[-1]:
-                    on_tokens(sum(len(ids[row]) for row in one.rows))
+                    on_tokens(sum(len(ids[row]) for row in result.rows))
         return [
             Encoded(normalise(vectors[i])[positions].reshape(-1, self.dim), [said[i][p] for p in positions])
             for i in everything
@@ -194,7 +199,7 @@ class PromptEncoder(Encoder):
         self, texts: Sequence[str], ids: list[list[int]], instructions: Sequence[str], *, words: int
     ) -> Iterator["_BatchResult"]:
         """Yield every batch under every instruction, batch by batch."""
-        priors = [self._prior(one) if words and texts else None for one in instructions]
+        priors = [self._prior(instruction) if words and texts else None for instruction in instructions]
         for rows, read in self._batches(texts, ids, instructions, answers=words > 0):
             for i, prompted in enumerate(read):
                 reading, prior = self.read(prompted, answers=words > 0), priors[i]
@@ -225,18 +230,12 @@ class PromptEncoder(Encoder):
         shares = len(instructions) > 1
         budget = token_budget(self.backbone.device.type, reads_on=self.reads_on, shares=shares)
         for batch in plan_batches([len(row) + overhead for row in ids], budget):
-            read = self.read_batch([ids[row] for row in batch], pieces, tail)
-            rows = [texts[row] for row in batch]
-            yield (
-                batch,
-                (EncodedBatch(one, rows, instruction) for one, instruction in zip(read, instructions, strict=True)),
-            )
+            chosen = TextBatch([texts[row] for row in batch], [ids[row] for row in batch])
+            yield batch, self.read_batch(chosen, pieces, tail)
 
-    def read_batch(
-        self, texts: Sequence[Sequence[int]], pieces: PromptPieces, tail: Tensor | None
-    ) -> Iterator[PromptStates]:
+    def read_batch(self, batch: TextBatch, pieces: PromptPieces, tail: Tensor | None) -> Iterator[EncodedBatch]:
         """Yield the batch as read under each of the pieces' instructions in turn."""
-        return read_prompts(self.backbone, texts, pieces, tail, reads_on=self.reads_on)
+        return read_prompts(self.backbone, batch, pieces, tail, reads_on=self.reads_on)
 
     @property
     def words(self) -> WordReader:

@@ -1,23 +1,34 @@
-"""Names of encoders: shipped models, those of the table below, ``METHOD:BACKBONE``, or a checkpoint folder."""
+"""Names of encoders: shipped models, those of the table below, ``METHOD:BACKBONE``, or a checkpoint folder.
+
+``default`` is the shipped model, or the checkpoint that the user promoted. A promotion is a pointer in the user's
+configuration: the folder's path and its manifest's hash, which stands for every file of the checkpoint.
+"""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.core.errors import EncoderError
+from retriever.core.errors import CheckpointError, EncoderError
+from retriever.core.fingerprint import file_hash
+from retriever.core.paths import config_dir, make_folder, write_whole
 from retriever.core.registry import nearest, resolve
-from retriever.encoders.methods import METHODS, build
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.promoted import promoted_folder, read_promotion
-from retriever.encoders.sources import CONFIG
+from retriever.encoders.methods import METHODS, EncoderOptions, build
+from retriever.encoders.sources import CONFIG, MANIFEST
 
 if TYPE_CHECKING:
-    from retriever.core.encoder import Encoder
+    from retriever.core.protocols import Encoder
+
 
 SENTENCE_METHOD = "st"
-WHOLE_MODELS = {SENTENCE_METHOD: "retriever.encoders.sentence_encoder:SentenceEncoder"}
+WHOLE_MODELS = {
+    SENTENCE_METHOD: "retriever.encoders.sentence_encoder:SentenceEncoder",
+    "chat": "retriever.encoders.answers.loading:ChatEncoder",
+}
 """Methods that take a model as it is, not a backbone: each class has a ``load`` as `SentenceEncoder.load` is."""
+
+ANSWERED = ("inbedder", "re-enc")
+"""The method and pooling that embed what the model writes, with another encoder."""
 
 DEFAULT = "default"
 SHIPPED = "pretrained"
@@ -38,13 +49,12 @@ class CatalogEntry:
 
 
 CATALOG = {
-    "default": CatalogEntry("inbedder:smollm2-135m", "InBedder 1st-gen on SmolLM2-135M-Instruct; not fine-tuned"),
     "inbedder": CatalogEntry("inbedder:smollm2-135m", "InBedder's encoding methods, chosen by pooling"),
     "instemb": CatalogEntry("instemb:smollm2-135m", "InstEmb with untrained look-ahead tokens"),
-    "gircse": CatalogEntry("gircse:smollm2-135m", "GIRCSE soft tokens; not fine-tuned"),
     "plain": CatalogEntry("plain:smollm2-135m", "the bare backbone: last token or mean"),
     "minilm": CatalogEntry("st:all-minilm-l6-v2", "all-MiniLM-L6-v2, the generic peer; ignores what it is asked"),
 }
+"""Encoders that the package does not ship as trained models."""
 
 
 def shipped() -> list[str]:
@@ -54,11 +64,12 @@ def shipped() -> list[str]:
 
 def named() -> dict[str, CatalogEntry]:
     """Return every name and what it stands for now: the user's default, shipped models, the table's rest."""
-    entries = dict(CATALOG)
+    entries = {}
     for name in shipped():
         config = json.loads((SHIPPED_FOLDER / name / CONFIG).read_text())
         summary = f"{config['method']} on {config['backbone']['name']}, fine-tuned; shipped with retriever"
         entries[name] = CatalogEntry(f"{SHIPPED}:{name}", summary)
+    entries |= CATALOG
     if promotion := read_promotion():
         entries[DEFAULT] = CatalogEntry(str(promotion.folder), "made the default by `retriever models promote`")
     return entries
@@ -93,7 +104,8 @@ def resolve_name(name: str) -> str:
         )
     raise EncoderError(
         f"Unknown encoder {name!r}.",
-        hint=f"{nearest(name, CATALOG)} Otherwise METHOD:BACKBONE or a checkpoint folder; see `retriever models list`.",
+        hint=f"{nearest(name, [*shipped(), *CATALOG])} Otherwise METHOD:BACKBONE or a checkpoint folder; "
+        "see `retriever models list`.",
     )
 
 
@@ -143,7 +155,7 @@ def require_sentence_model(name: str) -> None:
 
 
 def load_encoder(
-    name: str = DEFAULT, *, device: str = "auto", dtype: str = "auto", **options: str | int | None
+    name: str = DEFAULT, *, device: str = "auto", dtype: str = "auto", **settings: str | int | None
 ) -> "Encoder":
     """Load an encoder by any of its names.
 
@@ -151,35 +163,23 @@ def load_encoder(
         name: as `resolve_name` takes it.
         device: where to run.
         dtype: in which number format.
-        options: fields of `EncoderOptions`; None leaves one at its default, or at what a checkpoint says.
+        settings: fields of `EncoderOptions`; None leaves one at its default, or at what a checkpoint says.
 
     Raises:
         EncoderError: it is unknown, or its packages or files are missing.
         CheckpointError: a file differs from its recorded hash.
     """
-    chosen = {field: value for field, value in options.items() if value is not None}
-    return load(name, EncoderOptions(**chosen), device=device, dtype=dtype)  # type: ignore[arg-type]
-
-
-def load(name: str, options: EncoderOptions, *, device: str = "auto", dtype: str = "auto") -> "Encoder":
-    """Load an encoder by any of its names.
-
-    Args:
-        name: as `resolve_name` takes it.
-        options: pooling, steps, look-ahead length, template; they override a checkpoint's own.
-        device: where to run.
-        dtype: in which number format.
-
-    Raises:
-        EncoderError: it is unknown, or its packages or files are missing.
-        CheckpointError: a file differs from its recorded hash.
-    """
+    options = EncoderOptions(**{field: value for field, value in settings.items() if value is not None})  # type: ignore[arg-type]
     spec = resolve_name(name)
     method, _, model = spec.partition(":")
     folder = checkpoint_folder(spec)
     if folder is None and method in WHOLE_MODELS:
         made: Encoder = resolve(WHOLE_MODELS[method]).load(spec, model, options, device=device, dtype=dtype)
         return made
+    if folder is None and (method, options.pooling) == ANSWERED:
+        from retriever.encoders.answers.loading import load_local
+
+        return load_local(spec, model, options, device=device, dtype=dtype)
     from retriever.encoders.backbone import load_backbone
     from retriever.encoders.checkpoint import load_checkpoint
 
@@ -190,3 +190,80 @@ def load(name: str, options: EncoderOptions, *, device: str = "auto", dtype: str
     encoder.backbone.pack()
     encoder.name = spec
     return encoder
+
+
+POINTER = "default.json"
+_NEXT = (
+    "`retriever models promote FOLDER` names another, `retriever models promote --reset` goes back to the shipped one."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A promoted checkpoint: its folder's absolute path, and the hex SHA-256 of its manifest at that time."""
+
+    folder: Path
+    digest: str
+
+
+def read_promotion() -> Promotion | None:
+    """Read which checkpoint the user promoted, whether its folder is still there or not; None where none was.
+
+    Raises:
+        CheckpointError: the pointer cannot be read.
+    """
+    pointer = config_dir() / POINTER
+    try:
+        stored = json.loads(pointer.read_text(encoding="utf-8"))
+        return Promotion(Path(stored["folder"]), str(stored["digest"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise CheckpointError(
+            f"{pointer} cannot be read: {error.strerror}.", hint="RETRIEVER_CONFIG names another folder for it."
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{pointer} cannot be read ({error}).", hint=_NEXT) from error
+
+
+def promoted_folder() -> Path | None:
+    """Return the folder that ``default`` stands for, or None where the user promoted none.
+
+    Raises:
+        CheckpointError: it is gone, or another checkpoint than was promoted.
+    """
+    promotion = read_promotion()
+    if promotion is None:
+        return None
+    manifest = promotion.folder / MANIFEST
+    if not manifest.is_file():
+        raise CheckpointError(f"The default encoder {promotion.folder} is gone.", hint=f"Put it back; {_NEXT}")
+    if file_hash(manifest) != promotion.digest:
+        raise CheckpointError(
+            f"The default encoder {promotion.folder} has changed since it was promoted.",
+            hint=f"If that is meant, promote it again; {_NEXT}",
+        )
+    return promotion.folder
+
+
+def write_promotion(folder: Path) -> None:
+    """Make a checkpoint folder the user's default encoder; the pointer is replaced whole or not at all.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    place = folder.expanduser().resolve()
+    stored = {"folder": str(place), "digest": file_hash(place / MANIFEST)}
+    pointer = config_dir() / POINTER
+    try:
+        make_folder(pointer.parent)
+        write_whole(pointer, json.dumps(stored, indent=1) + "\n")
+    except OSError as error:
+        raise CheckpointError(
+            f"{pointer} cannot be written: {error.strerror}.", hint="RETRIEVER_CONFIG names another folder for it."
+        ) from error
+
+
+def remove_promotion() -> None:
+    """Go back to the shipped default encoder."""
+    (config_dir() / POINTER).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -28,12 +28,9 @@ from retriever.core.paths import new_folder
 from retriever.core.registry import nearest
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.lora import CONFIG as ADAPTER_CONFIG
-from retriever.encoders.lora import WEIGHTS as ADAPTER
-from retriever.encoders.lora import merge, read_adapter
-from retriever.encoders.methods import METHODS, build, encoder_class
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.sources import CONFIG, MANIFEST, check_manifest, write_manifest
+from retriever.encoders.lora import ADAPTER, ADAPTER_CONFIG, merge, read_adapter
+from retriever.encoders.methods import METHODS, EncoderOptions, build, encoder_class
+from retriever.encoders.sources import CONFIG, ModelSource, check_manifest, write_manifest
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -45,7 +42,6 @@ LAYERS_FILE = "layers.safetensors"
 MERGED = "+"
 """Stands in a digest between the backbone's and those of what a checkpoint put into it."""
 
-_Loaded = TypeVar("_Loaded", bound=Backbone, covariant=True)
 _RESTORE = "Restore the folder from where it came; a changed model is not used."
 
 
@@ -59,12 +55,8 @@ def save_checkpoint(
 ) -> None:
     """Write an encoder as a checkpoint folder; it appears whole or not at all.
 
-    Args:
-        encoder: what to save.
-        folder: must not exist yet.
-        card: text of the model card.
-        adapter: the PEFT model whose active adapter belongs to the encoder.
-        layers: weights of the backbone that were trained themselves, under the names they have in it.
+    ``card`` is the text of the model card, ``adapter`` the PEFT model whose active adapter belongs to the encoder, and
+    ``layers`` are weights of the backbone that were trained themselves, under the names they have in it.
 
     Raises:
         CheckpointError: the folder exists, or the encoder was loaded from a checkpoint, whose weights are merged into
@@ -104,17 +96,14 @@ def load_checkpoint(
 ) -> PromptEncoder:
     """Load a checkpoint folder.
 
-    Args:
-        folder: what `save_checkpoint` wrote.
-        options: fields that differ from `EncoderOptions`' defaults override the stored ones.
-        device: where to run.
-        dtype: in which number format.
+    Fields that differ from `EncoderOptions`' defaults override the stored ones.
 
     Raises:
         CheckpointError: a file changed, is missing, or was written for another backbone or a newer version.
     """
     config = read_checkpoint_config(folder)
-    backbone = config.load_backbone(load_backbone, device=device, dtype=dtype)
+    backbone = load_backbone(config.backbone, device=device, dtype=dtype)
+    config.require(backbone.source)
     chosen = _overridden(config.options, options)
     with reading_weights(folder):
         backbone = _with_layers(_with_adapter(backbone, config), folder)
@@ -122,23 +111,9 @@ def load_checkpoint(
         return build(config.method, backbone, chosen, learned or None)
 
 
-class _Load(Protocol[_Loaded]):
-    """What loads a backbone by its name."""
-
-    def __call__(self, name: str, *, device: str, dtype: str) -> _Loaded: ...
-
-
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
-    """The contents of a checkpoint's `retriever.json`.
-
-    Attributes:
-        folder: the checkpoint.
-        method: the encoder's.
-        backbone: name of the model it was trained on.
-        digest: that model's.
-        options: the encoder's.
-    """
+    """The contents of a checkpoint's `retriever.json`; the digest is that of the backbone it was trained on."""
 
     folder: Path
     method: str
@@ -146,24 +121,13 @@ class CheckpointConfig:
     digest: str
     options: EncoderOptions
 
-    def load_backbone(self, load: "_Load[_Loaded]", *, device: str, dtype: str) -> _Loaded:
-        """Load the model the checkpoint was trained on.
-
-        Args:
-            load: how: `load_backbone` or `load_trainable`.
-            device: where to run.
-            dtype: in which number format.
-
-        Raises:
-            CheckpointError: what its name stands for here is another one.
-        """
-        backbone = load(self.backbone, device=device, dtype=dtype)
-        if backbone.source.digest != self.digest:
+    def require(self, source: ModelSource) -> None:
+        """Raise CheckpointError where a source is another version of the backbone the checkpoint was trained on."""
+        if source.digest != self.digest:
             raise CheckpointError(
                 f"{self.folder} was trained on another version of {self.backbone}.",
                 hint=f"Install the backbone with digest {self.digest[:12]}.",
             )
-        return backbone
 
 
 def read_checkpoint_config(folder: Path) -> CheckpointConfig:
@@ -249,7 +213,7 @@ def _merged_by_peft(config: CheckpointConfig, *, device: str, dtype: str) -> Bac
     """Load the backbone with an adapter in it that only PEFT can merge."""
     from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
 
-    backbone = config.load_backbone(load_trainable, device=device, dtype=dtype.removeprefix("torch."))
+    backbone = load_trainable(config.backbone, device=device, dtype=dtype.removeprefix("torch."))
     adapted: Any = load_adapter(backbone, config.folder, trainable=False)
     return TransformersBackbone(backbone.source, adapted.merge_and_unload(safe_merge=True), backbone.tokenizer)
 
@@ -268,14 +232,11 @@ def _with_layers(backbone: Backbone, folder: Path) -> Backbone:
     return backbone.with_digest(f"{backbone.source.digest}{MERGED}{file_hash(folder / LAYERS_FILE)}")
 
 
-def _overridden(stored: EncoderOptions, asked: EncoderOptions) -> EncoderOptions:
+def _overridden(stored: EncoderOptions, chosen: EncoderOptions) -> EncoderOptions:
     default = EncoderOptions()
     changes = {
-        field.name: getattr(asked, field.name)
+        field.name: getattr(chosen, field.name)
         for field in fields(EncoderOptions)
-        if getattr(asked, field.name) != getattr(default, field.name)
+        if getattr(chosen, field.name) != getattr(default, field.name)
     }
     return replace(stored, **changes)
-
-
-__all__ = ["ADAPTER", "CONFIG", "MANIFEST", "load_adapter", "load_checkpoint", "save_checkpoint"]

@@ -1,5 +1,8 @@
 """Which device and number format a model runs on. torch is imported by what gives its values, not by this module."""
 
+import logging
+import os
+from functools import cache
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import UsageError
@@ -8,6 +11,10 @@ if TYPE_CHECKING:
     import torch
 
 DTYPES = ("bfloat16", "float32", "float16")
+_LIMITS = "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"
+_WITH_BFLOAT16 = "BF16", "FP16", "AMX", "AVX10", "DEFAULT", "ALL"  # parts of the names of what oneDNN may use
+
+logger = logging.getLogger(__name__)
 
 
 def check_device(name: str) -> None:
@@ -49,7 +56,7 @@ def check_dtype(name: str) -> None:
 
 
 def pick_dtype(name: str, device: "torch.device") -> "torch.dtype":
-    """Return the number format: ``auto`` takes bfloat16 where the hardware multiplies it natively, else float32.
+    """Return the number format: ``auto`` takes bfloat16 where the hardware multiplies it, else float32, and says so.
 
     Raises:
         UsageError: it is not known.
@@ -58,13 +65,27 @@ def pick_dtype(name: str, device: "torch.device") -> "torch.dtype":
 
     check_dtype(name)
     known = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
-    return known["bfloat16" if _has_bfloat16(device) else "float32"] if name == "auto" else known[name]
+    if name != "auto":
+        return known[name]
+    if emulates_bfloat16(device):
+        _say_float32()
+        return known["float32"]
+    return known["bfloat16"]
 
 
-def _has_bfloat16(device: "torch.device") -> bool:
+@cache  # once a process
+def _say_float32() -> None:
+    logger.warning("This device does not multiply bfloat16: models compute in float32, which takes longer.")
+
+
+def emulates_bfloat16(device: "torch.device") -> bool:
+    """Tell whether a device multiplies bfloat16 by other instructions only, which takes many times as long."""
     import torch
 
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        return not torch.cuda.is_bf16_supported(including_emulation=False)
+    limit = next(filter(None, map(os.environ.get, _LIMITS)), "ALL").upper()
+    if not any(part in limit for part in _WITH_BFLOAT16):
+        return True
     capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(flag, False) for flag in ("avx512_bf16", "amx_bf16", "bf16"))
+    return not any(capabilities.get(flag, False) for flag in ("avx512_bf16", "amx_bf16", "bf16"))

@@ -9,7 +9,8 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.linear import in_rows
+from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.reading import BatchOutput, EncodedBatch
 
 STEPS = 5
@@ -50,7 +51,7 @@ class GircseEncoder(PromptEncoder):
         pooled = torch.zeros_like(state, dtype=torch.float32)
         for step in range(1, cast("int", self.steps) + 1):
             soft = self.backbone.logits(state).softmax(dim=-1)  # s_k, (B, V)
-            mixed = soft.to(table.dtype) @ table[: soft.shape[1]]  # d_k, (B, d)
-            state = prompted.run.extend(mixed.unsqueeze(1))[:, -1]  # g_k
+            mixed = in_rows(soft.to(table.dtype), lambda rows: rows @ table[: rows.shape[1]])  # d_k, (B, d)
+            state = prompted.extend(mixed)  # g_k
             pooled = pooled + (state.float() - pooled) / step  # z_k
             yield pooled, soft

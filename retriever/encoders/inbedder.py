@@ -1,6 +1,6 @@
 """InBedder: the embedding is in the hidden states of the answer the model is about to give (papers: InBedder)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -9,13 +9,90 @@ import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
-from retriever.core.stopwords import STOPWORDS
+from retriever.core.words import STOPWORDS
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.masked import MaskedInBedderEncoder
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.pooling import Shares, masked_mean
-from retriever.encoders.reading import BatchOutput, EncodedBatch
+from retriever.encoders.methods import EncoderOptions
+from retriever.encoders.reading import BatchOutput, EncodedBatch, PromptPieces, TextBatch, prompt_pieces
+from retriever.encoders.readout import Shares, masked_mean
+
+
+class PlainEncoder(PromptEncoder):
+    """Pools the prompt's hidden states: ``last`` (h_N) or ``mean`` (over all prompt tokens but special ones)."""
+
+    method = "plain"
+    poolings = ("last", "mean")
+
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
+        """Pool the batch."""
+        vectors = prompted.last if self.pooling == "last" else masked_mean(prompted.states, prompted.mask)
+        return BatchOutput(vectors, self.next_token(prompted.last) if answers else None)
+
+    def shares(self) -> Shares:
+        """Return the pooling as weights of states."""
+        return Shares(1.0, others=0.0 if self.pooling == "last" else 1.0)
+
+
+MASK_TOKENS = 3
+
+
+class MaskedInBedderEncoder(PromptEncoder):
+    """Appends three mask tokens to the prompt and averages their states, or only the prompt's (``avg-ppt``)."""
+
+    method = "inbedder"
+    poolings = ("masks", "avg-ppt")
+    shares_text = False  # attention looks both ways: a text's states depend on the instruction
+
+    def read(self, prompted: EncodedBatch, *, answers: bool) -> BatchOutput:
+        """Pool the batch; the words are those the model puts in the masks' place."""
+        if self.pooling == "masks":
+            vectors = prompted.tail.float().mean(dim=1)
+        else:
+            vectors = masked_mean(prompted.states, prompted.mask)
+        return BatchOutput(vectors, self.next_token(*prompted.tail.unbind(dim=1)) if answers else None)
+
+    def shares(self) -> Shares:
+        """Return the pooling as weights of states; the token at the end of a prompt weighs nothing."""
+        return Shares(0.0, [1.0] * MASK_TOKENS) if self.pooling == "masks" else Shares(1.0, others=1.0)
+
+    def behind(self) -> Tensor:
+        """Return the embeddings of the mask tokens and of what ends a prompt."""
+        tokenizer = self.backbone.tokenizer
+        return self.backbone.embed_ids([*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end])
+
+    @property
+    def max_text_tokens(self) -> int:
+        """Tokens of a text that are read under the default instruction; a longer instruction leaves room for fewer."""
+        tokenizer = self.backbone.tokenizer
+        pieces = prompt_pieces(tokenizer, self.template, [self.options.default_instruction])
+        return max(0, min(tokenizer.max_text_tokens, self._room(pieces)))
+
+    def _room(self, pieces: PromptPieces) -> int:
+        """Compute how many tokens of a text the model has positions for."""
+        around = len(pieces.before) + len(pieces.shared) + MASK_TOKENS + len(self.backbone.tokenizer.end)
+        return self.backbone.positions - around
+
+    def read_batch(self, batch: TextBatch, pieces: PromptPieces, tail: Tensor | None) -> Iterator[EncodedBatch]:
+        """Yield the batch, padded on the right as absolute positions ask for."""
+        tokenizer = self.backbone.tokenizer
+        after = [*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end]
+        room = self._room(pieces)
+        rows = [[*pieces.before, *ids[: max(0, room)], *pieces.shared] for ids in batch.ids]
+        width = max(map(len, rows))
+        ids = torch.zeros(len(rows), width + len(after), dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, : len(row) + len(after)] = torch.tensor([*row, *after])
+        lengths = torch.tensor([len(row) for row in rows], device=self.backbone.device)
+        columns = torch.arange(ids.shape[1], device=self.backbone.device)
+        real = columns < lengths[:, None] + len(after)
+        states = self.backbone.forward(
+            self.backbone.embed(ids.to(self.backbone.device)), mask=real.long(), positions=None
+        )
+        at = lengths[:, None] + torch.arange(MASK_TOKENS, device=states.device)  # (B, 3)
+        mask_states = states.gather(1, at.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 3, d)
+        content = (columns[:width] < lengths[:, None]) & (columns[:width] >= pieces.start_tokens)
+        yield EncodedBatch(states[:, :width], mask_states, content, batch.texts, pieces.instructions[0], None)
+
 
 GENERATED_TOKENS = 3
 STOCK_PHRASE = "based on the"
@@ -41,12 +118,9 @@ class InBedderEncoder(PromptEncoder):
     """The encoding methods of InBedder's section 3 but ``re-enc``, named as in the paper.
 
     ``1st-gen`` pools h_N alone and needs one prefill; ``avg-gen`` the mean of h_N and the generated tokens' states;
-    ``last-gen`` the last of them; ``avg-ppt`` the prompt before h_N; ``avg-all`` everything. With ``+filter``,
-    states that predict a token of the instruction, a stopword or a stock phrase are dropped first.
-
-    Args:
-        backbone: a causal model.
-        options: ``steps`` is the most tokens to generate, 3 by default (40 suits untuned chat models).
+    ``last-gen`` the last of them; ``avg-ppt`` the prompt before h_N; ``avg-all`` everything. With ``+filter``, states
+    that predict a token of the instruction, a stopword or a stock phrase are dropped first. The model is a causal one;
+    ``steps`` is the most tokens to generate, 3 by default (40 suits untuned chat models).
     """
 
     method = "inbedder"
@@ -132,7 +206,7 @@ def generate(backbone: Backbone, prompted: EncodedBatch, length: int) -> Generat
         going = going & ~torch.isin(token, backbone.end_ids)
         ids.append(token)
         real.append(going)
-        states.append(prompted.run.extend(backbone.embed(token.unsqueeze(1)))[:, -1])
+        states.append(prompted.extend(backbone.embed(token)))
         if not going.any():
             break
     return Generated(torch.stack(ids, dim=1), torch.stack(states, dim=1), torch.stack(real, dim=1))

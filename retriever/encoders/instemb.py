@@ -7,9 +7,9 @@ from torch import Tensor
 from retriever.core.errors import UsageError
 from retriever.encoders.backbone import Backbone
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.pooling import LOOK_AHEAD_POOLINGS, Shares, look_ahead_shares
+from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.reading import BatchOutput, EncodedBatch
+from retriever.encoders.readout import LOOK_AHEAD_POOLINGS, Shares, look_ahead_shares
 
 LOOK_AHEAD = 8
 LEARNED = "look_ahead"

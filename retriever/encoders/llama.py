@@ -1,73 +1,114 @@
-"""Models of the Llama family for inference: the decoder alone, without what training and other architectures need.
+"""Models of the Llama family for inference, without transformers: the decoder alone, and a backbone of it.
 
 RMSNorm, rotary positions, grouped-query attention and SwiGLU as published (Touvron et al. 2023; Su et al. 2021;
-Ainslie et al. 2023; Shazeer 2020). Which files a model has and which tokenizer is other modules' business.
+Ainslie et al. 2023; Shazeer 2020). `read_config` says which models are computed here.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from retriever.encoders.llama_config import LlamaConfig
+from retriever.encoders.attention import Attention, KeyValues, attention
+from retriever.encoders.backbone import Backbone
+from retriever.encoders.linear import RowLinear, pack_linear_layers, row_linear
+from retriever.encoders.sources import ModelSource
+from retriever.encoders.tokenize import PieceTokenizer, read_tokenizer
 
-HEADROOM = 64  # positions kept free behind a prompt: an instruction, or look-ahead, soft or generated tokens
-QUERY_BLOCK = 64  # queries that attend at a time on a CPU, whose caches hold the scores of so many
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
-class KeyValues:
-    """Keys and values of all layers of one batch, at the front of memory that is taken from the system in one piece.
+ARCHITECTURE = "LlamaForCausalLM"
 
-    What is forgotten is overwritten by what is read next, so reading one more token copies nothing that came before.
+_COMPUTED = {
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "pretraining_tp": 1,
+    "rope_scaling": None,
+    "rope_interleaved": False,
+}
+"""Settings with the one value that is computed here.
+"""
+_READ = {
+    *("architectures", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_parameters"),
+    "tie_word_embeddings",
+}
+_WITHOUT_EFFECT = {
+    *("_name_or_path", "_model_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache"),
+    *("attention_dropout", "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id"),
+    *("is_llama_config", "transformers.js_config"),
+}
+"""Settings of training, of generation and of other programs."""
 
-    Args:
-        positions: how many the first block will have, all its parts together.
+
+@dataclass(frozen=True, slots=True)
+class LlamaConfig:
+    """The shape of a model.
+
+    Attributes:
+        inner: width of the feed-forward layers.
+        groups: heads of keys and values; each serves ``heads / groups`` heads of queries.
+        epsilon: added to a mean square before its root.
+        theta: base of the rotary wavelengths.
+        tied: whether the head is the embedding table.
     """
 
-    def __init__(self, positions: int) -> None:
-        self.length = 0
-        self._room = positions + HEADROOM
-        self._memory: Tensor | None = None  # (layers, 2, B, groups, room, width)
+    vocabulary: int
+    dim: int
+    inner: int
+    layers: int
+    heads: int
+    groups: int
+    width: int
+    positions: int
+    epsilon: float
+    theta: float
+    tied: bool
 
-    def reserve(self, config: LlamaConfig, like: Tensor, more: int) -> None:
-        """Make room for more positions of a batch like (B, S, d)."""
-        needed, memory = self.length + more, self._memory
-        if memory is not None and memory.shape[4] >= needed:
-            return
-        self._room = max(self._room, needed + HEADROOM if memory is not None else needed)
-        self._memory = like.new_empty((config.layers, 2, like.shape[0], config.groups, self._room, config.width))
-        if memory is not None:
-            self._memory[..., : self.length, :] = memory[..., : self.length, :]
 
-    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put a layer's new keys and values (B, groups, S, width) behind its others; return all (B, groups, T, width).
-
-        `length` is moved once all layers have theirs.
-        """
-        if self._memory is None:
-            raise RuntimeError("no room was reserved")
-        last = self.length + keys.shape[2]
-        kept, read = self._memory[layer, 0], self._memory[layer, 1]
-        kept[:, :, self.length : last] = keys
-        read[:, :, self.length : last] = values
-        return kept[:, :, :last], read[:, :, :last]
-
-    def crop(self, tokens: int, /) -> None:
-        """Forget the last positions, as many as the negative number says."""
-        self.length += tokens
+def read_config(folder: Path) -> LlamaConfig | None:
+    """Read a model folder's config.json; None where it says anything that is not computed here, or not known."""
+    stored: Any = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if not isinstance(stored, dict) or stored.get("architectures") != [ARCHITECTURE]:
+        return None
+    rope = stored.get("rope_parameters") or {}
+    if (
+        not isinstance(rope, dict)
+        or stored.keys() - _READ - _WITHOUT_EFFECT - _COMPUTED.keys()
+        or any(stored.get(name, value) != value for name, value in _COMPUTED.items())
+        or rope.keys() - {"rope_type", "rope_theta"}
+        or rope.get("rope_type", "default") != "default"
+    ):
+        return None
+    heads = stored["num_attention_heads"]
+    return LlamaConfig(
+        vocabulary=stored["vocab_size"],
+        dim=stored["hidden_size"],
+        inner=stored["intermediate_size"],
+        layers=stored["num_hidden_layers"],
+        heads=heads,
+        groups=stored.get("num_key_value_heads") or heads,
+        width=stored.get("head_dim") or stored["hidden_size"] // heads,
+        positions=stored.get("max_position_embeddings", 2048),
+        epsilon=stored.get("rms_norm_eps", 1e-6),
+        theta=float(rope.get("rope_theta") or stored.get("rope_theta") or 10_000.0),
+        tied=stored.get("tie_word_embeddings", False),
+    )
 
 
 class Llama(nn.Module):
     """A decoder: embeddings in, last hidden states out. The head is `head`, which whoever wants logits multiplies by.
 
-    Args:
-        config: its shape.
-        device: where it runs.
-        dtype: number format of the weights, which are not set: `load` fills them.
+    Its weights are not set: `load` fills them.
     """
 
     def __init__(self, config: LlamaConfig, device: torch.device, dtype: torch.dtype) -> None:
@@ -90,12 +131,12 @@ class Llama(nn.Module):
         Raises:
             AttributeError: the matrices have been packed.
         """
-        found: dict[str, Tensor] = {"model.embed_tokens.weight": self.table, "model.norm.weight": self.norm}
+        weights: dict[str, Tensor] = {"model.embed_tokens.weight": self.table, "model.norm.weight": self.norm}
         if not self.config.tied:
-            found["lm_head.weight"] = self.head
+            weights["lm_head.weight"] = self.head
         for i, layer in enumerate(cast("Iterable[LlamaLayer]", self.layers)):
-            found |= {f"model.layers.{i}.{name}.weight": weight for name, weight in layer.weights()}
-        return found
+            weights |= {f"model.layers.{i}.{name}.weight": weight for name, weight in layer.weights()}
+        return weights
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
@@ -123,16 +164,17 @@ class Llama(nn.Module):
         read = 0 if cache is None else cache.length
         new = states.shape[1]
         if cache is not None:
-            cache.reserve(self.config, states, new)
+            cache.reserve(states, new)
         if positions is None:
             positions = torch.arange(read, read + new, device=states.device).unsqueeze(0)
         rotation = self._rotation(positions, states.dtype)
-        hidden = _hidden(mask, read, new, states.device)
+        attend = attention(mask, read, new, states)
+        states = states.float()  # (B, S, d) what the layers add up; their products are of the weights' number format
         for i, layer in enumerate(self.layers):
-            states = layer(states, rotation, hidden, None if cache is None else (cache, i))
+            states = layer(states, rotation, attend, None if cache is None else (cache, i))
         if cache is not None:
             cache.length += new
-        return nn.functional.rms_norm(states, (self.config.dim,), self.norm, self.config.epsilon)
+        return _normed(states, self.norm, self.config)
 
     def _rotation(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return cosines and signed sines (B or 1, S, 1, width) of positions (B or 1, S)."""
@@ -142,12 +184,7 @@ class Llama(nn.Module):
 
 
 class LlamaLayer(nn.Module):
-    """One layer of a decoder.
-
-    Args:
-        config: the decoder's.
-        empty: makes a weight of a shape.
-    """
+    """One layer of a decoder."""
 
     def __init__(self, config: LlamaConfig, empty: Callable[..., nn.Parameter]) -> None:
         super().__init__()
@@ -155,10 +192,10 @@ class LlamaLayer(nn.Module):
         queries, shared = config.heads * config.width, config.groups * config.width
         self._parts = {"qkv": [queries, shared, shared], "gate_up": [config.inner, config.inner]}
         self.before_attention, self.before_feed = empty(config.dim), empty(config.dim)
-        self.qkv = _linear(empty(queries + 2 * shared, config.dim))
-        self.out = _linear(empty(config.dim, queries))
-        self.gate_up = _linear(empty(2 * config.inner, config.dim))
-        self.down = _linear(empty(config.dim, config.inner))
+        self.qkv = RowLinear(empty(queries + 2 * shared, config.dim))
+        self.out = RowLinear(empty(config.dim, queries))
+        self.gate_up = RowLinear(empty(2 * config.inner, config.dim))
+        self.down = RowLinear(empty(config.dim, config.inner))
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield published name and weight, those of one matrix as rows of it."""
@@ -166,7 +203,7 @@ class LlamaLayer(nn.Module):
         yield "post_attention_layernorm", self.before_feed
         yield "self_attn.o_proj", self.out.weight
         yield "mlp.down_proj", self.down.weight
-        names = {"qkv": [f"self_attn.{one}_proj" for one in "qkv"], "gate_up": ["mlp.gate_proj", "mlp.up_proj"]}
+        names = {"qkv": [f"self_attn.{part}_proj" for part in "qkv"], "gate_up": ["mlp.gate_proj", "mlp.up_proj"]}
         for matrix, weight in (("qkv", self.qkv.weight), ("gate_up", self.gate_up.weight)):
             yield from zip(names[matrix], torch.split(weight, self._parts[matrix]), strict=True)
 
@@ -174,12 +211,12 @@ class LlamaLayer(nn.Module):
         self,
         states: Tensor,
         rotation: tuple[Tensor, Tensor],
-        hidden: Tensor | None,
+        attend: "Attention",
         cached: tuple[KeyValues, int] | None,
     ) -> Tensor:
-        """Return the states (B, S, d) behind the layer; ``hidden`` is added to attention scores."""
-        shape = self.config
-        norm = nn.functional.rms_norm(states, (shape.dim,), self.before_attention, shape.epsilon)
+        """Return the states (B, S, d) behind the layer, in float32 as they were given."""
+        shape, dtype = self.config, rotation[0].dtype
+        norm = _normed(states, self.before_attention, shape).to(dtype)
         heads = self.qkv(norm).unflatten(-1, (-1, shape.width))  # (B, S, heads + 2 groups, width)
         turned, values = torch.split(heads, [shape.heads + shape.groups, shape.groups], dim=2)
         turned = _rotated(turned, rotation)
@@ -188,18 +225,16 @@ class LlamaLayer(nn.Module):
         if cached is not None:
             cache, layer = cached
             keys, values = cache.append(layer, keys, values)
-        attend = _attended_in_blocks if states.device.type == "cpu" else _attended
-        states = states + self.out(attend(queries, keys, values, hidden))
-        norm = nn.functional.rms_norm(states, (shape.dim,), self.before_feed, shape.epsilon)
+        states = states + self.out(attend(queries, keys, values))
+        norm = _normed(states, self.before_feed, shape).to(dtype)
         gate, up = self.gate_up(norm).chunk(2, dim=-1)
         states = states + self.down(nn.functional.silu(gate).mul_(up))
         return states
 
 
-def _linear(weight: nn.Parameter) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
-    layer.weight = weight
-    return layer
+def _normed(states: Tensor, weight: Tensor, config: LlamaConfig) -> Tensor:
+    """Return float32 states (..., d) over their root mean square, times a weight (d,)."""
+    return nn.functional.rms_norm(states, (config.dim,), weight.float(), config.epsilon)
 
 
 def _rotated(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
@@ -209,61 +244,75 @@ def _rotated(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return (heads * cosines).addcmul_(torch.cat([other, one], dim=-1), sines)
 
 
-def _hidden(mask: Tensor | None, read: int, new: int, device: torch.device) -> Tensor | None:
-    """Return (B or 1, S, T) float32: 0 where a new position sees an earlier one, else so low that its weight is 0.
-
-    Args:
-        mask: (B, T) ones for real tokens, or None.
-        read: positions in the cache.
-        new: S, positions behind them; T is both.
-        device: where to make it.
-    """
-    if new == 1 and mask is None:
-        return None
-    columns = torch.arange(read + new, device=device)
-    later = (columns > columns[read:, None]).unsqueeze(0)  # (1, S, T)
-    if mask is not None:
-        later = later | ~mask.bool().unsqueeze(1)  # (B, S, T); padding sees all alike, and nobody looks at it
-    lowest = torch.finfo(torch.float32).min
-    return torch.zeros(later.shape, device=device).masked_fill_(later, lowest)
-
-
-def _attended(queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None) -> Tensor:
-    """Return what queries (B, S, heads, width) find (B, S, heads * width) in (B, groups, T, width)."""
-    share = queries.shape[2] // keys.shape[1]
-    keys, values = (each.repeat_interleave(share, dim=1) for each in (keys, values))
-    added = None if hidden is None else hidden.clamp(min=torch.finfo(queries.dtype).min).to(queries.dtype).unsqueeze(1)
-    found = nn.functional.scaled_dot_product_attention(queries.transpose(1, 2), keys, values, attn_mask=added)
-    return found.transpose(1, 2).flatten(2)
-
-
-def _attended_in_blocks(queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None) -> Tensor:
-    """Return what `_attended` does; on a CPU this way takes a little more than half as long as the fused kernel.
-
-    Scores are float32 as in that kernel. A block of queries goes no further than the last key that it sees.
-    """
-    rows, new, heads, width = queries.shape
-    groups, seen = keys.shape[1], keys.shape[2]
-    split = (queries.float() * width**-0.5).unflatten(2, (groups, -1)).permute(0, 2, 3, 1, 4)  # (B, g, s, S, width)
-    found = queries.new_empty(rows, new, groups, heads // groups, width)
-    turned = keys.float().flatten(0, 1).transpose(1, 2)  # (B g, width, T)
-    values = values.flatten(0, 1)
-    for first in range(0, new, QUERY_BLOCK):
-        last = min(first + QUERY_BLOCK, new)
-        end = seen - new + last
-        block = split[:, :, :, first:last].reshape(rows * groups, -1, width)
-        scores = torch.bmm(block, turned[:, :, :end]).view(rows, heads, last - first, end)
-        if hidden is not None:
-            scores += hidden[:, None, first:last, :end]
-        weights = scores.softmax(dim=-1).to(values.dtype).view(rows * groups, -1, end)
-        mixed = torch.bmm(weights, values[:, :end])  # (B g, s S, width)
-        found[:, first:last] = mixed.view(rows, groups, heads // groups, -1, width).permute(0, 3, 1, 2, 4)
-    return found.flatten(2)
-
-
 def _weight_files(folder: Path) -> list[Path]:
     """Return the files that hold a model's weights."""
     if (whole := folder / "model.safetensors").exists():
         return [whole]
     listed: Mapping[str, str] = json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"]
     return [folder / name for name in sorted(set(listed.values()))]
+
+
+class LlamaBackbone(Backbone):
+    """A causal model that `Llama` computes."""
+
+    masked = False
+
+    def __init__(self, source: ModelSource, model: Llama, tokenizer: PieceTokenizer) -> None:
+        super().__init__(source, tokenizer)
+        self.model = model
+        self.dim, self.positions = model.config.dim, model.config.positions
+        self.device, self.dtype = model.table.device, model.table.dtype
+
+    @classmethod
+    def load(cls, source: ModelSource, config: LlamaConfig, device: torch.device, dtype: torch.dtype) -> Self:
+        """Load a model folder; errors as `Llama.load`'s and `read_tokenizer`'s."""
+        model = Llama(config, device, dtype)
+        model.load(source.folder)
+        return cls(source, model, read_tokenizer(source.folder))
+
+    def pack(self) -> None:
+        """Lay the weights out for fast inference; they can no longer be read back."""
+        pack_linear_layers(self.model)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Return the input embeddings (B, T, d) of token ids (B, T)."""
+        return nn.functional.embedding(ids, self.model.table)
+
+    def new_cache(self, positions: int) -> KeyValues:
+        """Return an empty key-value cache that can be cropped back, with room for that many positions at once."""
+        shape = self.model.config
+        return KeyValues(positions, layers=shape.layers, groups=shape.groups, width=shape.width)
+
+    def forward(
+        self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: KeyValues | None = None
+    ) -> Tensor:
+        """Return the last hidden states (B, T, d) of embeddings (B, T, d); arguments as `Backbone.forward`'s."""
+        states: Tensor = self.model(embeddings, mask=mask, positions=positions, cache=cache)
+        return states
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return the vocabulary logits (..., V) in float32 of hidden states (..., d)."""
+        return row_linear(states.to(self.dtype), self.model.head).float()
+
+    def embedding_table(self) -> Tensor:
+        """Return the input embedding matrix E (V, d)."""
+        return self.model.table
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return every weight by its published name, to be read or changed in place."""
+        return self.model.weights()
+
+    def linear_weights(self) -> Mapping[str, Tensor]:
+        """Return the weights (out, in) of the projections by published name."""
+        return {name: weight for name, weight in self.model.weights().items() if name.endswith("_proj.weight")}
+
+    def pretrained(self) -> "PreTrainedModel":
+        """Return the model as transformers has it, with the weights of this one."""
+        from retriever.encoders.transformers_backbone import TransformersBackbone
+
+        theirs = TransformersBackbone.load(self.source, self.device, self.dtype)
+        own = self.weights()
+        with torch.no_grad():
+            for name, weight in theirs.weights().items():
+                weight.copy_(own[name])
+        return theirs.pretrained()

@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-WEIGHTS = "adapter_model.safetensors"
-CONFIG = "adapter_config.json"
+ADAPTER = "adapter_model.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
 
 PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 _READ = {"r", "lora_alpha", "target_modules", "layers_to_transform", "rank_pattern", "alpha_pattern", "use_rslora"}
@@ -48,18 +48,16 @@ class LowRank:
 def read_adapter(folder: Path, weights: Mapping[str, Tensor]) -> dict[str, LowRank] | None:
     """Read a folder's adapter.
 
-    Args:
-        folder: holds the adapter's description and its weights.
-        weights: (out, in) of the model's linear layers by published name.
+    ``weights`` are those (out, in) of the model's linear layers, by published name.
 
     Returns:
         What is added to each weight, or None where the adapter is of a kind that only PEFT knows, or does not fit.
     """
-    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     if not _is_plain(config):
         return None
-    stored = load_file(folder / WEIGHTS)
-    found = {}
+    stored = load_file(folder / ADAPTER)
+    adapter = {}
     for weight in targets(config, weights):
         name = weight.removesuffix(".weight")
         down, up = (stored.pop(f"{PREFIX}{name}{part}", None) for part in (DOWN, UP))
@@ -67,8 +65,8 @@ def read_adapter(folder: Path, weights: Mapping[str, Tensor]) -> dict[str, LowRa
         out, inner = weights[weight].shape
         if not rank or down is None or up is None or down.shape != (rank, inner) or up.shape != (out, rank):
             return None
-        found[weight] = LowRank(up, down, alpha / (math.sqrt(rank) if config["use_rslora"] else rank))
-    return None if stored else found
+        adapter[weight] = LowRank(up, down, alpha / (math.sqrt(rank) if config["use_rslora"] else rank))
+    return None if stored else adapter
 
 
 def merge(weights: Mapping[str, Tensor], adapter: Mapping[str, LowRank]) -> None:

@@ -1,11 +1,11 @@
-"""Methods by name: each makes an encoder of a backbone."""
+"""Methods by name, and the settings of an encoder. Importing this loads no model library."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from retriever.core.errors import EncoderError
 from retriever.core.registry import resolve
-from retriever.encoders.options import EncoderOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,8 +13,32 @@ if TYPE_CHECKING:
     from retriever.encoders.backbone import Backbone
     from retriever.encoders.base import PromptEncoder
 
+
+DEFAULT_TEMPLATE = "input-first"
+DEFAULT_INSTRUCTION = "Represent the meaning of the text."
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOptions:
+    """Settings of an encoder that can be changed once it is loaded, without loading it again.
+
+    Attributes:
+        pooling: how hidden states become one vector; None takes the method's default.
+        steps: K, soft tokens (GIRCSE) or generated tokens (InBedder).
+        look_ahead: L, look-ahead tokens (InstEmb).
+        template: name of the prompt template; None for ``input-first``.
+        default_instruction: what an empty instruction stands for.
+    """
+
+    pooling: str | None = None
+    steps: int | None = None
+    look_ahead: int | None = None
+    template: str | None = None
+    default_instruction: str = DEFAULT_INSTRUCTION
+
+
 METHODS = {
-    "plain": "retriever.encoders.plain:PlainEncoder",
+    "plain": "retriever.encoders.inbedder:PlainEncoder",
     "inbedder": "retriever.encoders.inbedder:InBedderEncoder",
     "instemb": "retriever.encoders.instemb:InstEmbEncoder",
     "gircse": "retriever.encoders.gircse:GircseEncoder",
@@ -27,14 +51,14 @@ def encoder_class(method: str, backbone: "Backbone") -> "type[PromptEncoder]":
     Raises:
         EncoderError: the backbone is a masked model, and the method needs a causal one.
     """
-    found = cast("type[PromptEncoder]", resolve(METHODS[method]))
+    kind = cast("type[PromptEncoder]", resolve(METHODS[method]))
     if not backbone.masked:
-        return found
-    if found.for_masked is None:
+        return kind
+    if kind.for_masked is None:
         raise EncoderError(
             f"{method} needs a causal model; {backbone.source.name} is a masked one.", hint="Use inbedder."
         )
-    return found.for_masked
+    return kind.for_masked
 
 
 def build(
@@ -42,11 +66,7 @@ def build(
 ) -> "PromptEncoder":
     """Make an encoder of a method on a loaded backbone.
 
-    Args:
-        method: a name of `METHODS`.
-        backbone: the model.
-        options: pooling, steps, look-ahead length, template, default instruction.
-        learned: the method's trained tensors by name; None for untrained ones.
+    ``learned`` are the method's trained tensors by name; None for untrained ones.
 
     Raises:
         EncoderError: the backbone is a masked model, and the method needs a causal one.

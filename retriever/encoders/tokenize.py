@@ -1,13 +1,19 @@
 """Text to token ids: pieces tokenised apart and joined, the text truncated and never the instruction."""
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from tokenizers import AddedToken, Tokenizer
 
-from retriever.core.errors import UsageError
+from retriever.core.errors import EncoderError, UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 
 MAX_TEXT_TOKENS = 512
 MAX_INSTRUCTION_TOKENS = 256
@@ -107,3 +113,92 @@ class PieceTokenizer:
     def _pieces(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [row.ids for row in encoded]
+
+
+_LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+
+_TOKENIZER, _SETTINGS, _SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+_LISTS = ("extra_special_tokens", "additional_special_tokens")
+
+
+def read_tokenizer(folder: Path) -> PieceTokenizer:
+    """Read a model folder's tokenizer; errors as transformers' and tokenizers'.
+
+    Raises:
+        EncoderError: transformers makes one that is not of the tokenizers package.
+    """
+    if (folder / _TOKENIZER).exists():
+        named, more = _special_tokens(folder)
+        return PieceTokenizer(Tokenizer.from_file(str(folder / _TOKENIZER)), named, more)
+    from transformers import PreTrainedTokenizerFast
+
+    made = pretrained_tokenizer(folder)
+    if not isinstance(made, PreTrainedTokenizerFast):
+        raise EncoderError(f"{folder} has a {type(made).__name__}.", hint="Save it as tokenizer.json.")
+    named = {name: str(token) for name, token in made.special_tokens_map.items()}
+    return PieceTokenizer(made.backend_tokenizer, named, made.all_special_tokens)
+
+
+def pretrained_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
+    """Return a model folder's tokenizer as transformers has it."""
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    if (folder / _TOKENIZER).exists():
+        made: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder, **_LOCAL)
+        return made
+    return AutoTokenizer.from_pretrained(folder, **_LOCAL)
+
+
+def _special_tokens(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Return a folder's special tokens: by role, such as ``eos_token``, and those without one."""
+    settings = _stored(folder / _SETTINGS)
+    if "added_tokens_decoder" not in settings:  # an older way to write what the settings say in new ones
+        settings |= _stored(folder / _SPECIAL)
+    named, more = {}, []
+    for name, value in settings.items():
+        if name in _LISTS and isinstance(value, list):
+            more += [_content(token) for token in value]
+        elif name in _LISTS and isinstance(value, dict):
+            more += [_content(token) for token in value.values()]
+        elif name.endswith("_token") and isinstance(value, str | dict):
+            named[name] = _content(value)
+    return named, more
+
+
+def _content(token: str | Mapping[str, Any]) -> str:
+    return token if isinstance(token, str) else str(token["content"])
+
+
+def _stored(file: Path) -> dict[str, Any]:
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+
+
+def token_budget(device: str, *, reads_on: bool, shares: bool = False) -> int:
+    """Choose the maximum number of padded tokens in a batch.
+
+    ``reads_on`` says whether tokens are read one by one behind the prompts, which wants many rows at a time, ``shares``
+    whether short blocks are read behind the texts, one for every instruction.
+    """
+    if device == "cuda":
+        return 65_536
+    return 16_384 if reads_on else 4096 if shares else 1536
+
+
+def plan_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield positions of texts of similar length, longest first, each batch within the budget.
+
+    A batch's rows times its longest row stay within the budget; a longer single text travels alone.
+    """
+    order = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
+    start = 0
+    while start < len(order):
+        rows = max(1, budget // max(1, lengths[order[start]]))
+        yield order[start : start + rows]
+        start += rows
+
+
+def distinct(texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    """Return the distinct texts in order of appearance, and for every text its position among them."""
+    seen: dict[str, int] = {}
+    positions = [seen.setdefault(text, len(seen)) for text in texts]
+    return list(seen), positions

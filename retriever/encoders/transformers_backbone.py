@@ -2,38 +2,33 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, PreTrainedModel
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from transformers.utils import logging
 
 from retriever.core.errors import EncoderError
 from retriever.encoders.backbone import MANY_POSITIONS, Backbone, readable
-from retriever.encoders.cache import new_cache
 from retriever.encoders.device import pick_device, pick_dtype
-from retriever.encoders.packing import pack_linear_layers
+from retriever.encoders.linear import pack_linear_layers
 from retriever.encoders.sources import ModelSource, find_source
-from retriever.encoders.tokenize import PieceTokenizer
-from retriever.encoders.tokenizer_files import read_tokenizer
+from retriever.encoders.tokenize import PieceTokenizer, read_tokenizer
 
 _LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 class TransformersBackbone(Backbone):
-    """A causal or masked model that transformers computes.
-
-    Args:
-        source: the model's files.
-        model: the loaded model, head included.
-        tokenizer: its tokenizer.
-    """
+    """A causal or masked model that transformers computes."""
 
     def __init__(self, source: ModelSource, model: PreTrainedModel, tokenizer: PieceTokenizer) -> None:
         super().__init__(source, tokenizer)
         self.model: Any = model.train(False)
+        self.masked = not self.model.can_generate()
+        self.dim, self.positions = int(self.model.config.hidden_size), _positions(self.model, self.masked)
+        self.device, self.dtype = torch.device(self.model.device), self.model.dtype
 
     @classmethod
     def load(cls, source: ModelSource, device: torch.device, dtype: torch.dtype) -> Self:
@@ -49,42 +44,11 @@ class TransformersBackbone(Backbone):
         return cls(source, model.to(device), read_tokenizer(source.folder))
 
     @property
-    def masked(self) -> bool:
-        """Whether this is a masked language model (BERT, RoBERTa) rather than a causal one."""
-        return not self.model.can_generate()
-
-    @property
-    def dim(self) -> int:
-        """Hidden size d."""
-        return int(self.model.config.hidden_size)
-
-    @property
-    def positions(self) -> int:
-        """How many tokens the model has positions for; RoBERTa numbers them from behind its padding id."""
-        if not self.masked:
-            return int(getattr(self.model.config, "max_position_embeddings", MANY_POSITIONS))
-        table = dict(self.model.base_model.named_modules()).get("embeddings.position_embeddings")
-        if not isinstance(table, nn.Embedding):
-            return MANY_POSITIONS
-        return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
-
-    @property
     def attends_to_all(self) -> bool:
         """Whether all layers attend to everything before a token, and to nothing behind it."""
         config = self.model.config.to_dict()
         kinds = set(config.get("layer_types") or [])
         return not (self.masked or config.get("sliding_window") or kinds - {"full_attention"})
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return torch.device(self.model.device)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The number format of the weights."""
-        dtype: torch.dtype = self.model.dtype
-        return dtype
 
     def pack(self) -> None:
         """Lay the weights out for fast inference; they can no longer be trained or read back."""
@@ -97,8 +61,11 @@ class TransformersBackbone(Backbone):
         return embedded
 
     def new_cache(self, positions: int) -> Cache:
-        """Return an empty key-value cache that can be cropped back, with room for that many positions at once."""
-        return new_cache(self.model.config, positions)
+        """Return an empty key-value cache that can be cropped back; it takes room as it grows."""
+        cache: Any = DynamicCache(config=self.model.config)
+        if any(type(layer) is not DynamicLayer for layer in cache.layers):  # a sliding window forgets by itself
+            cache.activate_past_recording()
+        return cast("Cache", cache)
 
     def forward(
         self, embeddings: Tensor, *, mask: Tensor | None, positions: Tensor | None, cache: Cache | None = None
@@ -164,14 +131,25 @@ def load_trainable(name: str, *, device: str = "auto", dtype: str = "auto") -> T
         return TransformersBackbone.load(source, place, pick_dtype(dtype, place))
 
 
+def _positions(model: Any, masked: bool) -> int:  # noqa: ANN401 - a PreTrainedModel
+    """Return how many tokens a model has positions for; RoBERTa numbers them from behind its padding id."""
+    if not masked:
+        return int(getattr(model.config, "max_position_embeddings", MANY_POSITIONS))
+    table = dict(model.base_model.named_modules()).get("embeddings.position_embeddings")
+    if not isinstance(table, nn.Embedding):
+        return MANY_POSITIONS
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+
+
 def _model_class(folder: Path) -> Any:  # noqa: ANN401 - a class of transformers's
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
     config = AutoConfig.from_pretrained(folder, **_LOCAL)
     wanted = (config.architectures or [""])[0]
     for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING):
-        if type(config) in mapping and getattr(found := mapping[type(config)], "__name__", "") == wanted:
-            return found
+        kind = mapping.get(type(config), None)
+        if isinstance(kind, type) and kind.__name__ == wanted:
+            return kind
     raise EncoderError(
         f"{folder} holds a {wanted or type(config).__name__}, neither a causal nor a masked language model.",
         hint="For an embedding model use st:NAME.",

@@ -17,14 +17,30 @@ from typing import Literal
 import numpy as np
 
 from retriever.core.types import Embeddings
-from retriever.evaluation import files
-from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds, v_measure
-from retriever.evaluation.labelled import LABELLED, LabelledText, LabelSource, balanced_sample, load_texts
-from retriever.evaluation.metrics import cosines, spearman, triplet_successes
-from retriever.evaluation.partners import FIRST_ALONE, SECOND_ALONE, Partners, build_pairs, build_triplets
+from retriever.evaluation.labelled import (
+    FIRST_ALONE,
+    LABELLED,
+    SECOND_ALONE,
+    LabelledText,
+    LabelSource,
+    Partners,
+    balanced_sample,
+    build_pairs,
+    build_triplets,
+    load_texts,
+)
+from retriever.evaluation.metrics import (
+    cluster_v_measures,
+    clustering_score,
+    clustering_seeds,
+    cosines,
+    spearman,
+    triplet_successes,
+    v_measure,
+)
 from retriever.evaluation.rows import LabelledRow, read_rows, sample
 from retriever.evaluation.scores import PERCENT, Floats, Score, combine, harmonic_mean, mean_score, score
-from retriever.evaluation.suites import Bench
+from retriever.evaluation.suites import Bench, DataFile
 from retriever.evaluation.wordings import find_wordings
 
 MOST_TEXTS = 1000  # most texts of a source
@@ -59,7 +75,7 @@ class LabelTriplet:
 
 def triplets(bench: Bench) -> Iterator[Score]:
     """Score the triplets of a file that brings its own instructions; its criteria are the keys of these."""
-    rows = read_rows(bench.data, files.TRIPLETS)
+    rows = read_rows(bench.data, DataFile.TRIPLETS)
     criteria = _criteria(rows[0])
     chosen = sample([_triplet(row, criteria) for row in rows], bench.limit, seed=bench.seed)
     successes = np.empty((2, len(chosen)))

@@ -45,7 +45,6 @@ class GeneralSet:
     Attributes:
         documents: by id.
         queries: by the id of the one document that answers it; some documents have none.
-        pairs: graded pairs of sentences.
     """
 
     documents: Mapping[str, str]

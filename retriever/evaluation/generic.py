@@ -11,14 +11,11 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
-from retriever.evaluation import files
-from retriever.evaluation.clustering import cluster_v_measures, clustering_score, clustering_seeds
-from retriever.evaluation.metrics import cosines, spearman
+from retriever.evaluation.metrics import cluster_v_measures, clustering_score, clustering_seeds, cosines, spearman
 from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.rows import LabelledRow, documents_of, held_out, read_rows, sample
 from retriever.evaluation.scores import PERCENT, Rows, Score, mean_score, score
-from retriever.evaluation.suites import Bench, ScoredIds, SearchMode
-from retriever.evaluation.trec import export
+from retriever.evaluation.suites import Bench, DataFile, ScoredIds, SearchMode
 
 INTENT_INSTRUCTION = "What does the customer want?"
 RELATION_INSTRUCTION = "What is the relation between the two names that follow the sentence?"
@@ -32,7 +29,7 @@ _NEUTRAL = "default instruction"
 
 def sts(bench: Bench) -> Iterator[Score]:
     """Yield the Spearman correlation, times 100, of cosines with people's scores of sentence pairs (STS-B, test)."""
-    rows = sample(_of_split(read_rows(bench.data, files.SENTENCE_PAIRS), "test"), bench.limit, seed=bench.seed)
+    rows = sample(_of_split(read_rows(bench.data, DataFile.SENTENCE_PAIRS), "test"), bench.limit, seed=bench.seed)
     firsts, seconds = ([row.get(key, str) for row in rows] for key in ("a", "b"))
     wanted = np.array([row.get("score", float) for row in rows], dtype=np.float64)
     vectors = bench.encoder.encode(firsts + seconds)
@@ -49,7 +46,7 @@ def retrieval(bench: Bench) -> Iterator[Score]:
 
     A limit keeps that many queries, their relevant passages, and four others a query.
     """
-    queries = sample(read_rows(bench.data, files.WEB_QUERIES), bench.limit, seed=bench.seed)
+    queries = sample(read_rows(bench.data, DataFile.WEB_QUERIES), bench.limit, seed=bench.seed)
     documents, relevant = _corpus_and_judgements(bench, queries)
     texts = [row.get("text", str) for row in queries]
     note = f"{_NEUTRAL}, {len(documents)} passages"
@@ -57,7 +54,6 @@ def retrieval(bench: Bench) -> Iterator[Score]:
         task = f"retrieval {mode}"
         found = bench.search(documents, texts, instructions=[""] * len(texts), mode=mode, k=_DEPTH)
         rankings = dict(zip(relevant, found, strict=True))
-        export(bench.trec, task, rankings, relevant)
         values = ranking_measures(rankings, relevant, list(MEASURES.values()))
         for metric, measure in MEASURES.items():
             headline = mode == "dense" and metric == "nDCG@10"
@@ -68,7 +64,7 @@ def retrieval(bench: Bench) -> Iterator[Score]:
 
 def intents(bench: Bench) -> Iterator[Score]:
     """Yield the V-measure of clusters of customers' questions against their intents (BANKING77, test)."""
-    rows = sample(_of_split(read_rows(bench.data, files.INTENTS), "test"), bench.limit, seed=bench.seed)
+    rows = sample(_of_split(read_rows(bench.data, DataFile.INTENTS), "test"), bench.limit, seed=bench.seed)
     texts, labels = ([row.get(key, str) for row in rows] for key in ("text", "labels.intent"))
     yield _clustered(bench, "intents", texts, labels, INTENT_INSTRUCTION)
 
@@ -78,7 +74,7 @@ def relations(bench: Bench) -> Iterator[Score]:
 
     The names stand behind the sentence, as in InBedder's FewRel task.
     """
-    rows = sample(held_out(read_rows(bench.data, files.RELATIONS)), bench.limit, seed=bench.seed)
+    rows = sample(held_out(read_rows(bench.data, DataFile.RELATIONS)), bench.limit, seed=bench.seed)
     texts = [f"{row.get('text', str)}\n{row.get('head', str)}; {row.get('tail', str)}" for row in rows]
     labels = [row.get("labels.relation", str) for row in rows]
     yield _clustered(bench, "relations", texts, labels, RELATION_INSTRUCTION)
@@ -93,14 +89,14 @@ def rerank(bench: Bench) -> Iterator[Score]:
     """
     sections: dict[str, dict[str, str]] = {}  # story -> text -> id
     asked: list[tuple[str, str, str]] = []  # question, story, id of its section
-    for row in _of_split(read_rows(bench.data, files.STORIES), "val"):
+    for row in _of_split(read_rows(bench.data, DataFile.STORIES), "val"):
         story, text = row.get("meta.story", str), row.get("text", str)
         own = sections.setdefault(story, {})
         asked.append((row.get("question", str), story, own.setdefault(text, f"{story}/{len(own):04d}")))
     asked = [one for one in asked if len(sections[one[1]]) > 1]
     if not asked:
         raise InputError(
-            f"{bench.data / files.STORIES} has no story of two sections.", hint="Reranking needs candidates."
+            f"{bench.data / DataFile.STORIES} has no story of two sections.", hint="Reranking needs candidates."
         )
     asked = _of_few_stories(asked, bench.limit, bench.seed)
     stories = dict.fromkeys(story for _, story, _ in asked)
@@ -112,7 +108,6 @@ def rerank(bench: Bench) -> Iterator[Score]:
         scored = [(one, float(vectors[one] @ questions[number])) for one in sections[story].values()]
         rankings[str(number)] = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
     relevant = {str(number): {section: 1} for number, (_, _, section) in enumerate(asked)}
-    export(bench.trec, "rerank", rankings, relevant)
     values = ranking_measures(rankings, relevant, ["AP"])["AP"]
     note = f"{_NEUTRAL}, {np.mean([len(sections[story]) for _, story, _ in asked]):.1f} candidates a question"
     yield mean_score("rerank", "MAP", values, seed=bench.seed, scale=PERCENT, headline=True, note=note)
@@ -139,14 +134,14 @@ def _corpus_and_judgements(
     bench: Bench, queries: Sequence[LabelledRow]
 ) -> tuple[list[Document], dict[str, dict[str, int]]]:
     """Return the passages to search, in file order, and per query id the relevant ones, which are among them."""
-    documents = documents_of(read_rows(bench.data, files.PASSAGES))
+    documents = documents_of(read_rows(bench.data, DataFile.PASSAGES))
     known = {document.id for document in documents}
     relevant: dict[str, dict[str, int]] = {}
     for row in queries:
         identifier = row.get("id", str)
         if identifier in relevant:
             raise row.problem(f"the id {identifier!r} is there twice")
-        relevant[identifier] = dict.fromkeys(row.relevant(known, files.PASSAGES), 1)
+        relevant[identifier] = dict.fromkeys(row.relevant(known, DataFile.PASSAGES), 1)
     needed = {one for grades in relevant.values() for one in grades}
     others = [document for document in documents if document.id not in needed]
     limit = None if bench.limit is None else DISTRACTORS * bench.limit

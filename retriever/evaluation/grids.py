@@ -1,11 +1,18 @@
-"""Find the grids that the `unmet` suite asks about: texts of labelled files, and grids answered by people.
+"""Grids: texts under several questions, found in files or read, and measured against each other.
 
 A labelled file holds rows with ``labels``, an object from kind of question to answer; its texts under the kinds that
 `unmet_kinds` has for it are one grid. A file of grids holds one in a row: ``questions`` with ``kind`` and ``wordings``,
 and ``rows`` with ``text`` and ``answers``, one for each question.
+
+Measured are all triplets that the texts of a grid allow: who is near whom under one question, and whether another
+turns that over. A text that is the anchor of any weighs as much as every other. Two cosines that are equal count half,
+so that a reader which ignores the question has two success rates that add up to exactly 1 and a reversal score of at
+most 50.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +20,141 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.errors import InputError
-from retriever.evaluation import files
-from retriever.evaluation.reversal import Grid, Question
+from retriever.core.protocols import Encoder
+from retriever.core.types import Embeddings
 from retriever.evaluation.rows import LabelledRow, read_rows
-from retriever.evaluation.unmet_kinds import UnmetKind
+from retriever.evaluation.scores import Floats, harmonic_mean
+from retriever.evaluation.suites import DataFile
+from retriever.evaluation.wordings import UnmetKind
+
+Mask = NDArray[np.bool_]
+
+_DIGITS = 9  # equal rows of a product of matrices may differ behind these
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A kind of question with the ways to ask it, and its answer for every text of a grid; None says nothing."""
+
+    kind: str
+    wordings: Sequence[str]
+    answers: Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Texts that are all asked the same questions; the name is for messages."""
+
+    name: str
+    texts: Sequence[str]
+    questions: Sequence[Question]
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The cosines of all pairs of a grid's n texts: not asked (n, n), and by question and wording, (n, n) each."""
+
+    unasked: Floats
+    asked: Sequence[Sequence[Floats]]
+
+
+@dataclass(frozen=True, slots=True)
+class Triplets:
+    """The share of an anchor's triplets in which the text with its own answer is nearer.
+
+    ``asked`` has a row a wording, (wordings, anchors), and ``unasked`` is under the default instruction, (anchors,).
+    """
+
+    kind: str
+    asked: Floats
+    unasked: Floats
+
+    @property
+    def by_wording(self) -> Floats:
+        """The mean over anchors, (wordings,)."""
+        return np.asarray(self.asked.mean(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Reversal:
+    """The shares of an anchor's triplets that come right under each of two questions, (2, wordings, anchors)."""
+
+    kinds: tuple[str, str]
+    successes: Floats
+
+    @property
+    def by_wording(self) -> Floats:
+        """The reversal score under every wording, (wordings,), 0 to 1: the harmonic mean of both success rates."""
+        return harmonic_mean(self.successes.mean(axis=2))
+
+
+def read_grid(encoder: Encoder, grid: Grid) -> Alike:
+    """Embed the texts of a grid once, under all wordings of all its questions and under the default instruction."""
+    wordings = [wording for question in grid.questions for wording in question.wordings]
+    unasked, *asked = map(_pairwise, encoder.encode_many(grid.texts, ["", *wordings]))
+    left = iter(asked)
+    return Alike(unasked, [[next(left) for _ in question.wordings] for question in grid.questions])
+
+
+def grid_triplets(grid: Grid, alike: Alike) -> list[Triplets]:
+    """Return the triplets of every question that has any: a text, one with its answer, one with another."""
+    found = []
+    for question, under in zip(grid.questions, alike.asked, strict=True):
+        codes, says = _codes(question.answers), _says(question.answers)[:, None]
+        near, far = _shared(question.answers) & says, (codes[:, None] != codes) & says
+        unasked = _shares(alike.unasked, near, far)
+        if unasked.size:
+            asked = np.stack([_shares(one, near, far) for one in under])
+            found.append(Triplets(question.kind, asked, unasked))
+    return found
+
+
+def grid_reversals(grid: Grid, alike: Alike) -> list[Reversal]:
+    """Return the triplets of every pair of questions that two answers pull apart.
+
+    For questions a and b these are texts i, j, k with y_a(i) = y_a(j) != y_a(k) and y_b(i) = y_b(k) != y_b(j). Under a
+    the text j should be nearer to i, under b the text k. Both are asked in their first wording, then in their second.
+    """
+    found = []
+    for (first, under_first), (second, under_second) in combinations(zip(grid.questions, alike.asked, strict=True), 2):
+        same = [_shared(one.answers) for one in (first, second)]
+        says = (_says(first.answers) & _says(second.answers))[:, None]
+        near, far = same[0] & ~same[1] & says, same[1] & ~same[0] & says
+        successes = [
+            (_shares(one, near, far), _shares(other, far, near))
+            for one, other in zip(under_first, under_second, strict=False)
+        ]  # (wordings, 2) arrays (anchors,)
+        if successes[0][0].size:
+            found.append(Reversal((first.kind, second.kind), np.array(successes).transpose(1, 0, 2)))
+    return found
+
+
+def _pairwise(view: Embeddings) -> Floats:
+    rows = view.astype(np.float64)
+    return np.asarray(np.round(rows @ rows.T, _DIGITS), dtype=np.float64)
+
+
+def _codes(answers: Sequence[str | None]) -> NDArray[np.int64]:
+    """Return (n,) a number for every answer, equal where the answers are."""
+    return np.asarray(np.unique([answer or "" for answer in answers], return_inverse=True)[1])
+
+
+def _shared(answers: Sequence[str | None]) -> Mask:
+    """Return (n, n) whether two different texts share an answer."""
+    codes = _codes(answers)
+    return np.asarray((codes[:, None] == codes) & ~np.eye(len(codes), dtype=bool))
+
+
+def _says(answers: Sequence[str | None]) -> Mask:
+    return np.array([answer is not None for answer in answers])
+
+
+def _shares(cosines: Floats, near: Mask, far: Mask) -> Floats:
+    """Return the share of (near, far) that are in the right order, (anchors,), for every anchor that has both."""
+    anchors = np.flatnonzero(near.any(axis=1) & far.any(axis=1))
+    gaps = (cosines[one, near[one]][:, None] - cosines[one, far[one]] for one in anchors)
+    return np.array([(1 + np.sign(gap).mean()) / 2 for gap in gaps], dtype=np.float64)
+
 
 SILENT = frozenset(
     {"none", "nothing", "not said", "not mentioned", "not clear", "unclear", "cannot tell", "not applicable", "n/a"}
@@ -69,7 +207,7 @@ def held_out_grids(
     Raises:
         InputError: the file cannot be used, a row is not a grid, or none is of the dev split.
     """
-    rows = read_rows(folder, files.ASKED)
+    rows = read_rows(folder, DataFile.ASKED)
     dev = [row for row in rows if row.values.get("split") == "dev"]
     if not dev:
         raise InputError(

@@ -19,13 +19,10 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.protocols import Encoder
-from retriever.evaluation import files
-from retriever.evaluation.asked import encode_each
-from retriever.evaluation.metrics import beats_negatives, margins, own_output_first
-from retriever.evaluation.rows import LabelledRow, read_rows, sample
+from retriever.evaluation.metrics import beats_negatives, encode_each, margins, own_output_first
+from retriever.evaluation.rows import LabelledRow, read_rows, sample, split_of
 from retriever.evaluation.scores import PERCENT, Score, mean_score
-from retriever.evaluation.splits import split_of
-from retriever.evaluation.suites import Bench
+from retriever.evaluation.suites import Bench, DataFile
 
 MOST_ROWS = 3000  # most rows, as in the paper
 MINER = "minilm"
@@ -54,10 +51,9 @@ class IceQuestion:
 
 def load_miner() -> Encoder:
     """Load the encoder that picks the negatives."""
-    from retriever.encoders.catalog import load
-    from retriever.encoders.options import EncoderOptions
+    from retriever.encoders.catalog import load_encoder
 
-    return load(MINER, EncoderOptions())
+    return load_encoder(MINER)
 
 
 def fairytale(bench: Bench, *, miner: Callable[[], Encoder] = load_miner) -> Iterator[Score]:
@@ -80,9 +76,12 @@ def held_out_questions(folder: Path) -> list[IceQuestion]:
     Raises:
         InputError: the file cannot be used, a row lacks a key, or no story is held out.
     """
-    questions = [one for one in map(_question, read_rows(folder, files.STORIES)) if split_of(one.story) == "test"]
+    rows = read_rows(folder, DataFile.STORIES)
+    questions = [one for one in map(_question, rows) if split_of(one.story) == "test"]
     if not questions:
-        raise InputError(f"{folder / files.STORIES}: no story is held out.", hint="About one in ten is, by its name.")
+        raise InputError(
+            f"{folder / DataFile.STORIES}: no story is held out.", hint="About one in ten is, by its name."
+        )
     return questions
 
 

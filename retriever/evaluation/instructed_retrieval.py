@@ -9,21 +9,35 @@ review that complains about one side of an aspect and praises another is relevan
 With five aspects a file has 6 x 5 x 2 + 6 x 5 x 2 = 120 pairs of a query and an instruction, each of them changed
 once; a pair that nothing is relevant to is left out. The wordings of a query are not independent of each other, which
 the intervals do not know.
+
+``conditions.jsonl``, for the task `conditions`, holds texts written for this project: four topics in each of six
+dimensions (audience, keyword, format, language, length, source), and of every topic a text for each condition of the
+dimension, such as one for laymen and one for experts. A topic is searched as it is, with the condition as the
+instruction, and with the condition denied, among all texts of the dimension. The set is small and has one author: it
+tells an encoder that follows such conditions from one that does not. The design is that of InfoSearch (2410.23841),
+whose data is not used.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import resources
 from typing import Literal, get_args
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
-from retriever.evaluation import files
-from retriever.evaluation.retrieval_metrics import p_mrr_values, ranking_measures
+from retriever.evaluation.retrieval_metrics import (
+    ConditionRankings,
+    p_mrr_values,
+    ranking_measures,
+    ranks,
+    sicr_values,
+    wise_values,
+)
 from retriever.evaluation.rows import LabelledRow, documents_of, held_out, read_rows, sample
-from retriever.evaluation.scores import PERCENT, Score, mean_score
-from retriever.evaluation.suites import Bench, ScoredIds
-from retriever.evaluation.trec import export
+from retriever.evaluation.scores import PERCENT, Score, combine, mean_score
+from retriever.evaluation.suites import Bench, DataFile, ScoredIds
 
 MOST_REVIEWS = 1500  # most reviews of a file that are searched: they are read under ten instructions
 
@@ -87,13 +101,13 @@ class InstructedQuery:
 
     @property
     def id(self) -> str:
-        """Unique within a file, without white space, as TREC's formats ask for."""
-        return _id(self.query, self.need)
+        """Unique within a file."""
+        return _pair_id(self.query, self.need)
 
     @property
     def changed_id(self) -> str:
         """The id of the same query under the changed instruction."""
-        return _id(self.query, self.changed)
+        return _pair_id(self.query, self.changed)
 
 
 @dataclass(frozen=True)
@@ -116,12 +130,12 @@ class Reviews:
 
 def mams(bench: Bench) -> Iterator[Score]:
     """Yield nDCG@10 and p-MRR, times 100, on MAMS, whose sentences all hold two aspects of different polarity."""
-    return _scores(bench, "mams", held_out(read_rows(bench.data, files.MAMS)), MAMS_ASPECTS)
+    return _scores(bench, "mams", held_out(read_rows(bench.data, DataFile.MAMS)), MAMS_ASPECTS)
 
 
 def acos(bench: Bench) -> Iterator[Score]:
     """Yield nDCG@10 and p-MRR, times 100, on the restaurant sentences of ACOS."""
-    return _scores(bench, "acos", read_rows(bench.data, files.RESTAURANTS), ACOS_ASPECTS)
+    return _scores(bench, "acos", read_rows(bench.data, DataFile.RESTAURANTS), ACOS_ASPECTS)
 
 
 def pairs(aspects: Sequence[str]) -> list[InstructedQuery]:
@@ -158,7 +172,6 @@ def _scores(
     )
     rankings: dict[str, ScoredIds] = {one.id: ranking for one, ranking in zip(asked, found, strict=True)}
     relevant = {one.id: dict.fromkeys(reviews.relevant[one.need], 1) for one in asked}
-    export(bench.trec, task, rankings, relevant)
     note = f"dense, {len(asked)} pairs of query and instruction, {len(reviews.documents)} reviews"
     gains = ranking_measures(rankings, relevant, ["nDCG@10"])["nDCG@10"]
     yield mean_score(task, "nDCG@10", gains, seed=bench.seed, scale=PERCENT, headline=True, note=note)
@@ -198,5 +211,103 @@ def _needs(aspects: Sequence[str]) -> list[Need]:
     return [Need(aspect, polarity) for aspect in aspects for polarity in POLARITIES]
 
 
-def _id(query: str, need: Need) -> str:
+def _pair_id(query: str, need: Need) -> str:
     return "-".join([*query.split(), "under", need.aspect, need.polarity])
+
+
+_CONDITIONS = "conditions"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on a document: the instruction that asks for it, and the one that denies it."""
+
+    name: str
+    instruction: str
+    reversed_instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A query, and by condition the text on it that meets the condition."""
+
+    query: str
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """Conditions of one kind, and the topics that have a text for each of them."""
+
+    name: str
+    conditions: Sequence[Condition]
+    topics: Sequence[Topic]
+
+    @property
+    def documents(self) -> list[Document]:
+        """Every text of every topic."""
+        return [Document(_text_id(topic, name), text) for topic in self.topics for name, text in topic.texts.items()]
+
+
+@cache
+def dimensions() -> Sequence[Dimension]:
+    """Return the packaged set."""
+    lines = resources.files(__package__).joinpath("conditions.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    found = []
+    for name in dict.fromkeys(row["dimension"] for row in rows):
+        own = [row for row in rows if row["dimension"] == name]
+        conditions = [
+            Condition(row["condition"], row["instructed"], row["reversed"]) for row in own if "condition" in row
+        ]
+        topics = [Topic(row["query"], row["texts"]) for row in own if "query" in row]
+        found.append(Dimension(name, conditions, topics))
+    return found
+
+
+def conditions(bench: Bench) -> Iterator[Score]:
+    """Yield SICR and WISE, times 100, of every dimension and their means; a limit is that of a dimension's topics."""
+    by_metric: dict[str, list[Score]] = {"SICR": [], "WISE": []}
+    for dimension in dimensions():
+        cases = rankings_of(bench, dimension)
+        first = sum(all(ranks(case.original).get(one) == 1 for one in case.meeting) for case in cases)
+        note = f"dense, {len(cases)} queries among {len(dimension.documents)} texts, {first} of them answered already"
+        for metric, values in {"SICR": sicr_values(cases), "WISE": wise_values(cases)}.items():
+            name = f"{dimension.name}, {metric}"
+            by_metric[metric].append(mean_score(_CONDITIONS, name, values, seed=bench.seed, scale=PERCENT, note=note))
+    for metric, parts in by_metric.items():
+        yield from parts
+        yield combine(_CONDITIONS, metric, parts, lambda values: values.mean(axis=0), headline=True)
+
+
+def rankings_of(bench: Bench, dimension: Dimension) -> list[ConditionRankings]:
+    """Search every topic of a dimension under no instruction, under each condition and under its denial."""
+    topics = sample(dimension.topics, bench.limit, seed=bench.seed)
+    searches = [(topic.query, "") for topic in topics]
+    for condition in dimension.conditions:
+        searches += [(topic.query, condition.instruction) for topic in topics]
+        searches += [(topic.query, condition.reversed_instruction) for topic in topics]
+    documents = dimension.documents
+    found = bench.search(
+        documents,
+        [query for query, _ in searches],
+        instructions=[instruction for _, instruction in searches],
+        mode="dense",
+        k=len(documents),
+    )
+    ranking_of = dict(zip(searches, found, strict=True))
+    return [
+        ConditionRankings(
+            original=ranking_of[topic.query, ""],
+            instructed=ranking_of[topic.query, condition.instruction],
+            reversed=ranking_of[topic.query, condition.reversed_instruction],
+            meeting=[_text_id(topic, condition.name)],
+            judged=len(topic.texts),
+        )
+        for condition in dimension.conditions
+        for topic in topics
+    ]
+
+
+def _text_id(topic: Topic, condition: str) -> str:
+    return f"{topic.query}/{condition}"

@@ -1,4 +1,4 @@
-"""Per-query values of retrieval metrics, ready for `mean_score`: trec_eval's own through ir-measures, and p-MRR.
+"""Per-query values of retrieval metrics, ready for `mean_score`: trec_eval's own by ir-measures, p-MRR, SICR and WISE.
 
 All of them see a ranking as ids in order of falling score, equal scores by ascending id. trec_eval on its own would put
 equal scores by descending id and compare scores in single precision, so it is handed ranks instead of scores.
@@ -6,6 +6,7 @@ equal scores by descending id and compare scores in single precision, so it is h
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import ir_measures
 import numpy as np
@@ -13,6 +14,27 @@ import numpy as np
 from retriever.core.errors import UsageError
 from retriever.evaluation.scores import Floats
 from retriever.evaluation.suites import ScoredIds
+
+WISE_DEPTH = 20  # K of WISE
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRankings:
+    """One query searched three ways: as it is, with a condition on the document, and with the condition denied.
+
+    Attributes:
+        original: ids with scores under no instruction.
+        instructed: those under the condition.
+        reversed: those under its denial.
+        meeting: ids of the documents that meet the condition, one at least.
+        judged: documents judged for the query, whether they meet the condition or not: N.
+    """
+
+    original: ScoredIds
+    instructed: ScoredIds
+    reversed: ScoredIds
+    meeting: Collection[str]
+    judged: int
 
 
 def ranking_measures(
@@ -29,10 +51,17 @@ def ranking_measures(
     Raises:
         UsageError: a measure is unknown, a ranking belongs to no query or holds a document twice.
     """
-    parsed = {name: _parse(name) for name in measures}
-    _check_queries(rankings, relevant)
+    if unknown := [query for query in rankings if query not in relevant]:
+        raise UsageError(f"Nothing says what is relevant to query {unknown[0]!r}.", hint="Judge it or leave it out.")
+    parsed = {}
+    for name in measures:
+        try:
+            parsed[name] = ir_measures.parse_measure(name)
+        except (NameError, ValueError) as error:
+            raise UsageError(f"Unknown measure {name!r}.", hint="Such as nDCG@10, AP, R@100.") from error
     judged = {query: dict(grades) for query, grades in relevant.items()}
-    run = {query: _falling_scores(rankings.get(query, ())) for query in relevant}
+    places = {query: ranks(rankings.get(query, ())) for query in relevant}
+    run = {query: {one: float(len(own) - rank) for one, rank in own.items()} for query, own in places.items()}
     rows = {query: row for row, query in enumerate(relevant)}
     values = {measure: np.zeros(len(rows)) for measure in parsed.values()}
     for result in ir_measures.iter_calc(list(values), judged, run):
@@ -68,11 +97,64 @@ def p_mrr_values(
         if not documents:
             raise UsageError(f"No document of query {query!r} loses its relevance.", hint="Leave the query out.")
         before, after = ranks(original[query]), ranks(changed[query])
-        moves = [
-            _rank_change(before.get(one, len(before) + 1), after.get(one, len(after) + 1)) for one in set(documents)
-        ]
+        moved = [(before.get(one, len(before) + 1), after.get(one, len(after) + 1)) for one in set(documents)]
+        moves = [new / old - 1 if old > new else 1 - old / new for old, new in moved]
         values.append(sum(moves) / len(moves))
     return np.array(values)
+
+
+def sicr_values(queries: Sequence[ConditionRankings]) -> Floats:
+    """Return the share of every query's documents that comply strictly, 0 to 1; with one document that is SICR's item.
+
+    With R the rank of a document that meets the condition and S its score, it complies where R_ins < R_ori < R_rev and
+    S_ins > S_ori > S_rev. A document that was first already cannot comply. One that a ranking lacks has the rank after
+    its last and no score.
+
+    Source: InfoSearch (2410.23841), Strict Instruction Compliance Ratio.
+    """
+    values = []
+    for query in queries:
+        rankings = (query.instructed, query.original, query.reversed)
+        places, scores = [ranks(one) for one in rankings], [dict(one) for one in rankings]
+        complying = 0
+        for document in set(query.meeting):
+            first, middle, last = (place.get(document, len(place) + 1) for place in places)
+            high, between, low = (score.get(document, -np.inf) for score in scores)
+            complying += first < middle < last and high > between > low
+        values.append(complying / len(set(query.meeting)))
+    return np.array(values)
+
+
+def wise_values(queries: Sequence[ConditionRankings]) -> Floats:
+    """Return WISE of every query, -1 to 1: the mean of `wise` over its documents that meet the condition.
+
+    Source: InfoSearch (2410.23841), Weighted Instruction Sensitivity Evaluation.
+    """
+    values = []
+    for query in queries:
+        places = [ranks(one) for one in (query.original, query.instructed, query.reversed)]
+        documents = set(query.meeting)
+        found = ([place.get(one, len(place) + 1) for place in places] for one in documents)
+        values.append(sum(wise(*three, judged=query.judged) for three in found) / len(documents))
+    return np.array(values)
+
+
+def wise(original: int, instructed: int, reversed_: int, *, judged: int) -> float:
+    """Return WISE of one document from its ranks under the query, the condition and its denial; ``judged`` is N.
+
+    Where R_ins <= R_ori < R_rev it is 1 if R_ori <= N and R_ins = 1, else (1 - (R_ori - R_ins) / K) / sqrt(R_ins) if
+    R_ori <= K, else 0.01. Otherwise it is -1 if R_rev < R_ori < R_ins, else (R_ori - R_ins) / R_ins if R_ori <= R_ins,
+    else (R_rev - R_ori) / R_ori.
+    """
+    if instructed <= original < reversed_:
+        if original <= judged and instructed == 1:
+            return 1.0
+        return (1 - (original - instructed) / WISE_DEPTH) / instructed**0.5 if original <= WISE_DEPTH else 0.01
+    if reversed_ < original < instructed:
+        return -1.0
+    if original <= instructed:
+        return (original - instructed) / instructed
+    return (reversed_ - original) / original
 
 
 def by_group(values: Floats, groups: Sequence[str], how: Callable[[Sequence[float]], float]) -> Floats:
@@ -100,25 +182,3 @@ def ranks(ranking: ScoredIds) -> dict[str, int]:
         raise UsageError(f"A ranking holds document {twice[0]!r} twice.", hint="Keep its best place alone.")
     ordered = sorted(ranking, key=lambda hit: (-hit[1], hit[0]))
     return {document: rank for rank, (document, _) in enumerate(ordered, start=1)}
-
-
-def _rank_change(before: int, after: int) -> float:
-    return after / before - 1 if before > after else 1 - before / after
-
-
-def _falling_scores(ranking: ScoredIds) -> dict[str, float]:
-    places = ranks(ranking)
-    return {document: float(len(places) - rank) for document, rank in places.items()}
-
-
-def _check_queries(rankings: Mapping[str, ScoredIds], relevant: Mapping[str, Mapping[str, int]]) -> None:
-    unknown = [query for query in rankings if query not in relevant]
-    if unknown:
-        raise UsageError(f"Nothing says what is relevant to query {unknown[0]!r}.", hint="Judge it or leave it out.")
-
-
-def _parse(name: str) -> ir_measures.Measure:
-    try:
-        return ir_measures.parse_measure(name)
-    except (NameError, ValueError) as error:
-        raise UsageError(f"Unknown measure {name!r}.", hint="Such as nDCG@10, AP, R@100.") from error

@@ -18,15 +18,12 @@ import numpy as np
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
-from retriever.evaluation import files
-from retriever.evaluation.clustering import ClusteringTask, cluster_v_measures, clustering_score, clustering_seeds
 from retriever.evaluation.labelled import LABELLED, LabelSource, balanced_sample, load_texts
-from retriever.evaluation.metrics import delta
+from retriever.evaluation.metrics import ClusteringTask, cluster_v_measures, clustering_score, clustering_seeds, delta
 from retriever.evaluation.retrieval_metrics import by_group, ranking_measures
 from retriever.evaluation.rows import LabelledRow, documents_of, read_rows, sample
 from retriever.evaluation.scores import Score, combine, mean_score
-from retriever.evaluation.suites import Bench
-from retriever.evaluation.trec import export
+from retriever.evaluation.suites import Bench, DataFile
 from retriever.evaluation.wordings import WORDING_KINDS, WordingKind, find_wordings
 
 MOST_TEXTS = 300  # most texts of a source
@@ -87,9 +84,9 @@ def instructed_queries(bench: Bench) -> Iterator[Score]:
 
     Source: Oh et al., "INSTRUCTIR: A Benchmark for Instruction Following of Information Retrieval Models", 2024.
     """
-    documents = documents_of(read_rows(bench.data, files.PASSAGES))
+    documents = documents_of(read_rows(bench.data, DataFile.PASSAGES))
     limit = MOST_QUERIES if bench.limit is None else min(MOST_QUERIES, bench.limit)
-    queries = sample(_queries(read_rows(bench.data, files.WEB_QUERIES), documents), limit, seed=bench.seed)
+    queries = sample(_queries(read_rows(bench.data, DataFile.WEB_QUERIES), documents), limit, seed=bench.seed)
     asked = [(query, instruction) for query in queries for instruction in query.instructions]
     found = bench.search(
         documents,
@@ -101,7 +98,6 @@ def instructed_queries(bench: Bench) -> Iterator[Score]:
     runs = {f"{query.id}/{place}": query for place, (query, _) in enumerate(asked)}
     relevant = {run: dict.fromkeys(query.relevant, 1) for run, query in runs.items()}
     rankings = dict(zip(runs, found, strict=True))
-    export(bench.trec, "instructed-queries", rankings, relevant)
     measured = ranking_measures(rankings, relevant, [f"nDCG@{DEPTH}"])[f"nDCG@{DEPTH}"]
     groups = [query.id for query, _ in asked]
     note = f"{len(queries)} queries under {len(asked)} instructions among {len(documents)} documents"
@@ -127,7 +123,7 @@ def _queries(rows: Sequence[LabelledRow], documents: Sequence[Document]) -> list
     known = {document.id for document in documents}
     queries: dict[str, InstructedQuery] = {}
     for row in rows:
-        relevant = row.relevant(known, files.PASSAGES)
+        relevant = row.relevant(known, DataFile.PASSAGES)
         query = InstructedQuery(row.get("id", str), row.get("text", str), relevant, _strings(row, "instructions"))
         if query.id in queries:
             raise row.problem(f"the id {query.id!r} is there twice")

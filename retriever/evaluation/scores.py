@@ -25,7 +25,6 @@ class Score:
         metric: what was computed, as the papers call it.
         value: on the scale the metric is published on; higher is better.
         low: lower end of the 95 % interval; equal to `value` where nothing can be resampled.
-        high: its upper end.
         resampled: (RESAMPLES,) the value on every resample. Two encoders scored with one seed share their resamples,
             so their difference has a paired interval. Empty where nothing can be resampled.
         headline: whether it enters the suite's mean and its picture.

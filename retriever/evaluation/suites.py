@@ -2,17 +2,48 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from retriever.core.errors import UsageError
 from retriever.core.registry import nearest, resolve
-from retriever.evaluation import files
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
     from retriever.core.types import Document
     from retriever.evaluation.scores import Score
+
+
+class DataFile(StrEnum):
+    """Names of the suites' data files inside the data folder; docs/evaluation.md says what a row of each holds."""
+
+    TRIPLETS = "triplets_dmaste.jsonl"
+    RESTAURANTS = "aspects_restaurant_acos.jsonl"
+    REVIEWS = "reviews_dmaste.jsonl"
+    PRODUCTS = "aspects_huliu.jsonl"
+    MAMS = "aspects_mams.jsonl"
+    PASSAGES = "retrieval_msmarco_corpus.jsonl"
+    WEB_QUERIES = "retrieval_msmarco_queries.jsonl"
+    STORIES = "qa_fairytale.jsonl"
+    SENTENCE_PAIRS = "stsb.jsonl"
+    INTENTS = "banking77.jsonl"
+    RELATIONS = "fewrel_nyt_pubmed.jsonl"
+    HAPPY_MOMENTS = "happy_moments.jsonl"
+    MEDIA_BIAS = "media_bias.jsonl"
+    COMPLAINTS = "complaints.jsonl"
+    CODE_DEBT = "code_debt.jsonl"
+    SCREEN_BLURBS = "screen_blurbs.jsonl"
+    SOFTWARE_REQUIREMENTS = "software_requirements.jsonl"
+    SHORT_FORMS = "short_forms.jsonl"
+    SOFTWARE_ISSUES = "software_issues.jsonl"
+    FALLACIES = "fallacies.jsonl"
+    EVENT_APPRAISAL = "event_appraisal.jsonl"
+    PROGRAMMING_TITLES = "programming_titles.jsonl"
+    ODD_HEADLINES = "odd_headlines.jsonl"
+    CANCER_HALLMARKS = "cancer_hallmarks.jsonl"
+    ASKED = "asked.jsonl"
+
 
 SearchMode = Literal["dense", "lexical", "hybrid", "auto"]
 
@@ -21,7 +52,7 @@ ScoredIds: TypeAlias = Sequence[tuple[str, float]]
 
 
 class SearchPath(Protocol):
-    """Searches a corpus the way a user of an index would; `run.search_path` brings one."""
+    """Searches a corpus the way a user of an index would; `run.bench` brings one."""
 
     def __call__(
         self,
@@ -41,12 +72,9 @@ class Bench:
     """The resources and settings that a task works with.
 
     Attributes:
-        data: the folder that holds the data files.
-        encoder: what is measured; it keeps what it has embedded, so texts cost once per instruction.
+        encoder: what is measured; it remembers what it has embedded, so texts cost once per instruction.
         limit: most items a task looks at; None for all.
         seed: of sampling, clustering and resampling.
-        trec: an existing folder for the rankings and judgements of retrieval tasks; None to write none.
-        factories: FAISS factory strings that the `index` suite compares; empty for its own choice.
     """
 
     data: Path
@@ -54,8 +82,6 @@ class Bench:
     search: SearchPath
     limit: int | None = None
     seed: int = 0
-    trec: Path | None = None
-    factories: tuple[str, ...] = ()
 
 
 TaskFunction: TypeAlias = Callable[[Bench], "Iterator[Score]"]
@@ -66,18 +92,14 @@ class Task:
     """One row of a suite.
 
     Attributes:
-        name: unique within the suite.
         function: ``module:attribute`` of a `TaskFunction`.
-        files: the data files it reads.
         summary: one line for help and reports.
-        needs_model: whether it needs an encoder; the `index` suite makes its own vectors.
     """
 
     name: str
     function: str
     files: tuple[str, ...]
     summary: str
-    needs_model: bool = True
 
     def run(self, bench: Bench) -> "Iterator[Score]":
         """Yield the task's scores."""
@@ -85,32 +107,32 @@ class Task:
         return function(bench)
 
 
-def _tasks(module: str, *rows: tuple[str, ...], needs_model: bool = True) -> tuple[Task, ...]:
+def _tasks(module: str, *rows: tuple[str, ...]) -> tuple[Task, ...]:
     """Return the tasks of a module here, each a function of that name: rows of name, summary, and files."""
     return tuple(
-        Task(name, f"{__package__}.{module}:{name.replace('-', '_')}", tuple(read), summary, needs_model)
+        Task(name, f"{__package__}.{module}:{name.replace('-', '_')}", tuple(read), summary)
         for name, summary, *read in rows
     )
 
 
 _SEVERAL_KINDS = (
-    files.HAPPY_MOMENTS,
-    files.MEDIA_BIAS,
-    files.COMPLAINTS,
-    files.SCREEN_BLURBS,
-    files.SOFTWARE_ISSUES,
-    files.EVENT_APPRAISAL,
+    DataFile.HAPPY_MOMENTS,
+    DataFile.MEDIA_BIAS,
+    DataFile.COMPLAINTS,
+    DataFile.SCREEN_BLURBS,
+    DataFile.SOFTWARE_ISSUES,
+    DataFile.EVENT_APPRAISAL,
 )
 """The files whose texts are asked several of the kinds in ``unmet.json``; those of `_ONE_KIND` are asked one."""
 
 _ONE_KIND = (
-    files.CODE_DEBT,
-    files.SHORT_FORMS,
-    files.SOFTWARE_REQUIREMENTS,
-    files.FALLACIES,
-    files.PROGRAMMING_TITLES,
-    files.ODD_HEADLINES,
-    files.CANCER_HALLMARKS,
+    DataFile.CODE_DEBT,
+    DataFile.SHORT_FORMS,
+    DataFile.SOFTWARE_REQUIREMENTS,
+    DataFile.FALLACIES,
+    DataFile.PROGRAMMING_TITLES,
+    DataFile.ODD_HEADLINES,
+    DataFile.CANCER_HALLMARKS,
 )
 
 
@@ -120,57 +142,66 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         (
             "triplets",
             "triplets of product reviews by category and by polarity: harmonic mean of both success rates",
-            files.TRIPLETS,
+            DataFile.TRIPLETS,
         ),
-        ("restaurants", "restaurant sentences by aspect and by polarity: triplets, pairs, clusters", files.RESTAURANTS),
-        ("reviews", "product reviews by category and by polarity: triplets, pairs, clusters", files.REVIEWS),
-        ("products", "sentences about products by product and by polarity: triplets, pairs, clusters", files.PRODUCTS),
+        (
+            "restaurants",
+            "restaurant sentences by aspect and by polarity: triplets, pairs, clusters",
+            DataFile.RESTAURANTS,
+        ),
+        ("reviews", "product reviews by category and by polarity: triplets, pairs, clusters", DataFile.REVIEWS),
+        (
+            "products",
+            "sentences about products by product and by polarity: triplets, pairs, clusters",
+            DataFile.PRODUCTS,
+        ),
     ),
     "robustness": _tasks(
         "robustness",
         (
             "restaurants",
             "restaurant sentences under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
-            files.RESTAURANTS,
+            DataFile.RESTAURANTS,
         ),
         (
             "reviews",
             "product reviews under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
-            files.REVIEWS,
+            DataFile.REVIEWS,
         ),
         (
             "products",
             "sentences about products under correct, implicit and incorrect wordings: Delta_ci, Delta_ii",
-            files.PRODUCTS,
+            DataFile.PRODUCTS,
         ),
         (
             "instructed-queries",
             "web queries under several users' instructions: Robustness@10",
-            files.PASSAGES,
-            files.WEB_QUERIES,
+            DataFile.PASSAGES,
+            DataFile.WEB_QUERIES,
         ),
     ),
     "ice": _tasks(
         "ice",
-        ("fairytale", "questions on held-out stories and their answers: IRS, IGS, ITDS", files.STORIES),
+        ("fairytale", "questions on held-out stories and their answers: IRS, IGS, ITDS", DataFile.STORIES),
     ),
     "generic": _tasks(
         "generic",
-        ("sts", "similarity of sentence pairs: Spearman with people's scores", files.SENTENCE_PAIRS),
+        ("sts", "similarity of sentence pairs: Spearman with people's scores", DataFile.SENTENCE_PAIRS),
         (
             "retrieval",
             "passages for web queries in every search mode: nDCG@10, MAP, recall@100",
-            files.PASSAGES,
-            files.WEB_QUERIES,
+            DataFile.PASSAGES,
+            DataFile.WEB_QUERIES,
         ),
-        ("rerank", "the section that answers a question among those of its story: MAP", files.STORIES),
-        ("intents", "clusters of customers' questions against their intents: V-measure", files.INTENTS),
-        ("relations", "clusters of sentences against the relation of two names: V-measure", files.RELATIONS),
+        ("rerank", "the section that answers a question among those of its story: MAP", DataFile.STORIES),
+        ("intents", "clusters of customers' questions against their intents: V-measure", DataFile.INTENTS),
+        ("relations", "clusters of sentences against the relation of two names: V-measure", DataFile.RELATIONS),
     ),
     "instructed-retrieval": _tasks(
         "instructed_retrieval",
-        ("mams", "reviews that complain about or praise an aspect, MAMS: nDCG@10, p-MRR", files.MAMS),
-        ("acos", "reviews that complain about or praise an aspect, ACOS: nDCG@10, p-MRR", files.RESTAURANTS),
+        ("mams", "reviews that complain about or praise an aspect, MAMS: nDCG@10, p-MRR", DataFile.MAMS),
+        ("acos", "reviews that complain about or praise an aspect, ACOS: nDCG@10, p-MRR", DataFile.RESTAURANTS),
+        ("conditions", "texts for laymen or experts, as code, in German and so on, and not so: SICR, WISE"),
     ),
     "unmet": _tasks(
         "unmet",
@@ -188,13 +219,8 @@ SUITES: Mapping[str, tuple[Task, ...]] = {
         (
             "asked",
             "questions of held-out grids, asked of texts one by one and answered by reading: triplets, reversal",
-            files.ASKED,
+            DataFile.ASKED,
         ),
-    ),
-    "index": _tasks(
-        "index_suite",
-        ("synthetic", "FAISS indexes against exact search over synthetic vectors: recall@10, queries/s"),
-        needs_model=False,
     ),
 }
 

@@ -19,11 +19,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from retriever.core.errors import InputError
-from retriever.evaluation.grids import held_out_grids, kinds_grid
-from retriever.evaluation.reversal import Grid, Reversal, Triplets, grid_reversals, grid_triplets, read_grid
+from retriever.evaluation.grids import (
+    Grid,
+    Reversal,
+    Triplets,
+    grid_reversals,
+    grid_triplets,
+    held_out_grids,
+    kinds_grid,
+    read_grid,
+)
 from retriever.evaluation.scores import PERCENT, Rows, Score, harmonic_mean, mean_score, score
 from retriever.evaluation.suites import Bench
-from retriever.evaluation.unmet_kinds import FAMILIES, UnmetKind, asked_in_training, unmet_kinds
+from retriever.evaluation.wordings import FAMILIES, UnmetKind, asked_in_training, unmet_kinds
 
 MOST_TEXTS = 100  # most texts of a file
 QUICK_WORDINGS = 3  # wordings of a kind where a limit leaves fewer texts
@@ -142,19 +150,16 @@ def _mean_scores(
     if not found:
         return
     over = np.array([[one.asked.mean(), one.by_wording.min(), one.unasked.mean()] for one in found]).T  # (3, kinds)
-    gain = over[0] - over[2]
     note = f"{len(found)} kinds in {len(found[0].asked)} wordings; the interval is over kinds"
-    named = {"asked": over[0], "worst wording": over[1], "not asked": over[2], "asked less not asked": gain}
+    named = {
+        "asked": over[0],
+        "worst wording": over[1],
+        "not asked": over[2],
+        "asked less not asked": over[0] - over[2],
+    }
     for metric, values in named.items():
-        yield mean_score(
-            task,
-            f"{name}, {metric}",
-            values,
-            seed=seed,
-            scale=PERCENT,
-            headline=headline and metric != "not asked",
-            note=note,
-        )
+        leads = headline and metric != "not asked"
+        yield mean_score(task, f"{name}, {metric}", values, seed=seed, scale=PERCENT, headline=leads, note=note)
 
 
 def _pair_score(pair: Reversal, *, seed: int) -> Score:
@@ -176,15 +181,8 @@ def _mean_reversal(
     note = f"{len(found)} pairs of kinds; the interval is over pairs"
     over = np.array([[one.by_wording.mean(), one.by_wording.min()] for one in found]).T  # (2, pairs)
     for metric, values in {"reversal": over[0], "reversal, worst wording": over[1]}.items():
-        yield mean_score(
-            task,
-            f"{name}, {metric}",
-            values,
-            seed=seed,
-            scale=PERCENT,
-            headline=headline and metric == "reversal",
-            note=note,
-        )
+        leads = headline and metric == "reversal"
+        yield mean_score(task, f"{name}, {metric}", values, seed=seed, scale=PERCENT, headline=leads, note=note)
 
 
 def _too_few(where: str, kind: str) -> InputError:

@@ -1,14 +1,16 @@
-"""Read the suites' instructions for labelled texts: a plain one for every criterion, and thirty wordings around it.
+"""Wordings of the questions that suites ask: of labels that training knows, and of kinds that no training row asks.
 
-All were written for this project and stand in ``wordings.json``.
+They stand in ``wordings.json`` and ``unmet.json``; all were written for this project. Of the ten wordings of an unmet
+kind the first three are a question, a command and a noun phrase, the fourth lists answers, the others differ in style
+and in where they start.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from retriever.core.errors import UsageError
 from retriever.core.registry import nearest
@@ -22,7 +24,6 @@ class Wordings:
     """Ways to ask for one label.
 
     Attributes:
-        instruction: the plain one.
         correct: says the same in other words.
         implicit: asks for the same as a user might, without naming it.
         incorrect: asks about something that does not bear on the label.
@@ -62,3 +63,46 @@ def all_wordings() -> Mapping[tuple[str, str], Wordings]:
         for source, criteria in json.loads(text).items()
         for criterion, wordings in criteria.items()
     }
+
+
+FAMILIES = ("content", "form", "stance", "world knowledge")
+"""What the kinds ask for: what a text is about, what sort of text it is, how its writer or teller stands to what is
+told, and what only a reader who knows more than the text can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetKind:
+    """A kind of question kept out of training, with the file whose texts it is asked of.
+
+    Attributes:
+        kind: its name, under which a row's labels hold the answer.
+        file: in the data folder; nothing is trained on its texts.
+        near: kinds of question that training asks of other texts, or may ask, and that lie near; mostly none or one.
+    """
+
+    kind: str
+    file: str
+    family: str
+    near: tuple[str, ...]
+    wordings: tuple[str, ...]
+
+
+@cache
+def unmet_kinds() -> Sequence[UnmetKind]:
+    """Return all kinds, family by family."""
+    return tuple(
+        UnmetKind(row["kind"], row["file"], row["family"], tuple(row["near"]), tuple(row["wordings"]))
+        for row in _table()["kinds"]
+    )
+
+
+@cache
+def asked_in_training() -> frozenset[str]:
+    """Return the kinds of held-out grids that training asks under the same name in grids of its own."""
+    return frozenset(_table()["asked_in_training"])
+
+
+def _table() -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("unmet.json").read_text(encoding="utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table

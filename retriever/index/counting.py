@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from retriever.core.errors import UsageError
-from retriever.core.fields import values_by_name
-from retriever.index.open_index import OpenIndex
+from retriever.core.fields import names_of, values_by_name
+from retriever.index.opened import HasOpened, opened
+from retriever.index.selection import require_fitting
 from retriever.store.filters import optional_filter, resolve_field
 
 
@@ -27,12 +28,12 @@ class Counted:
     without: int
 
 
-def known_fields(index: OpenIndex) -> Mapping[str, str]:
+def known_fields(index: HasOpened) -> Mapping[str, str]:
     """Return the metadata fields that documents have, with their JSON paths."""
-    return index.store.documents.fields()
+    return opened(index).store.documents.fields()
 
 
-def count_documents(index: OpenIndex, where: str | None = None, by: str | None = None) -> Counted:
+def count_documents(index: HasOpened, where: str | None = None, by: str | None = None) -> Counted:
     """Count the documents of an index.
 
     Args:
@@ -41,25 +42,26 @@ def count_documents(index: OpenIndex, where: str | None = None, by: str | None =
         by: a metadata field whose values are counted.
 
     Raises:
-        FilterError: the filter cannot be parsed, or names an unknown field.
+        FilterError: the filter cannot be parsed, names an unknown field, or compares one with values of another type.
         UsageError: no document has the field.
     """
-    store = index.store
+    store = opened(index).store
     if by is None and not (where or "").strip():
         return Counted(len(store.documents), None, {}, 0)
     fields = known_fields(index)
     field = None if by is None else resolve_field(by, fields)
     if field is not None and field not in fields:
         raise UsageError(f"No document has a field {by!r}.", hint=f"Fields: {', '.join(sorted(fields)) or 'none'}.")
-    documents = store.documents.accepted(optional_filter(where))
+    condition = optional_filter(where)
+    documents = store.documents.accepted(condition)
+    if not documents:
+        require_fitting(store, condition)
     if field is None:
         return Counted(len(documents), None, {}, 0)
     counts: Counter[str] = Counter()
     without = 0
     for document in documents:
-        value = values_by_name(document.metadata).get(field)
-        items = value if isinstance(value, list) else [value]
-        named = {str(item) for item in items if item is not None and not isinstance(item, dict | list)}
+        named = names_of(values_by_name(document.metadata).get(field))
         counts.update(named)
         without += not named
     ordered = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))

@@ -1,18 +1,16 @@
-"""Between the texts that lack vectors and the one writer who stores them: shards go in, embedded shards come out.
+"""Between the texts that lack vectors and the one writer who stores them: batches go in, embedded batches come out.
 
-An embedder knows no database. It may hold several shards at once and give them back in any order.
+An embedder knows no database. It may hold several batches at once and give them back in any order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from retriever.core.types import Encoded
-from retriever.index.readers import Readers
+from retriever.core.types import Embeddings, Encoded
+from retriever.index.sources.filling import OnTokens, read
+from retriever.index.sources.source import Source
 from retriever.store.views import View
-
-OnTokens = Callable[[int], None]
-"""Told of text tokens as they are read, in the caller's thread."""
 
 
 def _nothing() -> None:
@@ -21,57 +19,82 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class TextGroup:
-    """Distinct texts that lack the same views."""
+    """Distinct texts that lack the same views, which one encoder reads.
+
+    Attributes:
+        texts: theirs.
+        views: the views.
+        sources: of each.
+        windows: whether they are windows of texts of other groups.
+    """
 
     texts: Sequence[str]
     views: Sequence[View]
-
-    @property
-    def instructions(self) -> list[str]:
-        """Instructions under which the texts are to be read: one per view."""
-        return [view.key.instruction for view in self.views]
+    sources: Sequence[Source]
+    windows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class Batch:
     """Texts to embed and to store in one transaction.
 
     Attributes:
-        number: tells it from the other shards of the run.
+        number: tells it from the other batches of the run.
         groups: its texts; none where every view has them all.
     """
 
     number: int
     groups: Sequence[TextGroup]
 
+    @property
+    def texts(self) -> list[str]:
+        """Its texts without windows, each once a group."""
+        return [text for group in self.groups if not group.windows for text in group.texts]
+
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedShard:
-    """A shard with its vectors.
+class EmbeddedBatch:
+    """A batch with its vectors.
 
     Attributes:
-        shard: what was asked for, less what was refused.
+        batch: what was asked for, less what was refused.
         encoded: for each of its groups, the embeddings and words of the group's texts under each of its views.
         tokens: text tokens that were read, 0 where the encoder does not tell.
-        refused: texts that nothing could embed, which the shard's groups are without, and why.
-        on_stored: to be called, in the caller's thread, when the shard is stored.
+        refused: texts that nothing could embed, which the batch's groups are without, and why.
+        on_stored: to be called, in the caller's thread, when the batch is stored.
     """
 
-    shard: Shard
+    batch: Batch
     encoded: Sequence[Sequence[Encoded]]
     tokens: int
     refused: Mapping[str, str] = field(default_factory=dict)
     on_stored: Callable[[], None] = _nothing
 
+    @property
+    def of_texts(self) -> list[tuple[TextGroup, Sequence[Encoded]]]:
+        """The groups of whole texts, each with what it was embedded as."""
+        return [pair for pair in zip(self.batch.groups, self.encoded, strict=True) if not pair[0].windows]
+
+    @property
+    def windows(self) -> dict[str, Embeddings]:
+        """The vectors (dim,) of windows, by their texts."""
+        pairs = zip(self.batch.groups, self.encoded, strict=True)
+        return {
+            text: vector
+            for group, encoded in pairs
+            if group.windows
+            for text, vector in zip(group.texts, encoded[0].embeddings, strict=True)
+        }
+
 
 class Embedder(Protocol):
-    """Embeds the shards of one run."""
+    """Embeds the batches of one run."""
 
-    def embed(self, jobs: Iterable[Shard]) -> Iterator[EmbeddedShard]:
-        """Yield every shard embedded, in any order.
+    def embed(self, jobs: Iterable[Batch]) -> Iterator[EmbeddedBatch]:
+        """Yield every batch embedded, in any order.
 
         Args:
-            jobs: read in the caller's thread, and no further ahead than shards fit into memory.
+            jobs: read in the caller's thread, and no further ahead than batches fit into memory.
 
         Raises:
             Exception: whatever the encoder or ``jobs`` raise; what was yielded before stands.
@@ -79,29 +102,27 @@ class Embedder(Protocol):
         ...
 
 
-EmbedderFactory = Callable[[Readers, OnTokens], Embedder]
+EmbedderFactory = Callable[[OnTokens], Embedder]
 """Makes the embedder of a run."""
 
 
 class LocalEmbedder:
-    """Embeds with the encoders at hand, one shard after the other.
+    """Embeds in this process, one batch after the other.
 
     Args:
-        readers: what to embed with.
-        on_tokens: told of text tokens as they are read.
+        on_tokens: told of text tokens as they are read, in the caller's thread.
     """
 
-    def __init__(self, readers: Readers, on_tokens: OnTokens) -> None:
-        self._readers = readers
+    def __init__(self, on_tokens: OnTokens) -> None:
         self._on_tokens = on_tokens
         self._tokens = 0
 
-    def embed(self, jobs: Iterable[Shard]) -> Iterator[EmbeddedShard]:
-        """Yield every shard embedded, in the order of ``jobs``."""
-        for shard in jobs:
+    def embed(self, jobs: Iterable[Batch]) -> Iterator[EmbeddedBatch]:
+        """Yield every batch embedded, in the order of ``jobs``."""
+        for batch in jobs:
             self._tokens = 0
-            encoded = [self._readers.encode_views(one.texts, one.instructions, self._count) for one in shard.groups]
-            yield EmbeddedShard(shard, encoded, self._tokens)
+            encoded = [read(group.sources, group.texts, self._count) for group in batch.groups]
+            yield EmbeddedBatch(batch, encoded, self._tokens)
 
     def _count(self, tokens: int) -> None:
         self._tokens += tokens

@@ -1,11 +1,12 @@
 """The index's dealings with an encoder: which view its vectors belong to, and how an index remembers it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from retriever.core.encoder import Encoder
 from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError
+from retriever.core.protocols import Encoder, EncoderSpec, WrappedEncoder
+from retriever.core.text import composed
 from retriever.core.types import JSON, Encoded
 from retriever.store.views import ViewKey
 
@@ -34,7 +35,7 @@ def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKe
         instruction: an empty one stands for the base view.
         base: whether the encoder's default instruction, spelled out, stands for the base view too.
     """
-    spec, asked = encoder.spec, instruction.strip()
+    spec, asked = encoder.spec, composed(instruction.strip())
     return ViewKey(
         fingerprint=spec.fingerprint,
         instruction="" if base and asked == spec.default_instruction else asked,
@@ -102,7 +103,7 @@ def with_steps(encoder: Encoder, steps: int | None) -> Encoder:
     if steps is None:
         return encoder
     if encoder.spec.steps is None:
-        raise EncoderError("This index's encoder has no steps.", hint="--steps is for GIRCSE encoders.")
+        raise EncoderError("This index's encoder has no steps.", hint="Steps are for GIRCSE encoders.")
     return encoder.reconfigured(steps=steps)
 
 
@@ -153,14 +154,17 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
         EncoderMismatchError: what that name loads today is another encoder.
     """
     from retriever.encoders import catalog
+    from retriever.encoders.device import emulates_bfloat16, pick_device
 
     name = str(description["name"])
     if not name:
         raise EncoderError(
             "This index was made with an encoder that has no name.", hint="Pass it: open_index(path, encoder=...)."
         )
-    # The number format is part of a view: on hardware without bfloat16 an index made in it is still read in it.
     asked: dict[str, Any] = {key: description[key] for key in ("pooling", "steps", "look_ahead", "template", "dtype")}
+    stands_for = None
+    if asked["dtype"] == "bfloat16" and emulates_bfloat16(pick_device(device)):
+        asked["dtype"], stands_for = "auto", "bfloat16"
     try:
         encoder = catalog.load_encoder(name, device=device, **asked)
     except CheckpointError:
@@ -170,8 +174,26 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
             f"The index was made by {name}, which cannot be loaded: {error.message}",
             hint=f"Put it back where it was, or {REEMBED}. {error.hint}".strip(),
         ) from error
+    if stands_for is not None:
+        encoder = _InFormat(encoder, stands_for)
     check_fingerprint(encoder, description)
     return encoder
+
+
+class _InFormat(WrappedEncoder):
+    """An encoder whose vectors stand for those in another number format, with which they agree to rounding.
+
+    The format is part of a view. On hardware that does not multiply it, an index made in it is read in float32.
+    """
+
+    def __init__(self, encoder: Encoder, dtype: str) -> None:
+        super().__init__(encoder)
+        self._dtype = dtype
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The wrapped encoder's, in the format that it stands for."""
+        return replace(self._encoder.spec, dtype=self._dtype)
 
 
 def check_fingerprint(encoder: Encoder, description: Mapping[str, JSON]) -> None:

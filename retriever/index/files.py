@@ -1,8 +1,12 @@
 """Corpus files as documents or as rows of fields: how commands and pages read what is to be indexed."""
 
-from retriever.corpus.encodings import ENCODINGS, UTF8, EncodingError, find_foreign, require_encoding
-from retriever.corpus.readers import count_rows, read_documents, read_fields
-from retriever.corpus.rows import FieldNames, Limits
+from collections.abc import Iterable
+
+from retriever.core.types import BadRow, Document
+from retriever.corpus.encodings import ENCODINGS, UTF8, EncodingError, find_foreign, find_utf16, require_encoding
+from retriever.corpus.fields import FieldNames
+from retriever.corpus.readers import count_rows, read_documents, read_fields, read_given
+from retriever.corpus.rows import Limits, Reading, ReadingOptions
 
 __all__ = [
     "ENCODINGS",
@@ -10,9 +14,18 @@ __all__ = [
     "EncodingError",
     "FieldNames",
     "Limits",
+    "Reading",
+    "ReadingOptions",
+    "as_read",
     "count_rows",
     "find_foreign",
+    "find_utf16",
     "read_documents",
     "read_fields",
     "require_encoding",
 ]
+
+
+def as_read(documents: Iterable[Document | BadRow], *, raw: bool = False) -> Iterable[Document | BadRow]:
+    """Return documents as reading them from a file gives them; those of files, and raw ones, are that already."""
+    return documents if raw or isinstance(documents, Reading) else read_given(documents)

@@ -4,18 +4,21 @@ Which backend builds them, and how, is chosen once and remembered by the index (
 """
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from retriever.core.types import JSON
+from retriever.core.types import JSON, Embeddings
+from retriever.index.sources.catalog import searched
 from retriever.store.database import Store
 from retriever.store.generations import Generation, StoredIndex
 from retriever.store.views import View
-from retriever.vectors.backend import BACKENDS, BuildOptions, Handle, ViewVectors, open_backend
+from retriever.vectors.backend import BACKENDS, BuildOptions, Handle, ViewVectors, folder_mark, open_backend
 from retriever.vectors.files import view_folder
 
 TAIL_SHARE = 0.1
+
+_CHOICES = ("backend", "location", "factory", "min_recall")
 
 CHOSEN = "vector_index"
 """The setting that holds what was chosen of `BuildOptions`."""
@@ -26,9 +29,9 @@ class IndexType:
     """A choice of vector index; what is None stays as the index remembers it.
 
     Attributes:
-        factory: a FAISS factory string, or auto by size.
+        factory: a FAISS factory string or Milvus's name of an index type, or auto by size.
         min_recall: recall@10 against exact search that an approximate index has to reach.
-        backend: a name of `retriever.vectors.backend.BACKENDS`, or ``qdrant=http://HOST:6333`` for a server.
+        backend: a name of `retriever.vectors.backend.BACKENDS`, or ``milvus=http://HOST:19530`` for a server.
     """
 
     factory: str | None = None
@@ -46,7 +49,13 @@ class IndexType:
 
 def build_options(store: Store) -> BuildOptions:
     """Read the options that the index's vector indexes are built with."""
-    return _options(store.settings.get(CHOSEN))
+    return replace(_options(store.settings.get(CHOSEN)), index=store.identity())
+
+
+def chosen_type(store: Store) -> dict[str, JSON]:
+    """Return those options that somebody can choose."""
+    options = build_options(store)
+    return {key: getattr(options, key) for key in _CHOICES}
 
 
 def remember(store: Store, chosen: IndexType | None, folder: Path, dims: Iterable[int]) -> None:
@@ -67,6 +76,8 @@ def remember(store: Store, chosen: IndexType | None, folder: Path, dims: Iterabl
         return
     before = store.settings.get(CHOSEN)
     wanted = {**(before if isinstance(before, dict) else {}), **named}
+    if "location" in named:
+        wanted["folder"] = folder_mark(folder)
     options = _options(wanted)
     backend = open_backend(options.backend, folder)
     for dim in dims:
@@ -78,7 +89,9 @@ def build_here(store: Store) -> None:
     """Forget a server that vector indexes were built on: a database from elsewhere does not choose who gets vectors."""
     chosen = store.settings.get(CHOSEN)
     if isinstance(chosen, dict) and chosen.get("location"):
-        store.settings.set(CHOSEN, {key: value for key, value in chosen.items() if key not in ("backend", "location")})
+        store.settings.set(
+            CHOSEN, {key: value for key, value in chosen.items() if key not in ("backend", "location", "folder")}
+        )
 
 
 def needs_generation(store: Store, view: View) -> bool:
@@ -90,12 +103,11 @@ def needs_generation(store: Store, view: View) -> bool:
 
 
 def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
-    """Build the vector index of every view that has outgrown its own, and those of what the views were taught."""
-    wanted, sources = {view.view_id for view in views}, store.heads.sources()
-    for view in store.views.all():
-        shown = sources.get(view.view_id, view.view_id) in wanted and not view.tuned  # nobody searches a tuned one
-        if shown and needs_generation(store, view):
-            build_generation(store, view, folder, device)
+    """Build the vector index of every view that has outgrown its own, and of those made of them."""
+    wanted = {view.view_id for view in views}
+    for one in searched(store):
+        if not wanted.isdisjoint([one.view.view_id, one.root.view.view_id]) and needs_generation(store, one.view):
+            build_generation(store, one.view, folder, device)
 
 
 def build_generation(store: Store, view: View, folder: Path, device: str = "auto") -> Generation | None:
@@ -119,14 +131,14 @@ def build_generation(store: Store, view: View, folder: Path, device: str = "auto
     """
     view_folder(folder, view.view_id)
     watermark = store.vectors.last_id(view.view_id)
-    ids = store.vectors.content_ids(view.view_id, through=watermark)
+    ids = store.vectors.indexed_ids(view.view_id, through=watermark)
     if not len(ids):
         store.generations.retire(view.view_id)
         forget_obsolete(store, view)
         clear_view(folder, view.view_id)
         return None
     options, started = build_options(store), time.perf_counter()
-    batches = store.vectors.scan_contents(view.view_id, through=watermark)
+    batches = _Scanned(lambda: store.vectors.scan_indexed(view.view_id, through=watermark))
     built = open_backend(options.backend, folder, device).build(
         view.view_id, ViewVectors(ids, view.key.dim, batches), options
     )
@@ -158,7 +170,17 @@ def forget_obsolete(store: Store, view: View) -> None:
 
 def _options(chosen: JSON) -> BuildOptions:
     """Return the options that are chosen in a JSON object; a value of another type than its default's is not."""
-    default = asdict(BuildOptions())
+    default = asdict(BuildOptions(folder=0))  # whatever names no folder was chosen in another
     named = chosen if isinstance(chosen, dict) else {}
     usable = {key: named[key] for key, value in default.items() if type(named.get(key)) is type(value)}
     return BuildOptions(**{**default, **usable})
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned(Iterable[Embeddings]):
+    """Batches of vectors that are read from the database as often as they are iterated."""
+
+    scan: Callable[[], Iterator[Embeddings]]
+
+    def __iter__(self) -> Iterator[Embeddings]:
+        return self.scan()

@@ -1,9 +1,10 @@
-"""From rows to stored documents and vectors, a shard at a time: what is committed is never computed again.
+"""From rows to stored documents and vectors, a batch at a time: what is committed is never computed again.
 
-Shards are read and embedded in the caller's thread, and stored on one of its own, the last while the next is embedded.
+Batches are read and embedded in the caller's thread, and stored on one of its own, the last while the next is embedded.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,13 +14,14 @@ from typing import Literal
 from retriever.core.errors import InputError, UsageError
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
-from retriever.index.dividing import divided
-from retriever.index.embedder import EmbeddedShard, EmbedderFactory, Shard, TextGroup
+from retriever.index.dividing import divided, windows_of, windows_with_vectors
+from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
 from retriever.index.encoding import count_tokens, token_limit
-from retriever.index.parcels import Parcel, TokenCounts, put_aside
-from retriever.index.readers import Readers
-from retriever.index.teaching.taught import TaughtViews
-from retriever.index.workers.choice import Workers
+from retriever.index.parcels import Parcel, TokenCounts, UnknownTexts, put_aside
+from retriever.index.sources.catalog import Sources
+from retriever.index.sources.filling import by_encoder, derive, put
+from retriever.index.sources.source import Source
+from retriever.index.workers.embedder import Workers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
 from retriever.store.units import UnitKind
@@ -38,24 +40,26 @@ class IndexingOptions:
     Attributes:
         on_long: texts over the token limit are cut, put in quarantine, or end the run.
         sync: delete documents that the input no longer has.
-        shard: rows, or texts of earlier runs, that are embedded and stored together.
-        workers: what embeds them, from what an interrupted run left in the ledger first.
+        batch: rows, or texts of earlier runs, that are embedded and stored together.
+        workers: what embeds them, from what an interrupted run left in the spool first.
         embedder: makes what embeds them, in the place of ``workers``.
         units: what is embedded of documents, settled with the first of them; None for what the index remembers.
+        raw: whether metadata stays as it is given; else ratings and dates in it are rewritten as on reading files.
     """
 
     on_long: OnLong = "truncate"
     sync: bool = False
-    shard: int = 1000
+    batch: int = 1000
     workers: Workers = Workers()  # noqa: RUF009 - it is frozen
     embedder: EmbedderFactory | None = None
     units: UnitKind | None = None
+    raw: bool = False
 
     def __post_init__(self) -> None:
         if self.on_long not in ("truncate", "skip", "error"):
             raise UsageError(f"Unknown on_long {self.on_long!r}.", hint="Known: truncate, skip, error.")
-        if self.shard < 1:
-            raise UsageError(f"A shard of {self.shard} rows holds nothing.", hint="1000 is usual.")
+        if self.batch < 1:
+            raise UsageError(f"A batch of {self.batch} rows holds nothing.", hint="1000 is usual.")
 
 
 class Indexer:
@@ -63,9 +67,9 @@ class Indexer:
 
     Args:
         store: the index's database.
-        readers: what to embed with. The base view is filled first where it has a reader of its own: it is searchable
-            long before the others are full.
-        instructions: views to fill; the base view is always among them.
+        sources: of the index. The base view is filled first where it has an encoder of its own: it is searchable long
+            before the others are full.
+        wanted: sources whose views to fill; the base view's is always among them.
         options: how to treat the input.
         progress: called in the caller's thread with the growing report, a few times a second at most.
         lazy: whether a part of the views is wanted, so that those made now are lazy; the base view never is.
@@ -74,37 +78,44 @@ class Indexer:
     def __init__(
         self,
         store: Store,
-        readers: Readers,
-        instructions: Sequence[str] = (),
+        sources: Sources,
+        wanted: Sequence[Source] = (),
         *,
         options: IndexingOptions | None = None,
         progress: OnIndexing | None = None,
         lazy: bool = False,
     ) -> None:
         self._store = store
-        self._readers = readers
+        self._index, self._base = sources, sources.base
         self._options = options or IndexingOptions()
         self._progress = progress or (lambda report: None)
-        keys = dict.fromkeys(readers.view_key(instruction) for instruction in ("", *instructions))
-        new = [key.instruction for key in keys if key.instruction and store.views.find(key) is None]
-        if new:
-            # An instruction that cannot be read fails before anything is stored.
-            readers.question.encode_many(["."], new)
+        self._sources = sources.together([self._base, *wanted])
+        reading = by_encoder(self._sources)
+        for group in reading:
+            new = [one.key.instruction for one in group if one.key.instruction and sources.view(one) is None]
+            if new and not group[0].costly:  # an instruction that cannot be read fails before anything is stored
+                group[0].reader.encode_many(["."], new)
         with store.transaction():
-            self.views: list[View] = [store.views.ensure(key, lazy=lazy and bool(key.instruction)) for key in keys]
-        self._taught = TaughtViews(store)
-        # One reader reads a text once for all views; of two, the base view's goes ahead.
-        self._ahead = [view for view in self.views if not (readers.two and view.key.instruction)]
+            self._filled = {
+                store.views.ensure(one.key, lazy=one.costly or (lazy and bool(one.key.instruction))): one
+                for one in self._sources
+                if one.reads
+            }
+        self.views = [view for view, one in self._filled.items() if not one.hidden]
+        # One encoder reads a text once for all its views; the base view's goes ahead of another.
+        self._ahead = [view for view, one in self._filled.items() if one in reading[0]]
         self.report = IndexingReport(
-            views=[view.view_id for view in self.views], instructions=[key.instruction for key in keys]
+            views=[view.view_id for view in self.views], instructions=[view.key.instruction for view in self.views]
         )
         self._committed = self._snapshot()
         self._started = time.perf_counter()
         self._numbers = count()
-        self._parcels: dict[int, Parcel] = {}  # by the numbers of their shards
+        self._unknown = UnknownTexts(self._base.reader)
+        self._parcels: dict[int, Parcel] = {}  # by the numbers of their batches
         self._in_flight: set[str] = set()  # texts whose vectors are not stored yet
+        self._cut_later = Counter[int]()  # by the limit of an encoder other than the base view's: texts it read in part
         self._refused: dict[str, str] = {}  # texts that nothing could embed, and why
-        self._reached = self._tokens = self._read = 0  # rows and tokens embedded; tokens of the shards in flight
+        self._reached = self._tokens = self._read = 0  # rows and tokens embedded; tokens of the batches in flight
         self._seen: set[str] = set()
         self._anonymous = False  # whether a bad row had no id, so that nothing can be called gone
 
@@ -114,17 +125,21 @@ class Indexer:
         Raises:
             InputError: a text is too long and ``on_long`` is ``error``. What was stored before stays.
         """
-        self._embed(self._shards(rows), run_id)
+        self._embed(self._batches(rows), run_id)
         if self._options.sync:
             self._delete_absent()
-        self._fill(self._pending(), run_id, counted=len(self._ahead) < len(self.views))
+        self._fill(self._pending(), run_id, counted=len(self._ahead) < len(self._filled))
+        self.report.notes += self._unknown.notes()
         if self.report.truncated:
             self.report.notes.append(self._truncated_note())
-        self._options.workers.ledger_of(self._store.path.parent).clear()
+        for limit, cut in (+self._cut_later).items():
+            texts = "1 text was" if cut == 1 else f"{cut} texts were"
+            self.report.notes.append(f"{texts} cut to the {limit} tokens that the instruction encoder reads.")
+        self._options.workers.spool_of(self._store.path.parent).clear()
         return self._finished()
 
     def fill(self, run_id: int, among: Ids | None = None) -> None:
-        """Embed every stored text that one of the views lacks, shard by shard; given content ids, only of those."""
+        """Embed every stored text that one of the views lacks, batch by batch; given content ids, only of those."""
         self._fill(self._pending(among), run_id, counted=True)
         self._finished()
 
@@ -135,14 +150,14 @@ class Indexer:
             self.report.in_hand = self._reached = 0
         self._embed(self._unfilled(pending, counted=counted), run_id)
 
-    def _embed(self, jobs: Iterable[Shard], run_id: int) -> None:
-        """Embed shards and store each in one transaction, on a thread that ends with this call, however that ends."""
+    def _embed(self, jobs: Iterable[Batch], run_id: int) -> None:
+        """Embed batches and store each in one transaction, on a thread that ends with this call, however that ends."""
         self._committed = self._snapshot()
         make = self._options.embedder or self._options.workers.embedder(self._store.path.parent)
         with ThreadPoolExecutor(1, "commit") as thread:
-            commit: Future[EmbeddedShard] | None = None
-            for done in make(self._readers, self._count).embed(jobs):
-                parcel = self._parcels.pop(done.shard.number)
+            commit: Future[EmbeddedBatch] | None = None
+            for done in make(self._count).embed(jobs):
+                parcel = self._parcels.pop(done.batch.number)
                 self._reached += parcel.size
                 self._tokens += done.tokens
                 self._read = max(0, self._read - done.tokens)
@@ -150,29 +165,32 @@ class Indexer:
                 commit = thread.submit(self._commit, done, self._without_refused(done, parcel), run_id)
             self._settle(commit)
 
-    def _settle(self, commit: "Future[EmbeddedShard] | None") -> None:
+    def _settle(self, commit: "Future[EmbeddedBatch] | None") -> None:
         """Wait for a transaction, and raise what it raised."""
         if commit is None:
             return
         stored = commit.result()
         stored.on_stored()
-        self._in_flight.difference_update(text for group in stored.shard.groups for text in group.texts)
+        self._in_flight.difference_update(stored.batch.texts)
         self._committed = self._snapshot()
         self._tick()
 
-    def _commit(self, done: EmbeddedShard, parcel: Parcel, run_id: int) -> EmbeddedShard:
-        """Store a shard; the one method that another thread runs, and the one that counts what is stored."""
+    def _commit(self, done: EmbeddedBatch, parcel: Parcel, run_id: int) -> EmbeddedBatch:
+        """Store a batch; the one method that another thread runs, and the one that counts what is stored."""
         report = self.report
-        self._read_tuned(done, parcel)
         with self._store.transaction():
             stored = self._store.documents.put(parcel.documents)
             ids = {**parcel.known, **stored.embedded}
-            for group, encoded in zip(done.shard.groups, done.encoded, strict=True):
+            windows = windows_with_vectors(parcel.windows, done.windows, ids)
+            for group, encoded in done.of_texts:
                 contents = [ids[text] for text in group.texts]
-                for view, one in zip(group.views, encoded, strict=True):
-                    self._store.vectors.put(view.view_id, contents, one.embeddings, one.words)
-                    self._taught.derive(view, contents)
-                    report.embedded[view.view_id] = report.embedded.get(view.view_id, 0) + len(contents)
+                for view, source, one in zip(group.views, group.sources, encoded, strict=True):
+                    behind = {text: windows[text] for text in contents if text in windows} if source.windowed else {}
+                    count = put(self._store, view, contents, one, behind)
+                    if not source.hidden:
+                        report.embedded[view.view_id] = report.embedded.get(view.view_id, 0) + count
+            contents = [ids[text] for text in done.batch.texts]
+            derive(self._store, [one for one in self._sources if one.follows], self._index, contents)
             self._store.runs.quarantine(run_id, parcel.bad)
             report.read += len(parcel.documents) + len(parcel.bad)
             report.in_hand += parcel.size
@@ -187,18 +205,8 @@ class Indexer:
             self._store.runs.progress(run_id, report.to_json())
         return done
 
-    def _read_tuned(self, done: EmbeddedShard, parcel: Parcel) -> None:
-        """Let readers tuned for questions read a shard's texts; those of new documents come to a question's view later.
-
-        A question has a tuned reader only where the base view has a reader of its own, and is filled first.
-        """
-        for group in done.shard.groups:
-            contents = [parcel.known[text] for text in group.texts if text in parcel.known]
-            for view in group.views:
-                self._taught.read_tuned(view, contents, self._readers)
-
-    def _without_refused(self, done: EmbeddedShard, parcel: Parcel) -> Parcel:
-        """Return a shard's parcel less what nothing could embed, now or in a shard before."""
+    def _without_refused(self, done: EmbeddedBatch, parcel: Parcel) -> Parcel:
+        """Return a batch's parcel less what nothing could embed, now or in a batch before."""
         self._refused.update(done.refused)
         if not self._refused:
             return parcel
@@ -206,13 +214,13 @@ class Indexer:
         stored = [one for each in self._store.documents.expand(known).values() for one in each]
         return parcel.without(self._refused, stored)
 
-    def _shards(self, rows: Iterable[Document | BadRow]) -> Iterator[Shard]:
-        """Yield the rows' shards, and note what is to be stored with each."""
+    def _batches(self, rows: Iterable[Document | BadRow]) -> Iterator[Batch]:
+        """Yield the rows' batches, and note what is to be stored with each."""
         iterator = iter(rows)
-        while batch := list(islice(iterator, self._options.shard)):
-            bad = [row for row in batch if isinstance(row, BadRow)]
-            documents = divided(self._store, [checked(row) for row in batch if isinstance(row, Document)])
-            counts = TokenCounts(self._readers.base)
+        while chunk := list(islice(iterator, self._options.batch)):
+            bad = [row for row in chunk if isinstance(row, BadRow)]
+            documents = divided(self._store, [checked(row) for row in chunk if isinstance(row, Document)])
+            counts = TokenCounts(self._base.reader)
             documents, refused = self._fit(documents, counts)
             bad += refused
             if self._options.sync:
@@ -220,33 +228,46 @@ class Indexer:
                 self._seen.update(one.document.id for one in documents)
                 self._seen.update(row.id for row in bad if row.id is not None)
             groups = self._lacking(documents)
-            lengths = counts.of([text for group in groups for text in group.texts])
+            new = [text for group in groups for text in group.texts]
+            lengths = counts.of(new)
+            self._unknown.see(documents, set(new))
             cut = self._truncated(documents, lengths)
-            yield self._shard(groups, Parcel(len(batch), sum(lengths.values()), documents, bad, cut))
+            yield self._batch(groups, Parcel(len(chunk), sum(lengths.values()), documents, bad, cut))
 
-    def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Shard]:
-        """Yield shards of stored texts; the progress counts them or has other things to count."""
-        reader = self._readers.reader(self.views[-1].key.instruction)
-        for start in range(0, len(pending), self._options.shard):
-            texts = self._store.documents.texts(pending[start : start + self._options.shard])
+    def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Batch]:
+        """Yield batches of stored texts; the progress counts them or has other things to count."""
+        reader = self._filled[self.views[-1]].reader if pending else self._base.reader
+        for start in range(0, len(pending), self._options.batch):
+            texts = self._store.documents.texts(pending[start : start + self._options.batch])
             known = {text: content_id for content_id, text in texts.items()}
-            tokens = sum(count_tokens(reader, list(known)))
-            yield self._shard(
-                self._grouped(known, self.views), Parcel(len(known) if counted else 0, tokens, known=known)
+            tokens = count_tokens(reader, list(known))
+            if reader is not self._base.reader and (limit := token_limit(reader)) is not None:
+                self._cut_later[limit] += sum(one > limit for one in tokens)
+            yield self._batch(
+                self._grouped(known, list(self._filled)), Parcel(len(known) if counted else 0, sum(tokens), known=known)
             )
 
-    def _shard(self, groups: Sequence[TextGroup], parcel: Parcel) -> Shard:
-        shard = Shard(next(self._numbers), groups)
-        self._parcels[shard.number] = parcel
-        self._in_flight.update(text for group in groups for text in group.texts)
-        return shard
+    def _batch(self, groups: Sequence[TextGroup], parcel: Parcel) -> Batch:
+        """Return the next batch, whose long texts the base encoder reads in windows too."""
+        texts = [text for group in groups if self._base in group.sources for text in group.texts]
+        windows = windows_of(self._store, texts)
+        read = [text[span.start : span.end] for text, spans in windows.items() for span in spans]
+        if read:
+            view = next(view for view, source in self._filled.items() if source == self._base)
+            groups = [*groups, TextGroup(list(dict.fromkeys(read)), [view], [self._base], windows=True)]
+            more = parcel.tokens * sum(map(len, read)) // max(1, sum(map(len, texts)))
+            parcel = replace(parcel, windows=windows, tokens=parcel.tokens + more)
+        batch = Batch(next(self._numbers), groups)
+        self._parcels[batch.number] = parcel
+        self._in_flight.update(batch.texts)
+        return batch
 
     def _pending(self, among: Ids | None = None) -> list[int]:
         lacking = {int(one) for view in self.views for one in self._store.vectors.pending(view.view_id)}
         return sorted(lacking if among is None else lacking.intersection(among.tolist()))
 
     def _lacking(self, documents: Sequence[CheckedDocument]) -> list[TextGroup]:
-        """Return the documents' texts that a view filled now lacks and that no shard before holds."""
+        """Return the documents' texts that a view filled now lacks and that no batch before holds."""
         embedded = {digest: text for one in documents for digest, text in one.embedded.items()}
         texts = {digest: text for digest, text in embedded.items() if text not in self._in_flight}
         stored = self._store.documents.by_hash(texts)
@@ -270,11 +291,15 @@ class Indexer:
         for text, views in lacking.items():
             if views:
                 groups.setdefault(tuple(views), []).append(text)
-        return [TextGroup(group, views) for views, group in groups.items()]
+        return [
+            TextGroup(texts, [view for view in views if self._filled[view] in sources], sources)
+            for views, texts in groups.items()
+            for sources in by_encoder(self._filled[view] for view in views)
+        ]
 
     def _fit(self, documents: list[CheckedDocument], counts: TokenCounts) -> tuple[list[CheckedDocument], list[BadRow]]:
         """Apply ``on_long``: return the documents to store and those to put aside."""
-        limit = token_limit(self._readers.base)
+        limit = token_limit(self._base.reader)
         if limit is None or self._options.on_long == "truncate":
             return documents, []
         lengths = counts.of([text for one in documents for text in one.embedded.values()])
@@ -295,7 +320,7 @@ class Indexer:
 
     def _truncated(self, documents: Sequence[CheckedDocument], lengths: Mapping[str, int]) -> list[str]:
         """Return the first document's id for each text that is embedded now and cut."""
-        limit = token_limit(self._readers.base)
+        limit = token_limit(self._base.reader)
         long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
         first = {text: one.document.id for one in reversed(documents) for text in one.embedded.values() if text in long}
         return list(reversed(first.values()))
@@ -304,7 +329,8 @@ class Indexer:
         cut, ids = self.report.truncated, ", ".join(self.report.truncated_ids[:_SHOWN])
         texts = "1 text was" if cut == 1 else f"{cut} texts were"
         more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
-        return f"{texts} cut to the encoder's {token_limit(self._readers.base)} tokens: {ids}{more}."
+        parts = "" if self._store.units.divided else " Searches without an instruction find all parts of them."
+        return f"{texts} cut to the encoder's {token_limit(self._base.reader)} tokens: {ids}{more}.{parts}"
 
     def _delete_absent(self) -> None:
         if self._anonymous:

@@ -5,12 +5,13 @@ from retriever.encoders.catalog import (
     DEFAULT,
     SHIPPED,
     CatalogEntry,
+    Promotion,
     checkpoint_folder,
     named,
+    read_promotion,
     resolve_name,
     shipped,
 )
-from retriever.encoders.promoted import Promotion, read_promotion
 from retriever.encoders.sources import MANIFEST, WHEELS, find_source, is_installed
 
 __all__ = [

@@ -1,6 +1,5 @@
-"""The user's models: one of them as the default, several as one, and any of them as a folder for other programs."""
+"""The user's models: one of them as the default, and any of them as a folder for other programs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -9,12 +8,11 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.paths import new_folder, writing
 from retriever.core.registry import resolve
 from retriever.encoders import catalog
-from retriever.encoders import promoted as pointer
-from retriever.encoders.averaging import Part, write_mean
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.checkpoint import CONFIG, load_checkpoint
-from retriever.encoders.export.written import Written
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.checkpoint import load_checkpoint
+from retriever.encoders.export import Written
+from retriever.encoders.methods import EncoderOptions
+from retriever.encoders.sources import CONFIG
 
 Format = Literal["sentence-transformers"]
 
@@ -49,13 +47,13 @@ def promote(folder: Path) -> Path:
             f"{folder} is not a retriever checkpoint.", hint="Name a folder that `retriever finetune` wrote."
         )
     load_checkpoint(place, EncoderOptions(), device="cpu")
-    pointer.write_promotion(place)
+    catalog.write_promotion(place)
     return place
 
 
 def reset() -> None:
     """Go back to the shipped default encoder."""
-    pointer.remove_promotion()
+    catalog.remove_promotion()
 
 
 def promoted() -> Path | None:
@@ -64,44 +62,8 @@ def promoted() -> Path | None:
     Raises:
         CheckpointError: the pointer cannot be read.
     """
-    promotion = pointer.read_promotion()
+    promotion = catalog.read_promotion()
     return None if promotion is None else promotion.folder
-
-
-def merge(names: Sequence[str], folder: Path, *, share: float | None = None) -> Path:
-    """Write the mean of several models' weights as a checkpoint; it appears whole or not at all. Return its path.
-
-    Args:
-        names: checkpoint folders or names of trained encoders, two at least, of one method and backbone.
-        folder: must not exist yet.
-        share: of the first model in the mean, the others having equal shares of the rest; None for equal shares of all.
-
-    Raises:
-        UsageError: there are not two models, the share is not between 0 and 1, or the folder exists.
-        EncoderError: a name is not that of a trained encoder.
-        CheckpointError: the models cannot be averaged.
-        OutputError: the folder cannot be written.
-    """
-    if len(names) < 2:
-        raise UsageError("One model has no mean.", hint="Name two models or more.")
-    if share is not None and not 0 < share < 1:
-        raise UsageError(f"The share is {share}.", hint="Give a number between 0 and 1, such as 0.4.")
-    if folder.exists():
-        raise UsageError(f"{folder} exists already.", hint="Choose another --output.")
-    first = 1 / len(names) if share is None else share
-    shares = [first, *[(1 - first) / (len(names) - 1)] * (len(names) - 1)]
-    parts = [Part(_trained(name), one) for name, one in zip(names, shares, strict=True)]
-    with writing(folder, "--output"), new_folder(folder) as draft:
-        write_mean(parts, draft, name=folder.name)
-    return folder
-
-
-def _trained(name: str) -> Path:
-    """Return the checkpoint folder that a name stands for."""
-    found = catalog.checkpoint_folder(catalog.resolve_name(name))
-    if found is None:
-        raise EncoderError(f"{name} is not trained.", hint="Name checkpoint folders or shipped models.")
-    return found
 
 
 def export(name: str, folder: Path, *, to: str = "sentence-transformers", device: str = "cpu") -> Export:
@@ -122,7 +84,7 @@ def export(name: str, folder: Path, *, to: str = "sentence-transformers", device
         raise UsageError(f"There is no export to {to!r}.", hint=f"Known: {', '.join(get_args(Format))}.")
     if folder.exists():
         raise UsageError(f"{folder} exists already.", hint="Choose another folder.")
-    loaded = catalog.load(name, EncoderOptions(), device=device, dtype="float32")
+    loaded = catalog.load_encoder(name, device=device, dtype="float32")
     if not isinstance(loaded, PromptEncoder):
         raise EncoderError(f"{loaded.spec.name} is a sentence-transformers model already.")
     with writing(folder, "OUT"), new_folder(folder) as draft:

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from retriever.core.errors import IndexLockedError
-from retriever.core.types import Encoded
 from retriever.index.search.calibration import Calibration
 from retriever.index.search.contents import ContentReader
 from retriever.index.search.view_searcher import LoadedView, ViewSearcher
-from retriever.index.teaching.taught import TaughtViews
+from retriever.index.sources.catalog import Sources, listed
+from retriever.index.sources.filling import OnTokens, fill
+from retriever.index.sources.source import Source
 from retriever.index.view_upkeep import evict, lazy_bytes, lazy_limit
 from retriever.store.database import Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -26,7 +27,6 @@ class OpenViews:
 
     Attributes:
         calibration: what their scores mean.
-        taught: what examples taught of them.
 
     Args:
         store: the index's database.
@@ -43,7 +43,6 @@ class OpenViews:
         self._noted: dict[int, float] = {}
         self._grown = False
         self.calibration = Calibration(store)
-        self.taught = TaughtViews(store)
 
     def loaded(self, view: View) -> LoadedView:
         """Return a view in the state of the database that this thread reads, with its FAISS index opened once."""
@@ -62,12 +61,12 @@ class OpenViews:
         for view in views:
             self._searchers.pop(view.view_id, None)
 
-    def keep(self, view: View, content_ids: Sequence[int], encoded: Encoded) -> None:
-        """Store what a lazy search has read."""
-        with self._store.transaction():
-            self._store.vectors.put(view.view_id, content_ids, encoded.embeddings, encoded.words)
-            self.taught.derive(view, content_ids)
-            self._store.views.touch(view.view_id)
+    def keep(self, index: Sources, sources: Sequence[Source], ids: Sequence[int], on_tokens: OnTokens | None) -> None:
+        """Fill the views of sources, needed ones first, for a lazy search; see `fill`."""
+        fill(self._store, sources, index, ids, on_tokens)
+        for view in map(index.view, sources):
+            if view is not None:
+                self._store.views.touch(view.view_id)
         self._grown = True
 
     def shrink(self) -> None:
@@ -84,10 +83,10 @@ class OpenViews:
     def note_use(self, view_ids: Iterable[int]) -> None:
         """Note that views were used, each once an hour: who only reads should not have to write.
 
-        The use of a taught view is one of the view it is made of.
+        The use of a view is one of that whose texts it has.
         """
-        now, sources = time.monotonic(), self._store.heads.sources()
-        for view_id in {sources.get(one, one) for one in view_ids}:
+        now, roots = time.monotonic(), {one.view.view_id: one.root.view.view_id for one in listed(self._store)}
+        for view_id in {roots.get(one, one) for one in view_ids}:
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now
                 self._store.best_effort_write(partial(self._store.views.touch, view_id))

@@ -1,19 +1,20 @@
-"""What is stored beside a shard's vectors: rows as documents or put aside, or texts that are stored already."""
+"""What is stored beside a batch's vectors: rows as documents or put aside, or texts that are stored already."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from retriever.core.encoder import Encoder
-from retriever.core.types import BadRow, Document
+from retriever.core.protocols import Encoder
+from retriever.core.types import BadRow, Document, Span
 from retriever.index.encoding import count_tokens
 from retriever.store.checking import CheckedDocument
 
+_SHOWN = 5  # ids in a note
 _RAW = 2000  # characters of a text that is put aside
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Rows and texts that are stored together with a shard's vectors.
+    """Rows and texts that are stored together with a batch's vectors.
 
     Attributes:
         size: rows or texts by which the progress grows.
@@ -22,6 +23,7 @@ class Parcel:
         bad: rows to put aside.
         truncated_ids: of documents whose texts are cut.
         known: content ids of stored texts that have no document among these.
+        windows: those of long texts that are embedded, by text.
     """
 
     size: int
@@ -30,6 +32,7 @@ class Parcel:
     bad: Sequence[BadRow] = ()
     truncated_ids: Sequence[str] = ()
     known: Mapping[str, int] = field(default_factory=dict)
+    windows: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
     def without(self, refused: Mapping[str, str], stored: Iterable[Document] = ()) -> "Parcel":
         """Return the parcel with the documents that some texts are embedded of put aside.
@@ -47,6 +50,37 @@ class Parcel:
 def put_aside(document: Document, reason: str) -> BadRow:
     """Return a document as a row that is left out."""
     return BadRow(document.file, document.line, document.id, reason, document.text[:_RAW])
+
+
+class UnknownTexts:
+    """Notes documents of whose texts an encoder knows nothing.
+
+    Args:
+        encoder: what reads them.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._count = 0
+        self._first: list[str] = []
+
+    def see(self, documents: Sequence[CheckedDocument], new: Collection[str]) -> None:
+        """See the documents of a batch, of which some texts are new."""
+        texts = {text: one.document.id for one in documents for text in one.embedded.values() if text in new}
+        ids = [id for id, knows in zip(texts.values(), self._encoder.knows(list(texts)), strict=True) if not knows]
+        self._count += len(ids)
+        self._first = [*self._first, *ids][:_SHOWN]
+
+    def notes(self) -> list[str]:
+        """Return what there is to tell the user of them."""
+        if not self._count:
+            return []
+        texts = "1 text holds" if self._count == 1 else f"{self._count} texts hold"
+        more = f" and {self._count - _SHOWN} more" if self._count > _SHOWN else ""
+        return [
+            f"{texts} nothing that the encoder knows and can be found by the same characters alone: "
+            f"{', '.join(self._first)}{more}."
+        ]
 
 
 class TokenCounts:

@@ -9,8 +9,9 @@ from typing import cast
 from retriever.core.errors import FilterError
 from retriever.core.fields import values_by_name
 from retriever.core.types import JSON, Document
-from retriever.corpus.columns import Columns, iso_date, normalised, recognise, star_value
-from retriever.index.open_index import OpenIndex
+from retriever.corpus.fields import Columns, recognise
+from retriever.corpus.values import iso_date, star_value
+from retriever.index.opened import HasOpened, opened
 from retriever.store.filters import resolve_field
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "Profile",
     "iso_date",
     "last_change",
-    "normalised",
     "profile",
     "read_columns",
     "recognise",
@@ -67,14 +67,15 @@ class Profile:
         return self.documents - self.texts
 
 
-def read_columns(index: OpenIndex) -> Columns:
+def read_columns(index: HasOpened) -> Columns:
     """Return which of an index's fields hold what: as it was set, else as its first documents look."""
-    stored = index.store.settings.get(COLUMNS)
+    stored = opened(index).store.settings.get(COLUMNS)
     if isinstance(stored, dict):
-        known, roles = index.store.documents.fields(), {field.name for field in fields(Columns)}
+        known, roles = opened(index).store.documents.fields(), {field.name for field in fields(Columns)}
         return Columns(**{role: _field(str(name), known) for role, name in stored.items() if name and role in roles})
-    ids = list(islice(index.store.documents.ids(), _SAMPLE))
-    found = recognise([values_by_name(document.metadata) for document in index.store.documents.get(ids).values()])
+    documents = opened(index).store.documents
+    first = documents.get(list(islice(documents.ids(), _SAMPLE)))
+    found = recognise([values_by_name(document.metadata) for document in first.values()])
     return Columns(product=found.product, category=found.category, stars=found.stars, date=found.date)
 
 
@@ -86,24 +87,24 @@ def _field(name: str, known: Mapping[str, str]) -> str:
         return name
 
 
-def set_columns(index: OpenIndex, columns: Columns) -> None:
+def set_columns(index: HasOpened, columns: Columns) -> None:
     """Keep with the index which of its fields hold what."""
-    index.store.settings.set(COLUMNS, cast("JSON", asdict(columns)))
+    opened(index).store.settings.set(COLUMNS, cast("JSON", asdict(columns)))
 
 
-def last_change(index: OpenIndex) -> str:
+def last_change(index: HasOpened) -> str:
     """Return a text that changes with every command, its progress, and a choice of columns; not with a search."""
-    return repr((index.store.runs.last(1), index.store.settings.get(COLUMNS)))
+    return repr((opened(index).store.runs.last(1), opened(index).store.settings.get(COLUMNS)))
 
 
-def profile(index: OpenIndex, columns: Columns) -> Profile:
+def profile(index: HasOpened, columns: Columns) -> Profile:
     """Profile the contents of an index, in one state of it."""
     stars: Counter[int] = Counter()
     products: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     days: Counter[str] = Counter()
     lengths: Counter[int] = Counter()
-    with index.store.snapshot():
+    with opened(index).store.snapshot():
         for document in _documents(index):
             values = values_by_name(document.metadata)
             if (rating := star_value(values.get(columns.stars))) is not None:
@@ -113,7 +114,7 @@ def profile(index: OpenIndex, columns: Columns) -> Profile:
             _count(products, values.get(columns.product))
             _count(categories, values.get(columns.category))
             lengths[_bucket(len(document.text.split()))] += 1
-        documents, texts = len(index.store.documents), index.store.documents.count_texts()
+        documents, texts = len(opened(index).store.documents), opened(index).store.documents.count_texts()
     months: Counter[str] = Counter()
     for day, count in days.items():
         months[day[:7]] += count
@@ -133,10 +134,10 @@ def profile(index: OpenIndex, columns: Columns) -> Profile:
     )
 
 
-def _documents(index: OpenIndex) -> Iterator[Document]:
-    ids = index.store.documents.ids()
+def _documents(index: HasOpened) -> Iterator[Document]:
+    ids = opened(index).store.documents.ids()
     while batch := list(islice(ids, _BATCH)):
-        yield from index.store.documents.get(batch).values()
+        yield from opened(index).store.documents.get(batch).values()
 
 
 def _count(counter: Counter[str], value: object) -> None:

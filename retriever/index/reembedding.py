@@ -7,23 +7,32 @@ taught anew by these.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from retriever.core.encoder import Encoder
-from retriever.core.errors import UsageError
-from retriever.core.results import Lessons
-from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
+from retriever.core.protocols import Encoder
+from retriever.core.results import SCHEMA_VERSION, Lessons
 from retriever.core.types import JSON
 from retriever.index.encoding import VIEW_SETTINGS, Loader, describe, load_described
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
-from retriever.index.readers import PlainReader, Readers, made
 from retriever.index.run_record import recorded
-from retriever.index.status import ENCODER, PLAIN, ReaderDescriptions, lessons_of, reader_descriptions
-from retriever.index.teaching.reteaching import Retaught, reteach
+from retriever.index.sources.catalog import Sources, listed
+from retriever.index.sources.encoders import (
+    ENCODER,
+    PLAIN,
+    Encoders,
+    PlainReader,
+    ReaderDescriptions,
+    made,
+    reader_descriptions,
+)
+from retriever.index.sources.filling import READ_AT_ONCE, derive, fill
+from retriever.index.sources.making import Making, place
 from retriever.index.view_upkeep import clear_dropped
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
@@ -98,7 +107,7 @@ def reembed(
             raise UsageError(f"{path} is embedded with {_names(wanted)} already.")
         views = [view for view in store.views.all() if current.make(view)]
         whole = [view.key.instruction for view in views if not len(store.vectors.pending(view.view_id))]
-        readers = Readers(
+        encoders = Encoders(
             (lambda: encoder) if encoder else partial(load, wanted.question),
             None
             if wanted.plain is None
@@ -106,7 +115,7 @@ def reembed(
             if isinstance(plain, Encoder)
             else partial(load, wanted.plain),
         )
-        change = _Change(path, store, readers, progress, options)
+        change = _Change(path, store, encoders, progress, options)
         change.report.left = [view.key.instruction for view in views if view.key.instruction not in whole]
         return change.to(wanted, whole)
 
@@ -137,17 +146,15 @@ def roll_back(path: Path, *, load: Loader = load_described, progress: OnIndexing
 def forget(path: Path) -> Reembedding:
     """Remove all vectors of other encoders than the index's own; there is no way back then.
 
-    `retriever compact` gives their space back.
+    `retriever repair` gives their space back.
 
     Raises:
         IndexLockedError: another process writes to the index.
     """
     with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME):
         current = _current(store)
-        dropped = [view.view_id for view in store.views.all() if not (view.taught or view.tuned or current.make(view))]
         with store.transaction():
-            for view_id in dropped:
-                store.views.drop(view_id)
+            dropped = _drop_others(store, current)
             store.settings.remove(PREVIOUS)
             store.settings.remove(PREVIOUS_PLAIN)
         clear_dropped(store, path)
@@ -161,30 +168,30 @@ class _Change:
         self,
         path: Path,
         store: Store,
-        readers: Readers,
+        encoders: Encoders,
         progress: OnIndexing | None,
         options: IndexingOptions | None = None,
     ) -> None:
         self._path = path
         self._options = options
         self._store = store
-        self._readers = readers
+        self._encoders = encoders
         self._progress = progress
         self.report = Reembedding()
 
     def to(self, wanted: ReaderDescriptions, instructions: Sequence[str]) -> Reembedding:
         """Fill the views of some encoders, then make them the index's own."""
         with recorded(self._store, "reembed") as run_id:
-            self._fill(wanted, instructions, run_id)
-            current = _current(self._store)
-            taught = reteach(self._store, self._readers, current, wanted, run_id, self._progress)
-            self._switch(wanted, current, taught)
+            current, sources = _current(self._store), Sources(self._store, self._encoders, wanted)
+            self._fill(wanted, sources, instructions, run_id)
+            self._carry(current, sources, Making(self._store, run_id, self._progress))
+            self._switch(wanted, current)
             self.report.instructions = list(instructions)
             self._store.runs.progress(run_id, self.report.to_json())
         clear_dropped(self._store, self._path)
         return self.report
 
-    def _fill(self, wanted: ReaderDescriptions, instructions: Sequence[str], run_id: int) -> None:
+    def _fill(self, wanted: ReaderDescriptions, sources: Sources, instructions: Sequence[str], run_id: int) -> None:
         """Embed what the views lack; where they lack nothing, no model is loaded."""
         views = [view for view in self._store.views.all() if wanted.make(view)]
         there = {view.key.instruction: view for view in views}
@@ -192,17 +199,34 @@ class _Change:
         if all(view is not None and not len(self._store.vectors.pending(view.view_id)) for view in asked) and asked:
             filled = [view for view in asked if view is not None]
         else:
-            indexer = Indexer(self._store, self._readers, instructions, options=self._options, progress=self._progress)
+            read = [sources.read(instruction) for instruction in instructions]
+            indexer = Indexer(self._store, sources, read, options=self._options, progress=self._progress)
             indexer.fill(run_id)
             self.report.embedded = sum(indexer.report.embedded.values())
             filled = indexer.views
         build_outgrown(self._store, filled, self._path)
 
-    def _switch(self, wanted: ReaderDescriptions, current: ReaderDescriptions, taught: Retaught) -> None:
-        views = self._store.views.all()
-        made = [view for view in views if wanted.make(view) or current.make(view)]
-        dropped = [view.view_id for view in views if not (view.taught or view.tuned or view in made)]
-        other_base = [view for view in views if not (view.key.instruction or wanted.make(view))]
+    def _carry(self, current: ReaderDescriptions, sources: Sources, making: Making) -> None:
+        """Make again under the wanted encoders what was taught or given; nobody is shown it before the switch."""
+        before, placed = Sources(self._store, self._encoders, current), []
+        for one in before.listed():
+            if one.row is None or one.hidden:
+                continue
+            try:
+                source = before.open(one).made_again(sources, making)
+            except RetrieverError as error:
+                self.report.untaught[one.instruction] = error.message
+                continue
+            if source is not None:
+                placed.append(place(self._store, sources, source))
+        _make_up(self._store, sources)
+        build_outgrown(self._store, placed, self._path)
+        ids = {view.view_id for view in placed}
+        known = [one for one in sources.listed() if one.view.view_id in ids]
+        lessons = {one.instruction: sources.lessons(one) for one in known}
+        self.report.retaught = {asked: one for asked, one in lessons.items() if one is not None}
+
+    def _switch(self, wanted: ReaderDescriptions, current: ReaderDescriptions) -> None:
         with self._store.transaction():
             for names, one in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):
                 for name, description in zip(names, (one.question, one.plain), strict=True):
@@ -210,19 +234,28 @@ class _Change:
                         self._store.settings.remove(name)
                     else:
                         self._store.settings.set(name, dict(description))
-            for view in other_base:  # what looks at the plain reader's vectors looks at those of the one before
-                dropped += self._store.heads.made_of(view.view_id) if _same(wanted.question, current.question) else []
-            for view_id in dropped:
-                self._store.views.drop(view_id)
-            taught.store(self._store, self._readers)
-        sources = {asked: one.source for asked, one in taught.learned.items()}
-        build_outgrown(self._store, sources.values(), self._path)
-        lessons = {asked: lessons_of(self._store, source) for asked, source in sources.items()}
-        self.report.retaught = {asked: one for asked, one in lessons.items() if one is not None}
-        self.report.untaught = taught.lost
+            self.report.dropped = _drop_others(self._store, wanted, current)
         self.report.encoder, self.report.previous = (str(one.question.get("name")) for one in (wanted, current))
         self.report.plain = _plain_name(wanted)
-        self.report.dropped = dropped
+
+
+def _make_up(store: Store, sources: Sources) -> None:
+    """Give made views of some encoders what they lack, from when these were not the index's."""
+    for one in sources.listed():
+        with suppress(IndexDamagedError):  # `verify` names it
+            source = sources.open(one)
+            contents = source.contents(sources.held) if one.row is not None else None
+            lacking = [] if contents is None else store.vectors.missing(one.view.view_id, contents)
+            for start in range(0, len(lacking), READ_AT_ONCE):
+                chunk = lacking[start : start + READ_AT_ONCE]
+                make = fill if source.reads else derive
+                make(store, [source], sources, chunk)
+
+
+def _drop_others(store: Store, *kept: ReaderDescriptions) -> list[int]:
+    """Remove the views whose vectors come from none of some pairs of encoders; return their ids."""
+    known = {one.view.view_id for descriptions in kept for one in listed(store, descriptions.make)}
+    return store.views.drop(*(view.view_id for view in store.views.all() if view.view_id not in known))
 
 
 def _current(store: Store) -> ReaderDescriptions:

@@ -54,8 +54,24 @@ def place(document: Document) -> tuple[str, int]:
     return parent_id(document), document.number if isinstance(document, Unit) else 0
 
 
-def nothing_matches(store: Store) -> InputError:
-    """Return the error of a selection without documents."""
+def require_fitting(store: Store, where: Filter | None) -> None:
+    """Say what is wrong with a filter that no document matches; every document's metadata is looked at.
+
+    Raises:
+        FilterError: it compares fields with values of another type than they hold.
+    """
+    error = None if where is None else where.misfit(store.documents.fields(), store.documents.held_types)
+    if error is not None:
+        raise error
+
+
+def nothing_matches(store: Store, where: Filter | None = None) -> InputError:
+    """Return the error of a selection without documents.
+
+    Raises:
+        FilterError: the filter compares fields with values of another type than they hold.
+    """
+    require_fitting(store, where)
     if not len(store.documents):
         return InputError("The index holds no documents.", hint="Add some with `retriever index CORPUS`.")
     return InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")

@@ -1,18 +1,18 @@
-"""Giving space back: deleted texts, dropped views, and vectors that searches left behind beyond a limit.
+"""Giving space back: dropped views, and vectors that searches left behind beyond a limit.
 
 Rows go in a transaction first, files after it. The caller holds the writer's lock.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from retriever.core.errors import InputError, UsageError
 from retriever.core.paths import folder_within
-from retriever.index.generations import build_generation, clear_view, forget_obsolete
-from retriever.index.status import own_views
-from retriever.index.workers.ledger import FOLDER as LEDGER
-from retriever.index.workers.ledger import Ledger
+from retriever.index.generations import clear_view, forget_obsolete
+from retriever.index.sources.catalog import Listed, current, family, own_views, sources_of
 from retriever.store.database import Store
 from retriever.store.views import View
 from retriever.vectors.files import view_folder
@@ -23,20 +23,6 @@ LAZY_LIMIT = "lazy_limit"
 KEPT = 0.9  # of the limit, so that not every search beyond it has to remove something
 
 
-def compact(store: Store, folder: Path, device: str = "auto") -> list[int]:
-    """Drop what deleted documents left behind, rebuild every view's vector index; return the new generations."""
-    views = store.views.all()
-    for view in views:
-        view_folder(folder, view.view_id)  # refuses before anything is done
-    with store.transaction():
-        store.documents.collect_garbage()
-    built = [build_generation(store, view, folder, device) for view in views if not view.tuned]
-    clear_dropped(store, folder)
-    Ledger(folder_within(folder, LEDGER)).clear()
-    store.vacuum()
-    return [generation.generation_id for generation in built if generation]
-
-
 def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
     """Return the views of some instructions, made by the index's encoder.
 
@@ -44,14 +30,16 @@ def views_of(store: Store, instructions: Iterable[str]) -> list[View]:
         UsageError: the base view is among them.
         InputError: there is none of an instruction.
     """
-    known = {view.key.instruction: view for view in own_views(store)}
+    known: dict[str, list[View]] = {}
+    for view in own_views(store):
+        known.setdefault(view.key.instruction, []).append(view)
     wanted = dict.fromkeys(instruction.strip() for instruction in instructions)
     if "" in wanted:
         raise UsageError("The base view cannot be dropped.", hint="Searches under a new instruction start from it.")
     for instruction in wanted:
         if instruction not in known:
             raise InputError(f"There is no view of {instruction!r}.", hint="`retriever views` lists them.")
-    return [known[instruction] for instruction in wanted]
+    return [view for instruction in wanted for view in known[instruction]]
 
 
 def drop_views(store: Store, folder: Path, views: Iterable[View]) -> None:
@@ -64,8 +52,7 @@ def drop_views(store: Store, folder: Path, views: Iterable[View]) -> None:
     for view in views:
         view_folder(folder, view.view_id)
     with store.transaction():
-        for view in views:
-            store.views.drop(view.view_id)
+        store.views.drop(*(view.view_id for view in views))
     clear_dropped(store, folder)
 
 
@@ -89,10 +76,8 @@ def set_lazy_limit(store: Store, folder: Path, limit: int | None) -> None:
 
 
 def lazy_bytes(store: Store) -> int:
-    """Return the bytes of all vectors in lazily filled views and what these were taught, without words and SQLite's."""
-    lazy = {view.view_id for view in own_views(store) if view.lazy}
-    sources = store.heads.sources()
-    counted = [view for view in store.views.all() if sources.get(view.view_id, view.view_id) in lazy]
+    """Return the bytes of all vectors in lazily filled views and those made of them, without words and SQLite's."""
+    counted = [one.view for made in _lazy(store) for one in made]
     return sum(store.vectors.count(view.view_id) * store.vectors.bytes_each(view.key.dim) for view in counted)
 
 
@@ -107,24 +92,47 @@ def evict(store: Store, folder: Path, limit: int) -> None:
         return
     excess += round((1 - KEPT) * limit)
     shrunk: list[View] = []
-    sources = store.heads.sources()
     with store.transaction():
-        for view in sorted(own_views(store), key=lambda one: (one.last_used, one.view_id)):
-            if view.lazy and excess > 0:
-                view_folder(folder, view.view_id)  # refuses before anything is done
-                made = [view, *(one for one in store.views.all() if sources.get(one.view_id) == view.view_id)]
-                shrunk += made
-                each = sum(store.vectors.bytes_each(one.key.dim) for one in made)
-                count = min(store.vectors.count(view.view_id), -(-excess // each))
-                store.vectors.remove_oldest(view.view_id, count)
-                for taught in made[1:]:
-                    store.vectors.remove_unsourced(taught.view_id, view.view_id)
-                for one in made:
-                    store.generations.retire(one.view_id)
+        for first, *made in _lazy(store):
+            if excess > 0:
+                views = [first.view, *(one.view for one in made)]
+                view_folder(folder, first.view.view_id)  # refuses before anything is done
+                each = sum(store.vectors.bytes_each(view.key.dim) for view in views)
+                count = min(store.vectors.count(first.view.view_id), -(-excess // each))
+                store.vectors.remove_oldest(first.view.view_id, count)
+                remove_unsourced(store, made)
+                for view in views:
+                    store.generations.retire(view.view_id)
+                shrunk += views
                 excess -= count * each
     for view in shrunk:
         clear_view(folder, view.view_id)
         forget_obsolete(store, view)
+
+
+def remove_unsourced(store: Store, made: Sequence[Listed]) -> None:
+    """Remove the vectors of made views that what they are made of does not give, in the caller's transaction.
+
+    Generations that cover them must go with them.
+    """
+    sources = sources_of(store)
+    for one in made:
+        contents = sources.open(one).contents(sources.held)
+        if contents is not None:
+            gone = np.setdiff1d(store.vectors.held(one.view.view_id), contents)
+            if len(gone):
+                store.vectors.remove(one.view.view_id, gone)
+
+
+def _lazy(store: Store) -> list[list[Listed]]:
+    """Return the lazily filled views, those used longest ago first, each with those that have its texts.
+
+    Vectors of answers are none of them: they are few.
+    """
+    among = current(store)
+    views = sorted(own_views(store), key=lambda one: (one.last_used, one.view_id))
+    groups = [family(among, view) for view in views if view.lazy]
+    return [group for group in groups if not group[0].costly]
 
 
 def clear_dropped(store: Store, folder: Path) -> None:

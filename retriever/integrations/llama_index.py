@@ -1,10 +1,12 @@
 """A LlamaIndex retriever over an index: any query engine that takes a retriever takes this one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from retriever.core.errors import RetrieverError
-from retriever.core.results import Mode
-from retriever.integrations.opened import as_index, found, metadata_of
+from retriever.core.requests import SearchRequest
+from retriever.forms import keywords, made
+from retriever.integrations.opened import SUBJECT, as_index, metadata_of
 from retriever.workspace import Index
 
 try:
@@ -12,6 +14,8 @@ try:
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 except ModuleNotFoundError as error:
     raise RetrieverError("The package 'llama_index' is missing.", hint="pip install llama-index-core") from error
+
+_ANY = "any"  # in the place of the query, so that the options are checked when they are given
 
 
 class IndexRetriever(BaseRetriever):
@@ -22,40 +26,30 @@ class IndexRetriever(BaseRetriever):
 
     Args:
         index: an index's folder, or an open index, which stays its owner's to close.
-        instruction: what to look at; empty for plain similarity.
-        k: nodes wanted.
-        where: a filter over metadata, such as ``stars <= 2``.
-        mode: dense, lexical, hybrid, or auto.
+        options: those of `SearchRequest` but for query and like.
+
+    Raises:
+        UsageError: as `SearchRequest`.
     """
 
-    def __init__(
-        self,
-        index: Index | str | Path,
-        *,
-        instruction: str = "",
-        k: int = 10,
-        where: str | None = None,
-        mode: Mode = "auto",
-    ) -> None:
+    @keywords(SearchRequest, leave_out=SUBJECT)
+    def __init__(self, index: Index | str | Path, **options: object) -> None:
         super().__init__()
         self._index = as_index(index)
-        self.instruction = instruction
-        self.k = k
-        self.where = where
-        self.mode: Mode = mode
+        self._request = made(SearchRequest, options, query=_ANY)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        hits = found(self._index, query_bundle.query_str, self.instruction, self.k, self.where, self.mode)
+        request = replace(self._request, query=query_bundle.query_str)
         return [
             NodeWithScore(
                 node=TextNode(
                     id_=hit.document.id,
                     text=hit.document.text,
-                    metadata=metadata_of(hit, self.instruction),
+                    metadata=metadata_of(hit, request.instruction),
                     excluded_llm_metadata_keys=["retriever"],
                     excluded_embed_metadata_keys=["retriever"],
                 ),
                 score=hit.score,
             )
-            for hit in hits
+            for hit in self._index.search_many([request])[0].hits
         ]

@@ -5,12 +5,14 @@ from typing import Any
 
 from retriever import open_index
 from retriever.core.errors import UsageError
-from retriever.core.requests import SearchRequest
-from retriever.core.results import Hit, Mode
+from retriever.core.results import Hit
 from retriever.workspace import Index
 
 SCORES = "retriever"
 """The key of a document's metadata under which its scores stand; fields of the corpus keep their own names."""
+
+SUBJECT = ("query", "like")
+"""Options of a search that a retriever of another library fills in: its caller gives a query."""
 
 
 def as_index(given: Index | str | Path) -> Index:
@@ -26,18 +28,15 @@ def as_index(given: Index | str | Path) -> Index:
     raise UsageError(f"{type(given).__name__} is no index.", hint="Give an index's folder, or open_index(folder).")
 
 
-def found(index: Index, query: str, instruction: str, k: int, where: str | None, mode: Mode) -> list[Hit]:
-    """Return the hits of one query, best first; errors as `Index.search`."""
-    return index.search_many(SearchRequest([query], instruction, k, where, mode))[0].hits
-
-
-def metadata_of(hit: Hit, instruction: str) -> dict[str, Any]:
+def metadata_of(hit: Hit, instruction: str | None) -> dict[str, Any]:
     """Return a document's metadata, and under `SCORES` what the search said of it."""
     said = {
         "score": hit.score,
         "percentile": hit.percentile,
         "words": list(hit.words),
-        "instruction": instruction,
+        "instruction": instruction or "",
         **({} if hit.unit is None else {"unit": hit.unit_json}),
+        **({} if hit.part is None else {"part": hit.part_json}),
+        **({"equal": hit.equal_json} if hit.equal else {}),
     }
     return {**hit.document.metadata, SCORES: said}

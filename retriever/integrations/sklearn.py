@@ -10,8 +10,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from retriever import load_encoder
-from retriever.core.encoder import Encoder
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
 from retriever.core.text import require_text
 from retriever.core.types import Embeddings
 

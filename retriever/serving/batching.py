@@ -13,8 +13,8 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, WrappedEncoder
 from retriever.core.errors import BusyError, RetrieverError
+from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.types import Encoded
 
 PASS_TEXTS = 64
@@ -152,11 +152,9 @@ class BatchQueue:
         """Refuse what waits and what comes, and wait for the pass under way, or no longer than so many seconds."""
         with self._changed:
             self._closed = True
-            refused, thread = list(self._requests), self._thread
-            self._requests.clear()
+            thread = self._thread
             self._changed.notify_all()
-        for request in refused:
-            _fail(request, _stopping())
+        self._fail_waiting(_stopping())
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
 
@@ -187,13 +185,32 @@ class BatchQueue:
         return request
 
     def _work(self) -> None:
-        while (slices := self._next()) is not None:
-            started = time.monotonic()
-            _read(slices)
-            texts = sum(len(texts) for _, texts in slices)
-            self._settle([request for request, _ in slices])
-            self._on_pass(Pass(texts, len(slices), time.monotonic() - started))
-            del slices  # the answers are whoever's asked for them
+        reading = True
+        while reading:
+            try:
+                reading = self._pass()
+            except BaseException as error:  # without this thread nobody would be answered any more
+                self._fail_waiting(error)
+
+    def _pass(self) -> bool:
+        """Read the next pass and answer its requests; return False once the queue is closed."""
+        slices = self._next()
+        if slices is None:
+            return False
+        started = time.monotonic()
+        _read(slices)
+        texts = sum(len(texts) for _, texts in slices)
+        self._settle([request for request, _ in slices])
+        self._on_pass(Pass(texts, len(slices), time.monotonic() - started))
+        return True
+
+    def _fail_waiting(self, error: BaseException) -> None:
+        """Give an error to every request that waits."""
+        with self._changed:
+            failed = list(self._requests)
+            self._requests.clear()
+        for request in failed:
+            _fail(request, error)
 
     def _next(self) -> "list[tuple[_Request, Sequence[str]]] | None":
         """Return the requests of the next pass with their share of it; None once the queue is closed."""
@@ -232,7 +249,10 @@ class BatchQueue:
                     self._requests.append(request)
         for request in read:
             if not request.left:
-                _finish(request)
+                try:
+                    _finish(request)
+                except Exception as error:  # what its passes gave does not fit together
+                    _fail(request, error)
 
 
 def _fitting(texts: Sequence[str], characters: int) -> int:
@@ -271,7 +291,7 @@ def _read(slices: "Sequence[tuple[_Request, Sequence[str]]]") -> None:
 
 def _finish(request: _Request) -> None:
     """Put the slices of a request together and give them to whoever waits."""
-    if request.answer.done() or not request.answer.set_running_or_notify_cancel():
+    if request.answer.done():
         return
     views = [
         Encoded(
@@ -280,7 +300,8 @@ def _finish(request: _Request) -> None:
         )
         for i in range(len(request.instructions))
     ]
-    request.answer.set_result(Reading(views, request.counted))
+    if request.answer.set_running_or_notify_cancel():
+        request.answer.set_result(Reading(views, request.counted))
     if request.tokens is not None:
         request.tokens.put(None)
 

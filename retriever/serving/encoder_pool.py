@@ -2,26 +2,33 @@
 
 import json
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from weakref import WeakValueDictionary
 
 from retriever import load_encoder
 from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.index import encoding
 from retriever.index.model_names import DEFAULT, default_identity
-from retriever.index.readers import load_plain
+from retriever.index.sources.encoders import load_plain
+
+MOST_LOADED = 4
+"""Encoders that stay loaded: both readers of two kinds of index."""
 
 
 class EncoderPool:
     """Loaded encoders by their description, each loaded once, by the first thread that asks; safe in all threads.
 
-    Who asks for an encoder that is being loaded waits for it; who asks for another one does not. An encoder stays
-    loaded for as long as the pool lives. One that cannot be loaded is tried anew at the next call.
+    Who asks for an encoder that is being loaded waits for it; who asks for another one does not. The ``most`` asked for
+    last stay loaded; one beyond them is let go when the last who holds it lets go of it, so none is loaded twice. One
+    that cannot be loaded is tried anew at the next call.
 
     Args:
         load: gives the encoder of an index's description.
         wrap: what is kept and given instead of an encoder that was loaded.
+        most: encoders that stay loaded though nobody holds them.
     """
 
     def __init__(
@@ -29,11 +36,15 @@ class EncoderPool:
         load: encoding.Loader = encoding.load_described,
         *,
         wrap: Callable[[Encoder], Encoder] = lambda encoder: encoder,
+        most: int = MOST_LOADED,
     ) -> None:
         self._load = load
         self._wrap = wrap
+        self._most = most
         self._lock = threading.Lock()
-        self._loaded: dict[str, Future[Encoder]] = {}
+        self._loading: dict[str, Future[Encoder]] = {}
+        self._held: WeakValueDictionary[str, Encoder] = WeakValueDictionary()
+        self._recent: OrderedDict[int, Encoder] = OrderedDict()
 
     def described(self, description: Mapping[str, JSON]) -> Encoder:
         """Return the encoder that an index was made with.
@@ -82,18 +93,34 @@ class EncoderPool:
 
     def _once(self, name: str, load: Callable[[], Encoder]) -> Encoder:
         with self._lock:
-            found = self._loaded.get(name)
-            mine = found is None
-            if found is None:
-                found = self._loaded[name] = Future()
+            held = self._held.get(name)
+            if held is not None:
+                return self._kept(held)
+            loading = self._loading.get(name)
+            mine = loading is None
+            if loading is None:
+                loading = self._loading[name] = Future()
         if mine:
             try:
-                found.set_result(load())
+                encoder = load()
             except BaseException as error:
                 with self._lock:
-                    del self._loaded[name]
-                found.set_exception(error)
-        return found.result()
+                    del self._loading[name]
+                loading.set_exception(error)
+            else:
+                with self._lock:
+                    del self._loading[name]
+                    self._held[name] = self._kept(encoder)
+                loading.set_result(encoder)
+        return loading.result()
+
+    def _kept(self, encoder: Encoder) -> Encoder:
+        """Return an encoder asked for now; the one asked for longest ago is no longer kept beside ``most``."""
+        self._recent[id(encoder)] = encoder
+        self._recent.move_to_end(id(encoder))
+        if len(self._recent) > self._most:
+            self._recent.popitem(last=False)
+        return encoder
 
 
 def _name(description: Mapping[str, JSON]) -> str:

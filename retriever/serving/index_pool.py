@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from retriever.core.errors import IndexNotFoundError, UsageError
 from retriever.core.paths import plain_name
-from retriever.index.open_index import DatabaseIdentity, database_identity, is_index
+from retriever.index.opened import DatabaseIdentity, database_identity, is_index
 from retriever.serving.encoder_pool import EncoderPool
 from retriever.workspace import Index
 

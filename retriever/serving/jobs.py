@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from retriever.core.errors import RetrieverError
+from retriever.core.results import IndexingReport
 
 Status = Literal["running", "stopping", "done", "stopped", "failed"]
 Work = Callable[["Job"], Any]
@@ -187,3 +188,13 @@ def _begun(title: str, work: Work, about: object = None) -> Job:
     job = Job(title, about)
     threading.Thread(target=job.run, args=(work,), name=title, daemon=True).start()
     return job
+
+
+def indexing_progress(job: Job) -> Callable[[IndexingReport], None]:
+    """Return what tells a job how far a run is, and ends the run when the job is stopped."""
+
+    def told(report: IndexingReport) -> None:
+        job.tell({"done": report.in_hand, "total": report.expected, "tokens": report.tokens})
+        job.check()
+
+    return told

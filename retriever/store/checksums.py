@@ -2,8 +2,8 @@
 
 Texts carry their SHA-256. Documents, units and vectors carry a CRC-32 of their row, checked whenever a row is read. The
 few rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines,
-verdicts, what views were taught) or what people said (edits of clusterings, marks on hits) have theirs in one table,
-the seals, renewed with every transaction and checked when an index is opened.
+verdicts, what makes views) or what people said (edits of clusterings) have theirs in one table,
+the seals: every transaction renews those of the rows that it changed, and all are checked when an index is opened.
 """
 
 import zlib
@@ -16,17 +16,22 @@ from retriever.store.connection import Connections
 REPAIR = "Run `retriever verify`, then `retriever repair`."
 
 _SEALED = {
-    "view": "SELECT view_id, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, lazy FROM views",
-    "generation": "SELECT generation_id, view_id, backend, handle, size, watermark, recall, details, active "
-    "FROM generations",
-    "setting": "SELECT key, value FROM settings",
-    "field": "SELECT name, path FROM fields",
-    "similarity": "SELECT view_id, vectors, quantiles FROM similarities",
-    "head": "SELECT view_id, source_id, plain_id, sha256, created FROM heads",
-    "edit": "SELECT edit_id, clustering, change, author, made, undone FROM edits",
-    "mark": "SELECT mark_id, query, instruction, document_id, liked, made FROM marks",
-    "verdict": "SELECT view_id, document FROM verdicts",
+    "view": ("views", "view_id, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, lazy"),
+    "generation": (
+        "generations",
+        "generation_id, view_id, backend, handle, size, watermark, recall, details, active",
+    ),
+    "setting": ("settings", "key, value"),
+    "field": ("fields", "name, path"),
+    "similarity": ("similarities", "view_id, vectors, quantiles"),
+    "source": ("sources", "view_id, kind, needs, hidden, sha256, created"),
+    "edit": ("edits", "edit_id, clustering, change, author, made, undone"),
+    "verdict": ("verdicts", "view_id, document"),
 }
+"""By kind, the table and the columns that are sealed, the key first."""
+
+_CHANGED = "changed_rows"
+"""The connection's temporary table of the rows that a transaction changed; temporary triggers fill it."""
 
 
 def document_checksum(id: str, content_id: int, metadata: str) -> int:
@@ -34,9 +39,9 @@ def document_checksum(id: str, content_id: int, metadata: str) -> int:
     return zlib.crc32(f"{content_id} {id}\0{metadata}".encode())
 
 
-def vector_checksum(view_id: int, content_id: int, vector: bytes, words: str | None) -> int:
+def vector_checksum(view_id: int, content_id: int, vector: bytes, words: str | None, windows: str | None = None) -> int:
     """Return the CRC-32 of a vector's row."""
-    return zlib.crc32(vector, zlib.crc32(f"{view_id} {content_id} {words or ''}".encode()))
+    return zlib.crc32(vector, zlib.crc32(f"{view_id} {content_id} {words or ''}{windows or ''}".encode()))
 
 
 def unit_checksum(whole_id: int, number: int, start: int, stop: int, content_id: int) -> int:
@@ -54,7 +59,7 @@ class BrokenSeal:
     """A row that differs from its seal.
 
     Attributes:
-        kind: view, generation, setting, field, similarity, verdict, head, edit or mark.
+        kind: view, generation, setting, field, similarity, verdict, source or edit.
         key: the row's key, as text.
         gone: whether the row is missing.
     """
@@ -73,14 +78,45 @@ class Seals:
     def __init__(self, connections: Connections) -> None:
         self._db = connections
 
+    def watch(self) -> None:
+        """Have this thread's connection note the rows that a transaction changes; calling it again does nothing."""
+        if self._db.row("SELECT 1 FROM temp.sqlite_master WHERE name = ?", (_CHANGED,)):
+            return
+        for kind, (table, columns) in _SEALED.items():
+            key = _key(columns)
+            for event, rows in (("INSERT", ["NEW"]), ("UPDATE", ["OLD", "NEW"]), ("DELETE", ["OLD"])):
+                noted = ", ".join(f"('{kind}', {row}.{key})" for row in rows)
+                self._db.write(
+                    f"CREATE TEMP TRIGGER IF NOT EXISTS seal_{table}_{event} AFTER {event} ON main.{table} "
+                    f"BEGIN INSERT INTO {_CHANGED} VALUES {noted}; END"
+                )
+        self._db.write(f"CREATE TEMP TABLE {_CHANGED} (kind, key)")
+
     def renew(self) -> None:
-        """Bring the seals up to date with what the transaction at hand has written."""
+        """Bring the seals up to date with what the transaction at hand has written since `watch`."""
+        for kind, key in self._db.rows(f"SELECT DISTINCT kind, key FROM {_CHANGED}"):
+            table, columns = _SEALED[kind]
+            row = self._db.row(f"SELECT {columns} FROM {table} WHERE {_key(columns)} = ?", (key,))
+            seal = self._db.row("SELECT checksum FROM seals WHERE kind = ? AND key = ?", (kind, str(key)))
+            if row is None:
+                self._db.write("DELETE FROM seals WHERE kind = ? AND key = ?", (kind, str(key)))
+            elif seal != (row_checksum(row),):  # most changes are of columns that are not sealed
+                self._db.write("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", (kind, str(key), row_checksum(row)))
+        self._db.write(f"DELETE FROM {_CHANGED}")
+
+    def renew_all(self) -> None:
+        """Seal every row as it is now, right or not."""
         stored, actual = self._stored(), dict(self._actual())
         changed = [(kind, key, value) for (kind, key), value in actual.items() if stored.get((kind, key)) != value]
         if changed:
             self._db.write_many("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", changed)
         if gone := stored.keys() - actual.keys():
             self._db.write_many("DELETE FROM seals WHERE kind = ? AND key = ?", gone)
+
+    def remove(self, seal: BrokenSeal) -> None:
+        """Take out the row that differs from a seal, if it is there."""
+        table, columns = _SEALED[seal.kind]
+        self._db.write(f"DELETE FROM {table} WHERE {_key(columns)} = ?", (seal.key,))
 
     def broken(self) -> list[BrokenSeal]:
         """Return the rows that differ from their seal, or have none."""
@@ -102,6 +138,10 @@ class Seals:
         return {(kind, key): value for kind, key, value in self._db.rows("SELECT kind, key, checksum FROM seals")}
 
     def _actual(self) -> Iterator[tuple[tuple[str, str], int]]:
-        for kind, sql in _SEALED.items():
-            for row in self._db.rows(sql):
+        for kind, (table, columns) in _SEALED.items():
+            for row in self._db.rows(f"SELECT {columns} FROM {table}"):
                 yield (kind, str(row[0])), row_checksum(row)
+
+
+def _key(columns: str) -> str:
+    return columns.partition(",")[0]

@@ -1,8 +1,8 @@
-"""Clusterings under a name: what a person has read once and wants to find again, unmoved by what is indexed later."""
+"""Clusterings under a name, and what people changed in them: found again unmoved by what is indexed later."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from retriever.core.text import require_text
 from retriever.core.types import Embeddings
 from retriever.store.connection import Connections, utc_now
 from retriever.store.stored_json import stored_json
+
+LATER = "later"
+"""Key of a document under which the clusters of texts stand that came after it was saved."""
 
 _STORED = np.dtype("<f4")
 
@@ -61,7 +64,7 @@ class ClusteringTable:
             UsageError: the name is empty or taken.
         """
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-        blob = np.ascontiguousarray(centroids, dtype=_STORED).tobytes()
+        blob = _blob(centroids)
         with self._db.writing(data=False):
             self.check_name(name)
             self._db.write(
@@ -94,6 +97,23 @@ class ClusteringTable:
         centroids = np.frombuffer(blob, dtype=_STORED).reshape(len(document["clusters"]), -1)
         return StoredClustering(name, fingerprint, document, centroids.astype(np.float32), created)
 
+    def place_later(self, name: str, places: Mapping[str, Sequence[int]]) -> None:
+        """Add to a clustering where documents went that came after it, by what tells their texts; the first stays.
+
+        Raises:
+            InputError: there is no such clustering.
+            IndexDamagedError: what is stored is not what was saved.
+        """
+        with self._db.writing(data=False):
+            stored = self.get(name)
+            later = {**{key: list(clusters) for key, clusters in places.items()}, **stored.document.get(LATER, {})}
+            text = json.dumps({**stored.document, LATER: later}, ensure_ascii=False, allow_nan=False)
+            blob = _blob(stored.centroids)
+            self._db.write(
+                "UPDATE clusterings SET document = ?, sha256 = ? WHERE name = ?",
+                (text, _checksum(text, blob, name, stored.fingerprint), name),
+            )
+
     def names(self) -> list[str]:
         """Return the names there are, ascending."""
         return [row[0] for row in self._db.rows("SELECT name FROM clusterings ORDER BY name")]
@@ -111,10 +131,76 @@ class ClusteringTable:
         self._db.write_many("DELETE FROM clusterings WHERE rowid = ?", [(one,) for one in rowids])
 
 
+@dataclass(frozen=True, slots=True)
+class StoredEdit:
+    """One change of a saved clustering, as it is stored.
+
+    Attributes:
+        number: grows with every edit of the index.
+        change: what was done, as JSON.
+        author: who did it.
+        made: when, ISO 8601 in UTC.
+        undone: when it was taken back; None while it holds.
+    """
+
+    number: int
+    change: Mapping[str, Any]
+    author: str
+    made: str
+    undone: str | None
+
+
+class EditTable:
+    """The edits of the index's saved clusterings."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def add(self, clustering: str, changes: Sequence[Mapping[str, Any]], author: str) -> None:
+        """Store changes of a clustering in the order given, all of them or none.
+
+        Raises:
+            UsageError: the author is no text.
+        """
+        require_text(author)
+        now = utc_now()
+        rows = [(clustering, json.dumps(one, ensure_ascii=False, allow_nan=False), author, now) for one in changes]
+        with self._db.writing(data=False):
+            self._db.write_many("INSERT INTO edits (clustering, change, author, made) VALUES (?, ?, ?, ?)", rows)
+
+    def all(self, clustering: str) -> list[StoredEdit]:
+        """Return the edits of a clustering in the order they were made, those taken back too."""
+        rows = self._db.rows(
+            "SELECT edit_id, change, author, made, undone FROM edits WHERE clustering = ? ORDER BY edit_id",
+            (clustering,),
+        )
+        return [StoredEdit(number, stored_json(change), *rest) for number, change, *rest in rows]
+
+    def undo(self, clustering: str) -> StoredEdit | None:
+        """Take back the last edit that holds and return it; None where there is none."""
+        with self._db.writing(data=False):
+            holding = [one for one in self.all(clustering) if one.undone is None]
+            if not holding:
+                return None
+            self._db.write("UPDATE edits SET undone = ? WHERE edit_id = ?", (utc_now(), holding[-1].number))
+        return holding[-1]
+
+    def remove_from(self, numbers: Iterable[int]) -> None:
+        """Remove edits, and of the same clustering all later ones, which rest on them."""
+        self._db.write_many(
+            "DELETE FROM edits WHERE edit_id >= ? AND clustering = (SELECT clustering FROM edits WHERE edit_id = ?)",
+            [(one, one) for one in sorted(numbers, reverse=True)],
+        )
+
+
+def _blob(centroids: Embeddings) -> bytes:
+    return np.ascontiguousarray(centroids, dtype=_STORED).tobytes()
+
+
 def _intact(name: str, fingerprint: str, text: str, blob: bytes, digest: str) -> bool:
-    """Return whether a row is what was saved; the checksums of older versions leave out name and fingerprint."""
-    return digest in (_checksum(text, blob, name, fingerprint), _checksum(text, blob))
+    """Return whether a row is what was saved."""
+    return digest == _checksum(text, blob, name, fingerprint)
 
 
-def _checksum(text: str, blob: bytes, *names: str) -> str:
-    return hashlib.sha256(b"\0".join([*(str(one).encode() for one in (*names, text)), blob])).hexdigest()
+def _checksum(text: str, blob: bytes, name: str, fingerprint: str) -> str:
+    return hashlib.sha256(b"\0".join([*(str(part).encode() for part in (name, fingerprint, text)), blob])).hexdigest()

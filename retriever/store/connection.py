@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retriever.core.errors import IndexDamagedError, IndexLockedError, RetrieverError
+from retriever.store.filter_tree import FILTER_FUNCTIONS
 
 BUSY_SECONDS = 10.0
 """How long a statement waits for another process's transaction before it gives up."""
@@ -37,19 +38,19 @@ class Connections:
 
     Args:
         path: the database file; it must exist.
-        read_only: refuse every write.
 
     Attributes:
+        before_begin: called before every transaction.
         before_commit: called inside every transaction when its block has ended well.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._read_only = read_only
         self._local = threading.local()
         self._lock = threading.Lock()
         self._made: weakref.WeakSet[_Owned] = weakref.WeakSet()
         self._closed = False
+        self.before_begin: Callable[[], None] = lambda: None
         self.before_commit: Callable[[], None] = lambda: None
 
     def close(self) -> None:
@@ -73,13 +74,13 @@ class Connections:
         return owned.connection
 
     def _connect(self) -> sqlite3.Connection:
-        connection = connect(self.path, "ro" if self._read_only else "rw")
+        connection = connect(self.path, "rw")
         try:
-            if not self._read_only:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
-            connection.create_function("contains_folded", 2, _contains_folded, deterministic=True)
+            for name, function in FILTER_FUNCTIONS.items():
+                connection.create_function(name, 2, function, deterministic=True)
         except BaseException:
             connection.close()
             raise
@@ -102,12 +103,14 @@ class Connections:
 
     def write(self, sql: str, parameters: Sequence[object] = ()) -> int:
         """Run one changing statement and return the number of rows it changed."""
+        self._require_no_snapshot()
         connection = self.raw
         with _translated(self.path), closing(connection.execute(sql, parameters)) as cursor:
             return cursor.rowcount
 
     def write_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Run one changing statement per row and return the number of rows changed in all."""
+        self._require_no_snapshot()
         connection = self.raw
         with _translated(self.path), closing(connection.executemany(sql, rows)) as cursor:
             return cursor.rowcount
@@ -117,11 +120,13 @@ class Connections:
         """Commit everything the block writes on this thread, or nothing of it.
 
         Raises:
-            RuntimeError: this thread is in a transaction already.
+            RuntimeError: this thread is in a transaction or snapshot already.
         """
+        self._require_no_snapshot()
         connection = self.raw
         if connection.in_transaction:
             raise RuntimeError("transactions do not nest")
+        self.before_begin()
         self.write("BEGIN IMMEDIATE")
         try:
             self._local.changed = self._local.documents = False
@@ -138,15 +143,25 @@ class Connections:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let the block read one state of the database, whatever others commit meanwhile; it must not write."""
+        """Let the block read one state of the database, whatever others commit meanwhile.
+
+        Writing in the block is a RuntimeError, since it would not last; a snapshot within a transaction is a part of
+        that, and may write.
+        """
         if self.raw.in_transaction:
             yield
             return
         self.rows("BEGIN")
+        self._local.reading = True
         try:
             yield
         finally:
+            self._local.reading = False
             self.rows("ROLLBACK")
+
+    def _require_no_snapshot(self) -> None:
+        if getattr(self._local, "reading", False):
+            raise RuntimeError("a snapshot only reads: what is written in it would not last")
 
     @contextmanager
     def no_wait(self) -> Iterator[None]:
@@ -174,7 +189,11 @@ class Connections:
         Args:
             data: whether the block changes what a search can find; mere bookkeeping leaves the revision alone.
             documents: whether it changes documents or texts, and so their own revision as well.
+
+        Raises:
+            RuntimeError: this thread is in a snapshot.
         """
+        self._require_no_snapshot()
         if self.raw.in_transaction:
             self._local.changed |= data
             self._local.documents |= documents
@@ -249,7 +268,3 @@ def utc_now() -> str:
 
 def _escaped(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
-
-
-def _contains_folded(text: object, part: str) -> bool:
-    return isinstance(text, str) and part.casefold() in text.casefold()

@@ -6,29 +6,24 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
-from retriever.core.closing import Closing
-from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError, SchemaError
+from retriever.core.contexts import Closing
+from retriever.core.errors import IndexDamagedError, IndexNotFoundError, RetrieverError
 from retriever.core.paths import make_folder, sync_directory
+from retriever.store.answers import AnswerTable, SampleTable
 from retriever.store.checksums import Seals
-from retriever.store.clusterings import ClusteringTable
-from retriever.store.connection import Connections, connect, explain
+from retriever.store.clusterings import ClusteringTable, EditTable
+from retriever.store.connection import Connections, connect
 from retriever.store.documents import Documents
-from retriever.store.edits import EditTable
 from retriever.store.generations import Generations
-from retriever.store.heads import HeadTable
 from retriever.store.inspection import Inspection
-from retriever.store.marks import MarkTable
 from retriever.store.mending import Mending
-from retriever.store.migrations import MIGRATIONS
-from retriever.store.parts import Parts
 from retriever.store.runs import Runs
+from retriever.store.schema import create_tables, lacks_tables
 from retriever.store.settings import Settings
-from retriever.store.similarities import SimilarityTable
+from retriever.store.sources import SourceTable
 from retriever.store.units import Units
 from retriever.store.vectors import Vectors
-from retriever.store.verdicts import VerdictTable
-from retriever.store.views import Views
-from retriever.store.words import Words
+from retriever.store.views import SettledTable, SimilarityTable, VerdictTable, Views
 
 DATABASE = "corpus.sqlite3"
 """Name of the file in an index's folder."""
@@ -52,35 +47,33 @@ class Store(Closing):
         self.vectors = Vectors(connections)
         self.views = Views(connections)
         self.generations = Generations(connections)
-        self.heads = HeadTable(connections)
+        self.sources = SourceTable(connections)
+        self.answers = AnswerTable(connections)
+        self.samples = SampleTable(connections)
         self.runs = Runs(connections)
         self.settings = Settings(connections)
         self.clusterings = ClusteringTable(connections)
         self.edits = EditTable(connections)
-        self.marks = MarkTable(connections)
         self.similarities = SimilarityTable(connections)
         self.verdicts = VerdictTable(connections)
+        self.settled = SettledTable(connections)
         self.seals = Seals(connections)
         self.inspection = Inspection(connections)
         self.mending = Mending(connections)
-        self.words = Words(connections)
-        self.parts = Parts(connections)
-        connections.before_commit = self.seals.renew
+        connections.before_begin, connections.before_commit = self.seals.watch, self.seals.renew
 
     @classmethod
-    def open(cls, path: Path, *, create: bool = False, read_only: bool = False, check: bool = True) -> "Store":
-        """Open the database file, bringing an older schema up to date.
+    def open(cls, path: Path, *, create: bool = False, check: bool = True) -> "Store":
+        """Open the database file.
 
         Args:
             path: the database file itself, usually ``<index folder>/corpus.sqlite3``.
             create: make the file (readable by its owner only) and its folder when missing.
-            read_only: refuse writes; the schema must be up to date.
             check: refuse a damaged catalogue; only who looks for damage does without.
 
         Raises:
             IndexNotFoundError: there is no index here.
-            SchemaError: a newer retriever wrote it, or an older one and ``read_only`` forbids the update. The file is
-                untouched.
+            SchemaError: another version of retriever wrote it. The file is untouched.
             IndexDamagedError: the file is a link or no SQLite database, is malformed, or a row of its catalogue
                 changed.
         """
@@ -93,38 +86,18 @@ class Store(Closing):
             _make_private(path)
         elif not path.is_file():
             raise IndexNotFoundError(f"There is no index at {path}.", hint="Make one with `retriever index`.")
-        pending = _pending(path, empty_is_new=create)
-        if pending and read_only:
-            raise SchemaError(
-                f"{path} was written by an older version of retriever.", hint="Any command that writes updates it."
-            )
-        store = cls(Connections(path, read_only=read_only))
+        empty = lacks_tables(path, create=create)
+        connections = Connections(path)
         try:
-            if pending:
-                store._migrate(path)
+            if empty:
+                create_tables(connections)
+            store = cls(connections)
             if check:
                 store.seals.check()
         except BaseException:
-            store.close()
+            connections.close()
             raise
         return store
-
-    def _migrate(self, path: Path) -> None:
-        """Apply the steps that are lacking; where there are seals already, these steps renew those they have to."""
-        try:
-            if self._db.row("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'seals'"):
-                self._db.before_commit = lambda: None
-            with self.transaction():
-                MIGRATIONS.apply(self._db.raw)
-        except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:
-                raise explain(error, path) from error
-            raise IndexDamagedError(
-                f"{path} is damaged: what it says of its schema is not what it holds ({error}).",
-                hint="Restore it from a copy or an export, or index the corpus again.",
-            ) from error
-        finally:
-            self._db.before_commit = self.seals.renew
 
     def close(self) -> None:
         """Close the connections of all threads."""
@@ -139,8 +112,16 @@ class Store(Closing):
         """Commit everything the block writes, or nothing of it; transactions do not nest."""
         return self._db.transaction()
 
+    def writing(self) -> AbstractContextManager[None]:
+        """Run the block in the transaction this thread is in, or else in one of its own."""
+        return self._db.writing()
+
     def snapshot(self) -> AbstractContextManager[None]:
-        """Let the block read one state of the database, whatever others commit meanwhile; it must not write."""
+        """Let the block read one state of the database, whatever others commit meanwhile.
+
+        Raises:
+            RuntimeError: the block writes.
+        """
         return self._db.snapshot()
 
     def data_version(self) -> int:
@@ -168,7 +149,7 @@ class Store(Closing):
 
     def vacuum(self) -> None:
         """Give the space of removed rows and words back to the disk; needs about the file's size free meanwhile."""
-        self._db.write("INSERT INTO contents_words (contents_words) VALUES ('optimize')")
+        self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('optimize')")
         self._db.write("VACUUM")
         self.checkpoint()
 
@@ -181,10 +162,6 @@ class Store(Closing):
         """Move everything into the one file, which then needs no log; nobody else may have it open."""
         self.checkpoint()
         self._db.rows("PRAGMA journal_mode = DELETE")
-
-    def steps(self) -> list[str]:
-        """Return the names of the schema's steps, in order."""
-        return MIGRATIONS.applied(self._db.raw)
 
     @property
     def size_bytes(self) -> int:
@@ -218,25 +195,3 @@ def _make_private(path: Path) -> None:
         raise RetrieverError(
             f"{path} cannot be made: {error.strerror or error}.", hint="Check the disk and the folder's permissions."
         ) from error
-
-
-def _pending(path: Path, *, empty_is_new: bool) -> bool:
-    """Return whether migrations are pending, having looked without touching the file."""
-    # A process that was killed while it made the file leaves a journal, which only a writer may roll back.
-    interrupted = path.with_name(f"{path.name}-journal").exists()
-    try:
-        with closing(connect(path, "rw" if interrupted else "ro")) as connection:
-            tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-            applied, newer = MIGRATIONS.applied(connection), MIGRATIONS.newer(connection)
-    except sqlite3.Error as error:
-        raise explain(error, path) from error
-    if newer:
-        raise SchemaError(
-            f"{path} was written by a newer version of retriever (it has {', '.join(sorted(newer))}).",
-            hint="Update retriever from where it was installed.",
-        )
-    if not applied and (tables or not empty_is_new):
-        raise IndexNotFoundError(
-            f"{path} is not a retriever index.", hint="Name another folder, or make one with `retriever index`."
-        )
-    return not set(MIGRATIONS.names) <= set(applied)

@@ -1,5 +1,6 @@
 """Documents over distinct contents: equal texts are stored once, while every document keeps its own id and metadata."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,22 +9,23 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Ids, Span
-from retriever.store import metadata
+from retriever.core.words import QUERY_STOPWORDS
 from retriever.store.batches import BATCH, as_ids, content_batches, id_batches
-from retriever.store.checking import CheckedDocument, checked
+from retriever.store.checking import CheckedDocument, checked, same_metadata
 from retriever.store.checksums import REPAIR, document_checksum
 from retriever.store.connection import Connections, Rows
-from retriever.store.filter_tree import Compiled
+from retriever.store.filter_tree import Compiled, HeldTypes
 from retriever.store.filters import Filter
-from retriever.store.lexical import LexicalHit, match_expression
 from retriever.store.stored_json import stored_json, stored_json_list
 from retriever.store.units import Units
 
 _HASH_BATCH = 500  # hashes are bound one by one
 _MATCHES = (  # the documents of the content at hand that a condition accepts follow, and a closing bracket
-    "SELECT rowid AS content_id, -bm25(contents_words) AS score FROM contents_words WHERE contents_words MATCH ? "
+    "SELECT rowid AS content_id, -bm25(contents_fts) AS score FROM contents_fts WHERE contents_fts MATCH ? "
     "AND EXISTS (SELECT 1"
 )
+_WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
+_MAX_WORDS = 256  # distinct words of a query that are looked for
 _WHOLE = "documents.content_id, documents.id, text, metadata, documents.checksum, hash"
 
 
@@ -44,6 +46,14 @@ class Upserted:
     unchanged: int
     content_ids: list[int]
     embedded: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalHit:
+    """A text found by its words; a higher score is better, and scores of two queries do not compare."""
+
+    content_id: int
+    score: float
 
 
 class Documents:
@@ -92,24 +102,19 @@ class Documents:
         """
         return self.put([checked(document) for document in documents])
 
-    def put(self, documents: Sequence[CheckedDocument], new_ids: Mapping[bytes, int] | None = None) -> Upserted:
-        """Insert or replace checked documents, as `upsert` does.
-
-        Args:
-            documents: what to store.
-            new_ids: the content id of every text that is new, by its hash, where several indexes share the ids.
-        """
+    def put(self, documents: Sequence[CheckedDocument]) -> Upserted:
+        """Insert or replace checked documents, as `upsert` does."""
         texts = {one.hash: one.document.text for one in documents}
         with self._db.writing(documents=True):
             stored = self.stored([one.document.id for one in documents])
-            contents = self._ensure_contents(texts, new_ids or {})
+            contents = self._ensure_contents(texts)
             content_ids = [contents[one.hash] for one in documents]
             changed: dict[str, tuple[str, int, str, int]] = {}
             added = updated = 0
             for one, content_id in zip(documents, content_ids, strict=True):
                 id, dump = one.document.id, one.metadata
                 before = stored.get(id)
-                if before is not None and before[0] == content_id and metadata.same(before[1], dump):
+                if before is not None and before[0] == content_id and same_metadata(before[1], dump):
                     continue
                 added, updated = (added + 1, updated) if before is None else (added, updated + 1)
                 stored[id] = (content_id, dump)
@@ -132,7 +137,7 @@ class Documents:
         texts = {whole: [text[unit.start : unit.end] for unit in units] for whole, (text, units) in wholes.items()}
         hashes = {content_hash(text): text for group in texts.values() for text in group}
         with self._db.writing(documents=True):
-            contents = self._ensure_contents(hashes, {})
+            contents = self._ensure_contents(hashes)
             ids = {text: contents[digest] for digest, text in hashes.items()}
             self._units.put(
                 {whole: units for whole, (_, units) in wholes.items()},
@@ -163,13 +168,12 @@ class Documents:
             )
         return {id: (content_id, data) for id, content_id, data in rows}
 
-    def _ensure_contents(self, texts: dict[bytes, str], new_ids: Mapping[bytes, int]) -> dict[bytes, int]:
+    def _ensure_contents(self, texts: dict[bytes, str]) -> dict[bytes, int]:
         """Return the content id of every hash, storing the texts that are new in the order given."""
         found = self.by_hash(texts)
         new = [digest for digest in texts if digest not in found]
         self._db.write_many(
-            "INSERT INTO contents (content_id, hash, text) VALUES (?, ?, ?)",
-            [(new_ids.get(digest), digest, texts[digest]) for digest in new],
+            "INSERT INTO contents (hash, text) VALUES (?, ?)", [(digest, texts[digest]) for digest in new]
         )
         return found | self.by_hash(new)
 
@@ -269,9 +273,9 @@ class Documents:
         metadata = stored_json_list(row[3] for row in rows)
         return [Document(id, text, data) for (_, id, text, *_), data in zip(rows, metadata, strict=True)]
 
-    def parents(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[str]]:
-        """Return the ids of the documents that each content is a unit of; see `expand`."""
-        return self._units.parents(content_ids, self._compile(where))
+    def wholes(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[int]]:
+        """Return the texts of documents that each content is a unit of; see `expand`."""
+        return self._units.wholes(content_ids, self._compile(where))
 
     def matching(self, where: Filter) -> Ids:
         """Return the ids of the texts embedded of documents that the filter accepts, ascending.
@@ -299,7 +303,7 @@ class Documents:
             return []
         given = (expression, *condition.parameters)
         rows = self._db.rows(
-            f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_words.rowid "
+            f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_fts.rowid "
             f"AND {condition.sql}) ORDER BY score DESC LIMIT ?) AS found ORDER BY score DESC, "
             f"(SELECT MIN(id) FROM {scope.holders} = found.content_id AND {condition.sql}) LIMIT ?",
             (*given, k + 1, *condition.parameters, k + 1),
@@ -307,7 +311,7 @@ class Documents:
         if len(rows) > k and rows[k][1] == rows[k - 1][1]:  # FTS5 has chosen among these ties
             above = [row for row in rows if row[1] > rows[k][1]]
             tied = self._db.rows(
-                f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_words.rowid AND "
+                f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_fts.rowid AND "
                 f"{condition.sql})) AS found WHERE score = ? "
                 f"ORDER BY (SELECT MIN(id) FROM {scope.holders} = found.content_id AND {condition.sql}) LIMIT ?",
                 (*given, rows[k][1], *condition.parameters, k - len(above)),
@@ -318,6 +322,16 @@ class Documents:
     def fields(self) -> dict[str, str]:
         """Return the metadata fields ever seen: name -> JSON path, as `Filter.compile` takes them."""
         return dict(self._db.rows("SELECT name, path FROM fields ORDER BY name"))
+
+    def held_types(self, path: str) -> HeldTypes:
+        """Return the types of what documents hold at a JSON path of their metadata; all of them are looked at."""
+        values = self._db.rows("SELECT DISTINCT json_type(metadata, ?) FROM documents", (path,))
+        items = self._db.rows(
+            "SELECT DISTINCT item.type FROM documents, json_each(metadata, ?) AS item "
+            "WHERE json_type(metadata, ?) = 'array'",
+            (path, path),
+        )
+        return HeldTypes(*(frozenset(row[0] for row in rows if row[0]) for rows in (values, items)))
 
     def collect_garbage(self) -> int:
         """Remove the texts without a document, with units, vectors and words, and return how many those were."""
@@ -335,7 +349,7 @@ class Documents:
     def rebuild_words(self) -> None:
         """Make the word index anew from the texts."""
         with self._db.writing(documents=True):
-            self._db.write("INSERT INTO contents_words (contents_words) VALUES ('rebuild')")
+            self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('rebuild')")
 
     def _check(self, rows: Rows) -> None:
         """Refuse rows of `_WHOLE` that are not what was stored."""
@@ -348,3 +362,13 @@ class Documents:
 
     def _compile(self, where: Filter | None) -> Compiled:
         return Compiled("1", ()) if where is None else where.compile(self.fields())
+
+
+def match_expression(query: str) -> str:
+    """Return an FTS5 expression, always a valid one, that matches any word of the query, or "" if it has none.
+
+    Very common English words are left out unless the query has no others. A hyphenated word is looked for as a phrase.
+    """
+    words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
+    telling = [word for word in words if word not in QUERY_STOPWORDS] or list(words)
+    return " OR ".join(f'"{word}"' for word in telling[:_MAX_WORDS])

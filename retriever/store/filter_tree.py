@@ -1,12 +1,32 @@
-"""Filters as trees, and the SQL they become. Values and paths travel as parameters, never inside the SQL.
+"""Filters as trees, the SQL they become, and why one accepts nothing. Values and paths are parameters, never SQL.
 
 Every comparison is typed and two-valued: a number compares with numbers only, a string with strings, a boolean with
-booleans; a missing field or a value of another type makes the comparison false, `!=` included.
+booleans; a missing field or a value of another type makes the comparison false, `!=` included. SQLite's integers have
+64 bits and it reads longer ones as floats: those in filters are compared with the digits as they are stored.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import field as dataclass_field
+from decimal import Decimal
+from typing import Any, TypeAlias
+from unicodedata import normalize
+
+from retriever.core.text import composed
+
+_JSON_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+_KINDS = {
+    "integer": "numbers",
+    "real": "numbers",
+    "text": "texts",
+    "true": "true and false",
+    "false": "true and false",
+    "array": "lists",
+}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 Value: TypeAlias = "bool | int | float | str | None"
 
@@ -21,12 +41,13 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``field operator value``; ``position`` is where the field stands in the expression."""
+    """``field operator value``; ``position`` is where the field stands, ``written`` the value as it stands there."""
 
     field: str
     operator: str
     values: tuple[Value, ...]
     position: int
+    written: str = dataclass_field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +69,29 @@ Node: TypeAlias = "Comparison | Not | FilterGroup"
 
 
 @dataclass(frozen=True, slots=True)
+class HeldTypes:
+    """JSON types, as SQLite names them, of what documents hold in a field, and of the items of lists there."""
+
+    values: frozenset[str]
+    items: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A comparison that is false of every document: which types the field holds, and how to write it."""
+
+    held: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Operand:
-    """How to ask for the JSON type and the value of something, each with the same parameters."""
+    """How to ask for the JSON type, the value and the JSON text of something, each with the same parameters."""
 
     type: str
     value: str
     parameters: tuple[Value, ...]
+    json: str = ""
 
 
 _LIST_ITEM = _Operand("item.type", "item.value", ())
@@ -71,8 +109,14 @@ def compile_node(node: Node, path_of: Callable[[Comparison], str]) -> Compiled:
 
 
 def _comparison(node: Comparison, path: str) -> Compiled:
-    field = _Operand("json_type(documents.metadata, ?)", "json_extract(documents.metadata, ?)", (path,))
+    field = _Operand(
+        "json_type(documents.metadata, ?)", "json_extract(documents.metadata, ?)", (path,), "documents.metadata -> ?"
+    )
     if node.operator == "has":
+        if _is_long(node.values[0]):
+            return Compiled(
+                f"({field.type} = 'array' AND has_number({field.json}, ?))", (path, path, str(node.values[0]))
+            )
         inner = _compare(_LIST_ITEM, "=", node.values[0])
         return Compiled(
             f"({field.type} = 'array' AND EXISTS "
@@ -89,6 +133,17 @@ def _comparison(node: Comparison, path: str) -> Compiled:
 def _compare(operand: _Operand, operator: str, value: Value) -> Compiled:
     if value is None or isinstance(value, bool):
         return _compare_constant(operand, operator, value)
+    if isinstance(value, str):
+        value, *others = _spellings(value)
+        if others and operator in ("=", "!="):
+            within = _any_of(operand, (value,))
+            outside = f"({_has_type_of(value, operand)} AND NOT {within.sql})"
+            return within if operator == "=" else Compiled(outside, (*operand.parameters, *within.parameters))
+    if _is_long(value):
+        return Compiled(
+            f"({_has_type_of(value, operand)} AND compare_numbers({operand.json}, ?) {operator} 0)",
+            (*operand.parameters, *operand.parameters, str(value)),
+        )
     return Compiled(
         f"({_has_type_of(value, operand)} AND {operand.value} {operator} ?)",
         (*operand.parameters, *operand.parameters, value),
@@ -106,8 +161,13 @@ def _any_of(operand: _Operand, values: tuple[Value, ...]) -> Compiled:
     """Compare with a list: one SQL list per type, since an OR per value would nest too deeply for SQLite."""
     constants = [value for value in values if value is None or isinstance(value, bool)]
     parts = [_compare_constant(operand, "=", value) for value in dict.fromkeys(constants)]
-    numbers = tuple(value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
-    strings = tuple(value for value in values if isinstance(value, str))
+    parts += [_compare(operand, "=", value) for value in dict.fromkeys(values) if _is_long(value)]
+    numbers = tuple(
+        value
+        for value in values
+        if isinstance(value, int | float) and not isinstance(value, bool) and not _is_long(value)
+    )
+    strings = tuple(one for value in values if isinstance(value, str) for one in _spellings(value))
     for group in (numbers, strings):
         if group:
             marks = ", ".join("?" * len(group))
@@ -120,10 +180,107 @@ def _any_of(operand: _Operand, values: tuple[Value, ...]) -> Compiled:
     return _joined("OR", parts)
 
 
+def _spellings(value: str) -> tuple[str, ...]:
+    """Return a text composed, as files are read, and decomposed, as documents from elsewhere may be."""
+    return (value,) if value.isascii() else tuple(dict.fromkeys((composed(value), normalize("NFD", value))))
+
+
 def _has_type_of(value: Value, operand: _Operand) -> str:
     return f"{operand.type} = 'text'" if isinstance(value, str) else f"{operand.type} IN ('integer', 'real')"
+
+
+def _is_long(value: Value) -> bool:
+    """Return whether a value is an integer that a longer one may equal as a float."""
+    return isinstance(value, int) and not -(1 << 63) < value < 1 << 63
+
+
+def compare_numbers(stored: str | None, number: str) -> int | None:
+    """Return -1, 0 or 1: how a number, as JSON has it, compares with an integer; exactly, whatever their size.
+
+    None of what is no number: SQLite may ask before it has looked at the type.
+    """
+    if stored is None or not _JSON_NUMBER.fullmatch(stored):
+        return None
+    first, second = Decimal(stored), Decimal(number)
+    return (first > second) - (first < second)
+
+
+def has_number(stored: str | None, number: str) -> bool:
+    """Return whether a list, as JSON has it, holds an integer of any size."""
+    items = json.loads(stored) if stored is not None and stored.startswith("[") else []
+    return any(item == int(number) for item in items if isinstance(item, int | float))
 
 
 def _joined(operator: str, parts: Sequence[Compiled]) -> Compiled:
     sql = f" {operator} ".join(part.sql for part in parts)
     return Compiled(f"({sql})", tuple(value for part in parts for value in part.parameters))
+
+
+def _contains_folded(text: object, part: str) -> bool:
+    return isinstance(text, str) and composed(part).casefold() in composed(text).casefold()
+
+
+FILTER_FUNCTIONS: Mapping[str, Callable[[Any, str], int | None]] = {
+    "contains_folded": _contains_folded,
+    "compare_numbers": compare_numbers,
+    "has_number": has_number,
+}
+"""Functions of two arguments that the SQL of filters calls."""
+
+
+def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> Misfit | None:
+    """Return what keeps a filter from accepting any document, where it is the type of a value.
+
+    Args:
+        node: the filter.
+        types_of: what documents hold in the field of a comparison.
+    """
+    if isinstance(node, Not):  # true of every document where its inner node is false of all
+        return None
+    if isinstance(node, FilterGroup):
+        found = [find_misfit(one, types_of) for one in node.nodes]
+        misfits = [one for one in found if one is not None]
+        return misfits[0] if misfits and (node.operator == "AND" or len(misfits) == len(found)) else None
+    return _misfit(node, types_of(node))
+
+
+def _misfit(node: Comparison, held: HeldTypes) -> Misfit | None:
+    wanted = {_kind(value) for value in node.values}
+    among_items = node.operator == "has" and "array" in held.values
+    kinds = {_KINDS[one] for one in (held.items if among_items else held.values) if one in _KINDS}
+    if node.operator == "has" and not among_items:
+        wanted = {"lists"}
+    if None in wanted or not kinds or wanted & kinds:
+        return None
+    of_lists = "lists of " if among_items else ""
+    return Misfit(
+        f"the field {node.field} holds {of_lists}{' and '.join(sorted(kinds))}", _advice(node, kinds, among_items)
+    )
+
+
+def _kind(value: Value) -> str | None:
+    """Return the kind of a filter's value; None of null, which compares with all types."""
+    if value is None:
+        return None
+    return "true and false" if isinstance(value, bool) else "texts" if isinstance(value, str) else "numbers"
+
+
+def _advice(node: Comparison, kinds: set[str], among_items: bool) -> str:
+    """Say how to write a comparison with a field of some kinds of values."""
+    value, operator = node.values[0], node.operator
+    if "lists" in kinds:
+        each = [node.written] if operator != "in" else node.written[1:-1].split(",")
+        items = " or ".join(f"{node.field} has {one.strip()}" for one in each)
+        return f"An item of a list is looked for with has: {items}"
+    if operator == "in":
+        return {"numbers": "Write numbers without quotes.", "texts": "Write texts in quotes."}.get(min(kinds), "")
+    if "true and false" in kinds:
+        return f"Write {node.field} = true, or false."
+    if operator == "contains" or (operator == "has" and not among_items):
+        operator = "="
+    written = node.written
+    if "numbers" in kinds and isinstance(value, str):
+        written = value.strip() if _NUMBER.fullmatch(value.strip()) else ""
+    elif _kind(value) not in kinds:
+        written = f"'{written}'" if "texts" in kinds else ""
+    return f"Write {node.field} {operator} {written}" if written else f"Compare it with {' or '.join(sorted(kinds))}."

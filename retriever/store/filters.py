@@ -14,12 +14,23 @@ compare as they should. Comparisons are typed and a missing field makes one fals
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from retriever.core.errors import FilterError
 from retriever.core.registry import nearest
-from retriever.store.filter_tree import Comparison, Compiled, FilterGroup, Node, Not, Value, compile_node
+from retriever.core.text import composed
+from retriever.store.filter_tree import (
+    Comparison,
+    Compiled,
+    FilterGroup,
+    HeldTypes,
+    Node,
+    Not,
+    Value,
+    compile_node,
+    find_misfit,
+)
 
 MAX_LENGTH = 2000
 MAX_DEPTH = 32
@@ -74,6 +85,18 @@ class Filter:
             return said
         return Compiled(f"({said.sql} AND {_AMONG})", (*said.parameters, json.dumps(self.contents)))
 
+    def misfit(self, fields: Mapping[str, str], types_at: Callable[[str], HeldTypes]) -> FilterError | None:
+        """Return what is wrong with a filter that no document can match, because fields hold values of other types.
+
+        Args:
+            fields: as for `compile`.
+            types_at: gives the JSON types that a path's values have, and those of the items of lists there.
+        """
+        if self.root is None:
+            return None
+        found = find_misfit(self.root, lambda node: types_at(fields[self._resolve(node, fields)]))
+        return None if found is None else FilterError(f"No document matches: {found.held}.", hint=found.advice)
+
     def _resolve(self, node: Comparison, fields: Mapping[str, str]) -> str:
         try:
             return resolve_field(node.field, fields)
@@ -100,7 +123,8 @@ def resolve_field(name: str, fields: Mapping[str, str]) -> str:
     name = _unquoted(name)
     if name in fields:
         return name
-    plain = {field: field.replace('"', "") for field in fields}
+    name = composed(name)
+    plain = {field: composed(field.replace('"', "")) for field in fields}
     found = [field for field in fields if plain[field] == name]
     found = found or [field for field in fields if plain[field].endswith(f".{name}")]
     if len(found) == 1:
@@ -150,6 +174,7 @@ def parse_filter(expression: str) -> Filter:
             expression.encode()
         except UnicodeEncodeError:
             raise FilterError("The filter is not valid text.", hint="Write it in UTF-8.") from None
+    expression = composed(expression)
     return Filter(expression, _Parser(expression).parse())
 
 
@@ -257,8 +282,10 @@ class _Parser:
             raise self._unexpected("one of = != < <= > >= in has contains", self._name_of_words(field))
         self._take()
         name = _SPELLINGS.get(operator.text, operator.text.lower())
+        start = self._next.position
         values = self._list() if name == "in" else (self._operand(name),)
-        return Comparison(field.text, name, values, field.position)
+        written = self._expression[start : self._next.position].strip()
+        return Comparison(field.text, name, values, field.position, written)
 
     def _name_of_words(self, first: _Token) -> str:
         """Explain how a name of several words is written, where what follows a field looks like one."""
@@ -304,7 +331,7 @@ class _Parser:
         raise self._unexpected("a value (text and dates go in quotes: date >= '2025-01-31')")
 
     def _number(self, token: _Token) -> int | float:
-        if re.fullmatch(r"[+-]?\d{1,18}", token.text):
+        if re.fullmatch(r"[+-]?\d+", token.text):
             return int(token.text)
         number = float(token.text)
         if not math.isfinite(number):

@@ -1,7 +1,7 @@
 """Looks for damage in the database, and names it row by row. Changes nothing."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,12 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Ids
+from retriever.store.answers import AnswerTable
 from retriever.store.batches import as_ids
 from retriever.store.checksums import REPAIR, BrokenSeal, Seals, document_checksum, vector_checksum
+from retriever.store.clusterings import ClusteringTable
 from retriever.store.connection import Connections
+from retriever.store.sources import SourceTable
 from retriever.store.units import Units
 
 _BATCH = 2000
@@ -21,33 +24,25 @@ _OF_WHOLES = "SELECT SUM(whole_id) FROM units INDEXED BY sqlite_autoindex_units_
 _JSON = {
     ("documents", "metadata"): "object",
     ("vectors", "words"): "array",
+    ("vectors", "windows"): "array",
     ("settings", "value"): None,
     ("generations", "handle"): "object",
     ("generations", "details"): "object",
     ("runs", "statistics"): "object",
     ("runs", "versions"): "object",
     ("clusterings", "document"): "object",
-    ("heads", "document"): "object",
+    ("sources", "state"): "object",
+    ("sources", "needs"): "array",
     ("edits", "change"): "object",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedVector:
-    """A vector's row that is not what was stored."""
+    """Which vector a damaged row says it is."""
 
-    vector_id: int
     view_id: int
     content_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """A row that refers to one that is not there."""
-
-    table: str
-    rowid: int
-    parent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +51,26 @@ class RowDamage:
 
     Attributes:
         texts: content ids.
-        documents: what stands in the place of the id, by rowid.
+        documents: those that differ, or whose text does or is missing: what stands in the place of the id, by rowid.
         units: content ids of texts of documents whose units are wrong, or not all there.
-        vectors: rows of any view.
+        vectors: rows of any view, by vector id.
         seals: rows of the catalogue.
+        clusterings: what stands in the place of the name, by rowid.
+        sources: made views of which what makes them differs.
+        answers: the questions that they answer, by rowid.
     """
 
-    texts: list[int]
+    texts: Sequence[int]
     documents: Mapping[int, str]
-    units: list[int]
-    vectors: list[DamagedVector]
-    seals: list[BrokenSeal]
+    units: Sequence[int]
+    vectors: Mapping[int, DamagedVector]
+    seals: Sequence[BrokenSeal]
+    clusterings: Mapping[int, str]
+    sources: Sequence[int]
+    answers: Mapping[int, str]
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, one.name) for one in fields(self))
 
 
 class Inspection:
@@ -93,7 +97,7 @@ class Inspection:
             by_content = self._db.row(f"{_COUNTED} FROM units INDEXED BY units_by_content WHERE content_id >= 0")
             by_whole = self._db.row(f"{_OF_WHOLES} WHERE whole_id >= 0")
         if table != index or units != (*(by_content or ()), *(by_whole or ())):
-            raise self._hidden("documents")
+            raise self.hidden("documents")
         self._documents_listed = True
 
     def require_vectors_listed(self, view_id: int, content_ids: Ids, live: Ids) -> None:
@@ -102,7 +106,7 @@ class Inspection:
         Args:
             view_id: the view.
             content_ids: (n,) contents of its generation and of the tail, which another index lists.
-            live: the contents that have a document; `compact` may have removed others since the generation was made.
+            live: the contents that have a document; `repair` may have removed others since the generation was made.
 
         Raises:
             IndexDamagedError: a vector is in one index alone.
@@ -113,9 +117,10 @@ class Inspection:
         listed = as_ids(self._db.rows(f"SELECT content_id {_LISTED}", (view_id,)))
         lacking = np.intersect1d(np.setdiff1d(content_ids, listed), live)
         if len(lacking) or len(np.setdiff1d(listed, content_ids)):
-            raise self._hidden("vectors")
+            raise self.hidden("vectors")
 
-    def _hidden(self, what: str) -> IndexDamagedError:
+    def hidden(self, what: str) -> IndexDamagedError:
+        """Return the error of rows that the tables hold and an index of SQLite's does not list."""
         return IndexDamagedError(f"{self._db.path} is damaged: an index of SQLite's hides {what}.", hint=REPAIR)
 
     def structure(self, *, quick: bool = False) -> list[str]:
@@ -124,9 +129,8 @@ class Inspection:
             orphans = self.orphans()
         except IndexDamagedError as error:
             return [error.message]
-        return self.pages(quick=quick) + [
-            f"a row of {one.table} refers to a missing row of {one.parent}" for one in orphans
-        ]
+        dangling = [f"{len(rows)} rows of {table} refer to a missing row" for table, rows in orphans.items()]
+        return self.pages(quick=quick) + dangling
 
     def pages(self, *, quick: bool = False) -> list[str]:
         """List damage to pages and tables; ``quick`` does not compare indexes with tables."""
@@ -136,15 +140,17 @@ class Inspection:
             return [error.message]
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
-    def orphans(self) -> list[Orphan]:
-        """Return the rows that refer to one that is not there, each once, in the order of their tables."""
-        rows = self._db.rows("PRAGMA foreign_key_check")
-        return list({(table, rowid): Orphan(table, rowid, parent) for table, rowid, parent, _ in rows}.values())
+    def orphans(self) -> dict[str, list[int]]:
+        """Return the rows that refer to one that is not there: by table, their rowids, each once."""
+        found: dict[str, dict[int, None]] = {}
+        for table, rowid, *_ in self._db.rows("PRAGMA foreign_key_check"):
+            found.setdefault(table, {})[rowid] = None
+        return {table: list(rowids) for table, rowids in found.items()}
 
     def words_differ(self) -> bool:
         """Whether the word index is not that of the texts; the store must be writable."""
         try:
-            self._db.write("INSERT INTO contents_words (contents_words, rank) VALUES ('integrity-check', 1)")
+            self._db.write("INSERT INTO contents_fts (contents_fts, rank) VALUES ('integrity-check', 1)")
         except IndexDamagedError:
             return True
         return False
@@ -152,29 +158,26 @@ class Inspection:
     def rows(self) -> RowDamage:
         """Return the rows that differ from their checksum; the structure has to be whole."""
         with self._db.snapshot(), self._db.escaped_text():
-            units = Units(self._db).damaged()
-            return RowDamage(list(self._texts()), dict(self._documents()), units, list(self._vectors()), self.seals())
+            texts = list(self._texts())
+            return RowDamage(
+                texts,
+                dict(self._documents(set(texts))),
+                Units(self._db).damaged(),
+                dict(self._vectors()),
+                Seals(self._db).broken(),
+                ClusteringTable(self._db).damaged(),
+                SourceTable(self._db).damaged(),
+                AnswerTable(self._db).damaged(),
+            )
 
     def foreign_json(self) -> list[str]:
         """Return which columns hold something else than the JSON we write; checksums do not tell who wrote it."""
-        found = []
+        foreign = []
         for (table, column), kind in _JSON.items():
             wrong = f"NOT json_valid({column}) OR json_type({column}) != COALESCE(?, json_type({column}))"
             if self._db.number(f"SELECT COUNT(*) FROM {table} WHERE {column} IS NOT NULL AND ({wrong})", (kind,)):
-                found.append(f"a row of {table} has a {column} that is no JSON {kind or 'value'}")
-        return found
-
-    def vectors(self, vector_ids: Sequence[int]) -> list[DamagedVector]:
-        """Read which view and content the rows of the given vectors name."""
-        found = [
-            self._db.row("SELECT vector_id, view_id, content_id FROM vectors WHERE vector_id = ?", (one,))
-            for one in vector_ids
-        ]
-        return [DamagedVector(*row) for row in found if row is not None]
-
-    def seals(self) -> list[BrokenSeal]:
-        """Return the rows of the catalogue that differ from their seal."""
-        return Seals(self._db).broken()
+                foreign.append(f"a row of {table} has a {column} that is no JSON {kind or 'value'}")
+        return foreign
 
     def _texts(self) -> Iterator[int]:
         for content_id, text, digest in self._all(
@@ -183,20 +186,21 @@ class Inspection:
             if content_hash(text) != digest:
                 yield content_id
 
-    def _documents(self) -> Iterator[tuple[int, str]]:
-        for rowid, id, content_id, metadata, checksum in self._all(
-            "SELECT rowid, id, content_id, metadata, checksum FROM documents WHERE rowid > ? ORDER BY rowid LIMIT ?"
+    def _documents(self, damaged_texts: Set[int]) -> Iterator[tuple[int, str]]:
+        for rowid, id, content_id, metadata, checksum, text in self._all(
+            "SELECT documents.rowid, id, documents.content_id, metadata, checksum, contents.content_id FROM documents "
+            "LEFT JOIN contents USING (content_id) WHERE documents.rowid > ? ORDER BY documents.rowid LIMIT ?"
         ):
-            if document_checksum(id, content_id, metadata) != checksum:
+            if document_checksum(id, content_id, metadata) != checksum or text is None or text in damaged_texts:
                 yield rowid, id
 
-    def _vectors(self) -> Iterator[DamagedVector]:
-        for vector_id, view_id, content_id, vector, words, checksum in self._all(
-            "SELECT vector_id, view_id, content_id, vector, words, checksum FROM vectors "
+    def _vectors(self) -> Iterator[tuple[int, DamagedVector]]:
+        for vector_id, view_id, content_id, vector, words, windows, checksum in self._all(
+            "SELECT vector_id, view_id, content_id, vector, words, windows, checksum FROM vectors "
             "WHERE vector_id > ? ORDER BY vector_id LIMIT ?"
         ):
-            if vector_checksum(view_id, content_id, vector, words) != checksum:
-                yield DamagedVector(vector_id, view_id, content_id)
+            if vector_checksum(view_id, content_id, vector, words, windows) != checksum:
+                yield vector_id, DamagedVector(view_id, content_id)
 
     def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a statement that goes on behind an integer key, its first column."""

@@ -47,7 +47,7 @@ class Runs:
         return int(rows[0][0])
 
     def progress(self, run_id: int, statistics: Mapping[str, JSON]) -> None:
-        """Replace the run's statistics; inside a shard's transaction they are exactly what was stored."""
+        """Replace the run's statistics; inside a batch's transaction they are exactly what was stored."""
         with self._db.writing(data=False):
             self._db.write("UPDATE runs SET statistics = ? WHERE run_id = ?", (json.dumps(dict(statistics)), run_id))
 

@@ -1,44 +1,268 @@
-"""Is a database's schema ours, letter by letter? Asked of files that come from elsewhere, before anything runs in them.
+"""The tables of an index's database: one script with one version.
 
-A foreign schema could hold triggers, views or generated columns that run when rows are read or written.
+A change of the script raises `VERSION`. A database of another version is refused, never changed: make its index anew.
 """
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from retriever.core.errors import InputError, SchemaError
-from retriever.store.connection import connect, explain
-from retriever.store.migrations import MIGRATIONS
+from retriever.core.errors import IndexNotFoundError, InputError, SchemaError
+from retriever.store.connection import Connections, connect, explain
+
+VERSION = 3
+"""Version of the tables below; the database holds it as its ``user_version``."""
+
+_TABLES = f"""
+-- AUTOINCREMENT: vector indexes hold content ids, so an id must never come to mean another text.
+CREATE TABLE contents (
+    content_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    hash BLOB NOT NULL UNIQUE,
+    text TEXT NOT NULL
+) STRICT;
+CREATE TABLE documents (
+    id TEXT NOT NULL PRIMARY KEY,
+    content_id INTEGER NOT NULL REFERENCES contents (content_id),
+    metadata TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+CREATE INDEX documents_by_content ON documents (content_id);
+CREATE TABLE fields (name TEXT NOT NULL PRIMARY KEY, path TEXT NOT NULL) STRICT, WITHOUT ROWID;
+-- The parts of texts that are embedded in their place.
+CREATE TABLE units (
+    unit_id INTEGER PRIMARY KEY,
+    whole_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    stop INTEGER NOT NULL,
+    content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+    checksum INTEGER NOT NULL,
+    UNIQUE (whole_id, number)
+) STRICT;
+CREATE INDEX units_by_content ON units (content_id);
+
+CREATE TABLE views (
+    view_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    fingerprint TEXT NOT NULL,
+    instruction TEXT NOT NULL,
+    pooling TEXT NOT NULL,
+    steps INTEGER,
+    look_ahead INTEGER,
+    dtype TEXT NOT NULL,
+    dim INTEGER NOT NULL,
+    created TEXT NOT NULL,
+    last_used TEXT NOT NULL,
+    lazy INTEGER NOT NULL DEFAULT 0,      -- whether only searches fill it
+    removals INTEGER NOT NULL DEFAULT 0   -- how often vectors were taken out
+) STRICT;
+CREATE UNIQUE INDEX views_by_key ON views (
+    fingerprint, instruction, pooling, COALESCE(steps, -1), COALESCE(look_ahead, -1), dtype, dim
+);
+-- AUTOINCREMENT: a generation covers the vectors up to a watermark, so a later vector must get a larger id
+-- even when the last ones were removed.
+CREATE TABLE vectors (
+    vector_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
+    content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+    vector BLOB NOT NULL,
+    words TEXT,
+    windows TEXT,  -- places in the text of the windows whose vectors stand behind its own
+    checksum INTEGER NOT NULL,
+    UNIQUE (view_id, content_id)
+) STRICT;
+CREATE INDEX vectors_by_view ON vectors (view_id);
+CREATE INDEX vectors_with_windows ON vectors (view_id, content_id) WHERE windows IS NOT NULL;
+CREATE INDEX vectors_by_content ON vectors (content_id);
+-- How alike the vectors of a view are at random.
+CREATE TABLE similarities (
+    view_id INTEGER NOT NULL PRIMARY KEY REFERENCES views (view_id) ON DELETE CASCADE,
+    vectors INTEGER NOT NULL,
+    quantiles BLOB NOT NULL
+) STRICT;
+-- Whether the question of a view is followed, as it was found.
+CREATE TABLE verdicts (
+    view_id INTEGER NOT NULL PRIMARY KEY REFERENCES views (view_id) ON DELETE CASCADE,
+    document TEXT NOT NULL
+) STRICT;
+-- What makes the vectors of a view that no encoder fills by reading texts.
+CREATE TABLE sources (
+    view_id INTEGER NOT NULL PRIMARY KEY REFERENCES views (view_id) ON DELETE CASCADE,
+    kind TEXT NOT NULL,
+    needs TEXT NOT NULL,      -- ids of the views whose vectors it takes
+    hidden INTEGER NOT NULL,  -- whether only other sources look at the view
+    state TEXT NOT NULL,
+    arrays BLOB NOT NULL,
+    sha256 TEXT NOT NULL,
+    created TEXT NOT NULL
+) STRICT;
+-- What readers, programs and people answered to questions, text by text.
+CREATE TABLE answers (
+    answer_id INTEGER PRIMARY KEY,
+    reader TEXT NOT NULL,     -- fingerprint of who answered; "given" of answers that were handed in
+    question TEXT NOT NULL,
+    content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+    answer TEXT NOT NULL,
+    made TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
+    UNIQUE (question, reader, content_id)
+) STRICT;
+CREATE INDEX answers_by_content ON answers (content_id);
+-- Which texts of a population were drawn to be read for a view, in which round and how likely that was.
+CREATE TABLE samples (
+    view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
+    population BLOB NOT NULL,  -- hash of the content ids that were drawn from
+    content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
+    round INTEGER NOT NULL,
+    chance REAL NOT NULL,
+    PRIMARY KEY (view_id, population, content_id)
+) STRICT, WITHOUT ROWID;
+-- Searches that went on until their hits no longer changed, in which state of documents and view.
+CREATE TABLE settled (
+    view_id INTEGER NOT NULL REFERENCES views (view_id) ON DELETE CASCADE,
+    search BLOB NOT NULL,     -- hash of the query and its options
+    documents INTEGER NOT NULL,
+    removals INTEGER NOT NULL,
+    PRIMARY KEY (view_id, search)
+) STRICT, WITHOUT ROWID;
+-- No foreign key: a row outlives its view until somebody has removed its file.
+CREATE TABLE generations (
+    generation_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    view_id INTEGER NOT NULL,
+    backend TEXT NOT NULL,
+    handle TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    watermark INTEGER NOT NULL,
+    recall REAL,
+    details TEXT NOT NULL,
+    created TEXT NOT NULL,
+    active INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX generations_active ON generations (view_id) WHERE active;
+
+CREATE TABLE clusterings (
+    name TEXT NOT NULL PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    document TEXT NOT NULL,
+    centroids BLOB NOT NULL,
+    sha256 TEXT NOT NULL,
+    created TEXT NOT NULL
+) STRICT;
+CREATE TABLE edits (
+    edit_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    clustering TEXT NOT NULL REFERENCES clusterings (name) ON DELETE CASCADE,
+    change TEXT NOT NULL,
+    author TEXT NOT NULL,
+    made TEXT NOT NULL,
+    undone TEXT
+) STRICT;
+CREATE INDEX edits_by_clustering ON edits (clustering);
+
+CREATE TABLE runs (
+    run_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    command TEXT NOT NULL,
+    started TEXT NOT NULL,
+    finished TEXT,
+    status TEXT NOT NULL,
+    statistics TEXT NOT NULL,
+    versions TEXT NOT NULL
+) STRICT;
+CREATE TABLE quarantine (
+    run_id INTEGER NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+    file TEXT NOT NULL,
+    line INTEGER NOT NULL,
+    document_id TEXT,
+    reason TEXT NOT NULL,
+    raw TEXT NOT NULL
+) STRICT;
+CREATE INDEX quarantine_by_run ON quarantine (run_id);
+CREATE TABLE settings (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT;
+-- Checksums of the rows that say what the others mean.
+CREATE TABLE seals (
+    kind TEXT NOT NULL, key TEXT NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+-- Counts the committed changes of data, and of documents alone, for caches in any process.
+CREATE TABLE revision (number INTEGER NOT NULL, documents INTEGER NOT NULL) STRICT;
+INSERT INTO revision VALUES (0, 0);
+PRAGMA user_version = {VERSION};
+"""
 
 _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type, name"
 
 
-def require_own_schema(path: Path) -> None:
-    """Refuse a database whose schema is not what our migrations make, up to the last one it has.
+def lacks_tables(path: Path, *, create: bool) -> bool:
+    """Return whether a database file is empty, having looked without touching it.
+
+    Args:
+        path: the file.
+        create: whether it may be.
 
     Raises:
-        SchemaError: a newer version wrote it.
+        SchemaError: another version of retriever wrote it.
+        IndexNotFoundError: another program wrote it, or it must not be empty.
+        IndexDamagedError: it is no database.
+    """
+    # A process that was killed while it made the file leaves a journal, which only a writer may roll back.
+    interrupted = path.with_name(f"{path.name}-journal").exists()
+    try:
+        with closing(connect(path, "rw" if interrupted else "ro")) as connection:
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    if not (create if not tables else tables >= {"contents", "documents", "revision"}):
+        raise IndexNotFoundError(
+            f"{path} is not a retriever index.", hint="Name another folder, or make one with `retriever index`."
+        )
+    if tables:
+        _require_version(version, path)
+    return not tables
+
+
+def create_tables(connections: Connections) -> None:
+    """Make the tables in an empty database, all or none; where another process was first, leave its tables alone."""
+    with connections.transaction():
+        if not connections.row("SELECT 1 FROM sqlite_master"):
+            _create(connections.raw)
+
+
+def require_own_schema(path: Path) -> None:
+    """Refuse a database of somebody else's whose schema is not ours, letter by letter, before anything runs in it.
+
+    A foreign schema could hold triggers, views or generated columns that run when rows are read or written.
+
+    Raises:
+        SchemaError: another version of retriever wrote it.
         InputError: its schema was changed.
         IndexDamagedError: it is no database.
     """
     try:
-        with closing(connect(path, "ro")) as found:
-            found.execute("PRAGMA trusted_schema = OFF")
-            newer, applied = MIGRATIONS.newer(found), set(MIGRATIONS.applied(found))
-            objects = found.execute(_OBJECTS).fetchall()
+        with closing(connect(path, "ro")) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            objects = connection.execute(_OBJECTS).fetchall()
     except sqlite3.Error as error:
         raise explain(error, path) from error
-    if newer:
-        raise SchemaError(
-            f"{path.name} was written by a newer version of retriever (it has {', '.join(sorted(newer))}).",
-            hint="Update retriever from where it was installed.",
-        )
-    if objects != _expected(applied):
+    _require_version(version, path)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
+        _create(ours)
+        expected = ours.execute(_OBJECTS).fetchall()
+    if objects != expected:
         raise InputError(f"{path.name} has tables or triggers that retriever did not make.", hint="It is not taken in.")
 
 
-def _expected(applied: set[str]) -> list[tuple[str, str, str, str]]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        MIGRATIONS.apply(connection, stop_before=next((name for name in MIGRATIONS.names if name not in applied), None))
-        return connection.execute(_OBJECTS).fetchall()
+def _require_version(version: int, path: Path) -> None:
+    if version != VERSION:
+        other = "an older" if version < VERSION else "a newer"
+        raise SchemaError(
+            f"{path} was written by {other} version of retriever.",
+            hint="Make the index anew in another folder: `retriever index FILES --index DIR`.",
+        )
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    from sqlite_utils import Database  # imports pandas where that is installed, which takes longer than a search
+
+    database = Database(connection, recursive_triggers=False, execute_plugins=False)
+    database.executescript(_TABLES)  # within the transaction at hand, unlike that of sqlite3
+    # The word index `contents_fts`, kept up to date by triggers.
+    database.table("contents").enable_fts(["text"], tokenize="porter unicode61", create_triggers=True)

@@ -19,12 +19,6 @@ class Settings:
         row = self._db.row("SELECT value FROM settings WHERE key = ?", (key,))
         return default if row is None else cast("JSON", stored_json(row[0]))
 
-    def all(self) -> dict[str, JSON]:
-        """Return all that was set."""
-        return {
-            key: cast("JSON", stored_json(value)) for key, value in self._db.rows("SELECT key, value FROM settings")
-        }
-
     def set(self, key: str, value: JSON) -> None:
         """Set a key, in the caller's transaction if there is one."""
         with self._db.writing(data=False):

@@ -6,7 +6,6 @@ knows: vectors, vector indexes and generations are of contents, whatever those a
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -23,7 +22,7 @@ from retriever.store.stored_json import stored_json_list
 UNITS = "units"
 """The setting that says what is embedded; an index without it is of whole documents."""
 
-UnitKind = Literal["documents", "sentences", "clauses"]
+UnitKind = Literal["documents", "sentences"]
 KINDS: tuple[UnitKind, ...] = get_args(UnitKind)
 """What can be embedded of a document."""
 
@@ -102,15 +101,6 @@ class Units:
                 self._settings.set(UNITS, kind)
         return kind
 
-    def restore(self) -> UnitKind:
-        """Settle what is embedded where damage has left no more than that it is not whole documents."""
-        kind: UnitKind = "sentences"
-        with suppress(IndexDamagedError):
-            if self.kind != "documents":
-                kind = self.kind
-        self._settings.set(UNITS, kind)
-        return kind
-
     def count(self) -> int:
         """Count the units of all documents; 0 in an index of whole ones."""
         return self._db.number("SELECT COUNT(*) FROM documents JOIN units ON whole_id = documents.content_id")
@@ -179,18 +169,18 @@ class Units:
                 found.setdefault(content_id, []).append(unit)
         return found
 
-    def parents(self, content_ids: Sequence[int] | Ids, condition: Compiled) -> dict[int, list[str]]:
-        """Return the ids of the documents that each content is a unit of; see `expand`."""
-        found: dict[int, list[str]] = {}
+    def wholes(self, content_ids: Sequence[int] | Ids, condition: Compiled) -> dict[int, list[int]]:
+        """Return the texts of documents, by content id, that each content is a unit of; see `expand`."""
+        found: dict[int, list[int]] = {}
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
-                "SELECT units.content_id, documents.id FROM json_each(?) AS wanted "
+                "SELECT DISTINCT units.content_id, units.whole_id FROM json_each(?) AS wanted "
                 "CROSS JOIN units ON units.content_id = wanted.value "
                 f"JOIN documents ON documents.content_id = units.whole_id WHERE {condition.sql}",
                 (wanted, *condition.parameters),
             )
-            for content_id, id in rows:
-                found.setdefault(content_id, []).append(id)
+            for content_id, whole_id in rows:
+                found.setdefault(content_id, []).append(whole_id)
         return found
 
     def get(self, ids: Sequence[str]) -> dict[str, Unit]:
@@ -264,16 +254,6 @@ class Units:
                 self._db.write(
                     "DELETE FROM units NOT INDEXED WHERE whole_id IN (SELECT value FROM json_each(?))", (wanted,)
                 )
-
-    def wholes_of(self, content_ids: Sequence[int]) -> list[int]:
-        """Return the texts that some contents are units of."""
-        found: set[int] = set()
-        for wanted in content_batches(content_ids):
-            rows = self._db.rows(
-                "SELECT whole_id FROM units WHERE content_id IN (SELECT value FROM json_each(?))", (wanted,)
-            )
-            found.update(row[0] for row in rows)
-        return sorted(found)
 
     def _made(self, rows: Rows) -> Iterator[Unit]:
         """Yield the units of rows of `_UNIT`, refusing those that are not what was stored."""

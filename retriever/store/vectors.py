@@ -1,8 +1,11 @@
-"""Vectors of contents under views: written once as fp16, read back as float32 rows of length 1."""
+"""Vectors of contents under views: written once as fp16, read back as float32 rows of length 1.
+
+The row of a long text also holds the vectors of its windows, behind the text's own (`retriever.store.windows`).
+"""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +18,14 @@ from retriever.store.checksums import REPAIR, vector_checksum
 from retriever.store.connection import Connections, Rows
 from retriever.store.stored_json import stored_json_list
 from retriever.store.units import Units
+from retriever.store.windows import IndexedVectors, Windows, spans_as_json, spans_of_json, window_ids, with_windows
 
 _STORED = np.dtype("<f2")
-_NEWEST = "SELECT content_id, vector_id FROM vectors WHERE view_id = ? ORDER BY vector_id DESC LIMIT ?"
-
-_HELD = "SELECT content_id FROM vectors WHERE view_id = ?"
+_ROW = "content_id, vector, words, windows, checksum"
+_OF_VIEW = f"SELECT {_ROW} FROM vectors WHERE view_id = ? AND vector_id <= ? AND content_id > ?"
+_OF_TEXTS = f"{_OF_VIEW} ORDER BY content_id LIMIT ?"
+_OF_LONG_TEXTS = f"{_OF_VIEW} AND windows IS NOT NULL ORDER BY content_id LIMIT ?"
+_NEWEST = "SELECT content_id FROM vectors WHERE view_id = ? ORDER BY vector_id DESC LIMIT ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +58,29 @@ class VectorRevision:
 
 @dataclass(frozen=True, slots=True)
 class VectorBatch:
-    """A run of one view's vectors in the order they were stored: (n,) ids and contents, (n, dim) rows."""
+    """A run of one view's vectors in the order they were stored.
+
+    Attributes:
+        vector_ids: (n,) ids of the rows.
+        content_ids: (n,) their texts.
+        embeddings: (n, dim) the texts' own vectors.
+        windows: those of texts that have some, by content id.
+    """
 
     vector_ids: Ids
     content_ids: Ids
     embeddings: Embeddings
+    windows: Mapping[int, Windows] = field(default_factory=dict)
 
     @property
     def last(self) -> int:
         """The largest vector id of the batch: where the next scan goes on, or the watermark it covers."""
         return int(self.vector_ids[-1])
+
+    @property
+    def indexed(self) -> IndexedVectors:
+        """What a vector index holds of them."""
+        return with_windows(self.content_ids, self.embeddings, self.windows)
 
 
 class Vectors:
@@ -77,16 +96,16 @@ class Vectors:
         content_ids: Sequence[int] | Ids,
         embeddings: Embeddings,
         words: Sequence[Sequence[str]] | None = None,
-        vector_ids: Sequence[int] | None = None,
+        windows: Mapping[int, Windows] | None = None,
     ) -> None:
-        """Store one vector per content; a content that has one already keeps it.
+        """Store one vector per content, with those of its windows; a content that has one already keeps it.
 
         Args:
             view_id: the view they belong to.
             content_ids: n stored contents.
             embeddings: (n, dim of the view).
             words: the model's answers, one list per content.
-            vector_ids: the vectors' ids, where several indexes share them; larger than any that was given before.
+            windows: of those contents that have some, by content id.
 
         Raises:
             EncoderError: the shape is wrong, or a row holds NaN or infinity or is zero. Nothing is stored then.
@@ -99,22 +118,30 @@ class Vectors:
                 f"{embeddings.shape} and {'no' if words is None else len(words)} lists of words.",
                 hint="Was the encoder changed? Another encoder needs another view.",
             )
+        blobs = self._encoded(ids, embeddings)
+        behind, places = dict[int, bytes](), dict[int, str]()
+        for content_id, one in (windows or {}).items():
+            same = np.full(len(one.spans), content_id, dtype=np.int64)
+            behind[content_id] = b"".join(self._encoded(same, one.embeddings.reshape(-1, dim)))
+            places[content_id] = spans_as_json(one.spans)
+        answers = [None] * len(ids) if words is None else [json.dumps(list(each), ensure_ascii=False) for each in words]
+        rows = [
+            (content_id, blob + behind.get(content_id, b""), answer, places.get(content_id))
+            for content_id, blob, answer in zip(ids.tolist(), blobs, answers, strict=True)
+        ]
+        with self._db.writing():
+            self._db.write_many(
+                f"INSERT INTO vectors (view_id, {_ROW}) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (view_id, content_id) DO NOTHING",
+                [(view_id, *row, vector_checksum(view_id, *row)) for row in rows],
+            )
+
+    def _encoded(self, ids: Ids, embeddings: Embeddings) -> list[bytes]:
+        """Return vectors (n, dim) of contents (n,) as they are stored."""
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(embeddings, dtype=_STORED)
         self._refuse_unusable(ids, stored)
-        answers = [None] * len(ids) if words is None else [json.dumps(list(each), ensure_ascii=False) for each in words]
-        numbers: Sequence[int | None] = vector_ids or [None] * len(ids)
-        with self._db.writing():
-            self._db.write_many(
-                "INSERT INTO vectors (vector_id, view_id, content_id, vector, words, checksum) "
-                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (view_id, content_id) DO NOTHING",
-                [
-                    (number, view_id, content_id, blob, answer, vector_checksum(view_id, content_id, blob, answer))
-                    for number, content_id, blob, answer in zip(
-                        numbers, ids.tolist(), map(_blob, stored), answers, strict=True
-                    )
-                ],
-            )
+        return [row.tobytes() for row in stored]
 
     def _refuse_unusable(self, ids: Ids, stored: NDArray[np.float16]) -> None:
         usable = np.isfinite(stored).all(axis=1) & (stored != 0).any(axis=1)
@@ -162,19 +189,31 @@ class Vectors:
         rows: Rows = []
         for wanted in content_batches(content_ids):
             rows += self._db.rows(
-                "SELECT content_id, vector, words, checksum FROM json_each(?) AS wanted "
+                f"SELECT {_ROW} FROM json_each(?) AS wanted "
                 "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value ORDER BY wanted.key",
                 (wanted, view_id),
             )
         embeddings = self._decode(view_id, rows, as_stored=as_stored)
         return StoredVectors(as_ids(rows), embeddings, stored_json_list(row[2] or "[]" for row in rows))
 
+    def windows(self, view_id: int, content_ids: Sequence[int] | Ids, *, as_stored: bool = False) -> dict[int, Windows]:
+        """Return the windows of those of the contents that have some in the view; ``as_stored`` as for `get`."""
+        rows: Rows = []
+        for wanted in content_batches(content_ids):
+            rows += self._db.rows(
+                f"SELECT {_ROW} FROM json_each(?) AS wanted CROSS JOIN vectors "
+                "ON view_id = ? AND content_id = wanted.value AND windows IS NOT NULL",
+                (wanted, view_id),
+            )
+        self._check(view_id, rows)
+        return self._windows(view_id, rows, as_stored=as_stored)
+
     def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
         """Return the model's answers for those of the contents that have a vector."""
         found: dict[int, list[str]] = {}
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
-                "SELECT content_id, vector, words, checksum FROM json_each(?) AS wanted "
+                f"SELECT {_ROW} FROM json_each(?) AS wanted "
                 "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value",
                 (wanted, view_id),
             )
@@ -186,24 +225,24 @@ class Vectors:
         """Return the contents of the view's last vectors, at most ``count``, the last first."""
         return as_ids(self._db.rows(_NEWEST, (view_id, count)))
 
-    def newest_ids(self, view_id: int, count: int) -> Ids:
-        """Return the ids of the vectors of `newest`, in the same order."""
-        return as_ids([row[1:] for row in self._db.rows(_NEWEST, (view_id, count))])
-
     def scan(self, view_id: int, *, after: int = 0, batch: int = 4096) -> Iterator[VectorBatch]:
         """Yield the view's vectors with an id above ``after``, in the order they were stored.
 
         Vectors of texts without a document are among them. Vectors may be added meanwhile; the scan meets them.
         """
         while rows := self._db.rows(
-            "SELECT vector_id, content_id, vector, words, checksum FROM vectors WHERE view_id = ? AND vector_id > ? "
-            "ORDER BY vector_id LIMIT ?",
+            f"SELECT vector_id, {_ROW} FROM vectors WHERE view_id = ? AND vector_id > ? ORDER BY vector_id LIMIT ?",
             (view_id, after, batch),
         ):
             vectors = [row[1:] for row in rows]
-            found = VectorBatch(as_ids(rows), as_ids(vectors), self._decode(view_id, vectors))
+            embeddings = self._decode(view_id, vectors)
+            found = VectorBatch(as_ids(rows), as_ids(vectors), embeddings, self._windows(view_id, vectors))
             after = found.last
             yield found
+
+    def held(self, view_id: int) -> Ids:
+        """Return the contents that have a vector in the view, ascending."""
+        return self.content_ids(view_id, through=self.last_id(view_id))
 
     def content_ids(self, view_id: int, *, through: int) -> Ids:
         """Return the contents whose vector id is at most ``through``, ascending."""
@@ -214,30 +253,43 @@ class Vectors:
             )
         )
 
-    def scan_contents(self, view_id: int, *, through: int, batch: int = 4096) -> Iterator[Embeddings]:
-        """Yield the embeddings of the contents of `content_ids`, in that order, in arrays of up to ``batch`` rows."""
-        after = -1
-        while rows := self._db.rows(
-            "SELECT content_id, vector, words, checksum FROM vectors WHERE view_id = ? AND vector_id <= ? "
-            "AND content_id > ? ORDER BY content_id LIMIT ?",
-            (view_id, through, after, batch),
-        ):
-            after = rows[-1][0]
-            yield self._decode(view_id, rows)
-
-    def differing(self, view_id: int, other_id: int) -> int:
-        """Count the contents of which one of two views has a vector and the other has none."""
-        return sum(
-            self._db.number(f"SELECT COUNT(*) FROM ({_HELD} EXCEPT {_HELD})", pair)
-            for pair in ((view_id, other_id), (other_id, view_id))
+    def indexed_ids(self, view_id: int, *, through: int) -> Ids:
+        """Return the ids that a vector index of the vectors up to an id has: of texts, then of windows, ascending."""
+        counts = self._db.rows(
+            "SELECT content_id, json_array_length(windows) FROM vectors "
+            "WHERE view_id = ? AND vector_id <= ? AND windows IS NOT NULL ORDER BY content_id",
+            (view_id, through),
         )
+        windows = [window_ids(content_id, count) for content_id, count in counts]
+        return np.concatenate([self.content_ids(view_id, through=through), *windows])
+
+    def scan_indexed(self, view_id: int, *, through: int, batch: int = 4096) -> Iterator[Embeddings]:
+        """Yield the embeddings of `indexed_ids`, in that order, in arrays of the vectors of up to ``batch`` texts."""
+        for statement in (_OF_TEXTS, _OF_LONG_TEXTS):
+            after = -1
+            while rows := self._db.rows(statement, (view_id, through, after, batch)):
+                after = rows[-1][0]
+                own = self._decode(view_id, rows)
+                if statement is _OF_TEXTS:
+                    yield own
+                else:
+                    yield np.concatenate([one.embeddings for one in self._windows(view_id, rows).values()])
 
     def count_after(self, view_id: int, vector_id: int) -> int:
-        """Count the vectors of the view that were stored after the given one."""
-        return self._db.number("SELECT COUNT(*) FROM vectors WHERE view_id = ? AND vector_id > ?", (view_id, vector_id))
+        """Count the vectors of the view that were stored after the given one, those of windows among them."""
+        own = self._db.number("SELECT COUNT(*) FROM vectors WHERE view_id = ? AND vector_id > ?", (view_id, vector_id))
+        return own + self.count_windows(view_id, after=vector_id)
+
+    def count_windows(self, view_id: int, *, after: int = 0) -> int:
+        """Count the vectors of windows in the view, of the rows whose id is above ``after``."""
+        return self._db.number(
+            "SELECT SUM(json_array_length(windows)) FROM vectors "
+            "WHERE view_id = ? AND vector_id > ? AND windows IS NOT NULL",
+            (view_id, after),
+        )
 
     def count(self, view_id: int) -> int:
-        """Return the number of vectors in the view."""
+        """Return the number of texts that have a vector in the view."""
         return self._db.number("SELECT COUNT(*) FROM vectors WHERE view_id = ?", (view_id,))
 
     def count_live(self, view_id: int) -> int:
@@ -259,14 +311,14 @@ class Vectors:
             )
             self._db.write("UPDATE views SET removals = removals + 1 WHERE view_id = ?", (view_id,))
 
-    def remove_unsourced(self, view_id: int, source_id: int) -> None:
-        """Remove the vectors of texts that another view holds none of; a generation that covers them must go too."""
+    def remove(self, view_id: int, content_ids: Sequence[int] | Ids) -> None:
+        """Remove the vectors of some contents; a generation that covers them must go too."""
         with self._db.writing():
-            self._db.write(
-                "DELETE FROM vectors WHERE view_id = ? AND content_id NOT IN "
-                "(SELECT content_id FROM vectors WHERE view_id = ?)",
-                (view_id, source_id),
-            )
+            for batch in content_batches(content_ids):
+                self._db.write(
+                    "DELETE FROM vectors WHERE view_id = ? AND content_id IN (SELECT value FROM json_each(?))",
+                    (view_id, batch),
+                )
             self._db.write("UPDATE views SET removals = removals + 1 WHERE view_id = ?", (view_id,))
 
     def bytes_each(self, dim: int) -> int:
@@ -289,23 +341,42 @@ class Vectors:
         return dim
 
     def _decode(self, view_id: int, rows: Rows, *, as_stored: bool = False) -> Embeddings:
-        """Return the vectors (n, dim) of rows of content id, vector, words and checksum."""
-        dim = self._dim(view_id)
+        """Return the texts' own vectors (n, dim) of rows of `_ROW`."""
         self._check(view_id, rows)
-        if any(len(row[1]) != dim * _STORED.itemsize for row in rows):
-            raise self._damaged(f"a vector of view {view_id} has not the length of the view")
-        numbers = np.frombuffer(b"".join(row[1] for row in rows), dtype=_STORED).reshape(len(rows), dim)
+        return self._numbers(view_id, [row[1][: self._size(view_id)] for row in rows], as_stored=as_stored)
+
+    def _windows(self, view_id: int, rows: Rows, *, as_stored: bool = False) -> dict[int, Windows]:
+        """Return the windows in rows of `_ROW` that were checked, by content id."""
+        held = [row for row in rows if row[3] is not None]
+        if not held:
+            return {}
+        size, places = self._size(view_id), [spans_of_json(row[3]) for row in held]
+        if any(len(row[1]) != size * (1 + len(spans)) for row, spans in zip(held, places, strict=True)):
+            raise self._damaged(f"windows of view {view_id} are not as many as their vectors")
+        numbers = self._numbers(view_id, [row[1][size:] for row in held], as_stored=as_stored)
+        ends = np.cumsum([len(one) for one in places]).tolist()
+        return {
+            row[0]: Windows(spans, numbers[end - len(spans) : end])
+            for row, spans, end in zip(held, places, ends, strict=True)
+        }
+
+    def _numbers(self, view_id: int, blobs: list[bytes], *, as_stored: bool) -> Embeddings:
+        """Return the vectors (n, dim) that blobs hold, one behind the other."""
+        numbers = np.frombuffer(b"".join(blobs), dtype=_STORED).reshape(-1, self._dim(view_id))
         return numbers.astype(np.float32) if as_stored else normalise(numbers)
 
+    def _size(self, view_id: int) -> int:
+        """Return the bytes of a vector of the view."""
+        return self.bytes_each(self._dim(view_id))
+
     def _check(self, view_id: int, rows: Rows) -> None:
-        """Refuse rows of content id, vector, words and checksum that are not what was stored."""
-        for content_id, blob, words, checksum in rows:
-            if vector_checksum(view_id, content_id, blob, words) != checksum:
+        """Refuse rows of `_ROW` that are not what was stored."""
+        size = self._size(view_id) if rows else 0
+        for content_id, blob, words, windows, checksum in rows:
+            if vector_checksum(view_id, content_id, blob, words, windows) != checksum:
                 raise self._damaged(f"the vector of text {content_id} in view {view_id} is not what was stored")
+            if len(blob) % size or (len(blob) == size) is not (windows is None):
+                raise self._damaged(f"a vector of view {view_id} has not the length of the view")
 
     def _damaged(self, what: str) -> IndexDamagedError:
         return IndexDamagedError(f"{self._db.path} is damaged: {what}.", hint=REPAIR)
-
-
-def _blob(row: NDArray[np.float16]) -> bytes:
-    return row.tobytes()

@@ -1,16 +1,22 @@
-"""Views: one embedding of the corpus each, told apart by encoder, instruction and all else that moves a vector."""
+"""Views, one embedding of the corpus each, told apart by all that moves a vector; and what was found out about each."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from retriever.core.encoder import TUNED
+import numpy as np
+from numpy.typing import NDArray
+
 from retriever.core.errors import RetrieverError
+from retriever.core.similarity import LEVELS
 from retriever.core.text import require_text
+from retriever.core.types import JSON
 from retriever.store.connection import Connections, utc_now
+from retriever.store.sources import SourceTable, with_dependents
+from retriever.store.stored_json import stored_json
 
-TAUGHT = "taught:"
-"""What the fingerprint of a view begins with whose vectors a head makes of another view's, not an encoder of texts."""
-
+_STORED_QUANTILES = np.dtype("<f4")
 _COLUMNS = "fingerprint, instruction, pooling, steps, look_ahead, dtype, dim"
 _STORED = f"view_id, created, last_used, lazy, {_COLUMNS}"
 _BY_KEY = (
@@ -23,8 +29,7 @@ class ViewKey:
     """Identity of a view: vectors of two keys are never compared.
 
     Attributes:
-        fingerprint: the encoder's; of a taught view `TAUGHT` and a hash over the encoder's and the head; of a tuned one
-            `TUNED`, a hash over what tuned it and the view of the question, and the plain reader's behind a colon.
+        fingerprint: the encoder's, or a hash over all that makes the vectors besides, behind the kind of source.
         instruction: stripped; empty for the base view under the encoder's default instruction.
         pooling: the encoder's pooling.
         steps: soft tokens generated per document, for encoders that generate.
@@ -65,16 +70,6 @@ class View:
     created: str
     last_used: str
     lazy: bool = False
-
-    @property
-    def taught(self) -> bool:
-        """Whether its vectors are made of those of another view by what examples taught."""
-        return self.key.fingerprint.startswith(TAUGHT)
-
-    @property
-    def tuned(self) -> bool:
-        """Whether a plain reader made its vectors that was fine-tuned for its question; a head takes them."""
-        return self.key.fingerprint.startswith(TUNED)
 
 
 class Views:
@@ -122,21 +117,106 @@ class Views:
         with self._db.writing(data=False):
             self._db.write("UPDATE views SET last_used = ? WHERE view_id = ?", (utc_now(), view_id))
 
-    def drop(self, view_id: int) -> None:
-        """Remove the view and its vectors, taught views that are made of these, and tuned ones that only these need.
+    def drop(self, *view_ids: int) -> list[int]:
+        """Remove views with their vectors, all that is made of them, and hidden views that nothing needs then.
 
-        Their generations become obsolete, for their files to be removed.
+        Their generations become obsolete, for their files to be removed. Returns the ids of all that were removed.
         """
         with self._db.writing():
-            made_of = self._db.rows("SELECT view_id FROM heads WHERE ? IN (source_id, plain_id)", (view_id,))
-            tuned = self._db.rows(
-                "SELECT plain_id FROM heads JOIN views ON views.view_id = plain_id "
-                "WHERE ? IN (heads.view_id, source_id) AND substr(fingerprint, 1, ?) = ?",
-                (view_id, len(TUNED), TUNED),
+            gone = with_dependents(SourceTable(self._db).rows(), view_ids)
+            for view_id in gone:
+                self._db.write("UPDATE generations SET active = 0 WHERE view_id = ?", (view_id,))
+                self._db.write("DELETE FROM views WHERE view_id = ?", (view_id,))
+        return gone
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """The cosines of random pairs of a view.
+
+    Attributes:
+        vectors: how many the view had when they were drawn.
+        quantiles: see `core.similarity.pair_quantiles`.
+    """
+
+    vectors: int
+    quantiles: NDArray[np.float32]
+
+
+class SimilarityTable:
+    """The distributions of the index's views."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def get(self, view_id: int) -> Similarities | None:
+        """Return a view's distribution, or None where there is none of today's levels."""
+        row = self._db.row("SELECT vectors, quantiles FROM similarities WHERE view_id = ?", (view_id,))
+        if row is None or len(row[1]) != len(LEVELS) * _STORED_QUANTILES.itemsize:
+            return None
+        return Similarities(row[0], np.frombuffer(row[1], dtype=_STORED_QUANTILES).astype(np.float32))
+
+    def put(self, view_id: int, found: Similarities) -> None:
+        """Store a view's distribution in place of the one before."""
+        with self._db.writing(data=False):
+            self._db.write(
+                "INSERT INTO similarities VALUES (?, ?, ?) ON CONFLICT (view_id) DO UPDATE SET "
+                "vectors = excluded.vectors, quantiles = excluded.quantiles",
+                (view_id, found.vectors, found.quantiles.astype(_STORED_QUANTILES).tobytes()),
             )
-            for one in [(view_id,), *made_of, *tuned]:
-                self._db.write("UPDATE generations SET active = 0 WHERE view_id = ?", one)
-                self._db.write("DELETE FROM views WHERE view_id = ?", one)
+
+
+class VerdictTable:
+    """The verdicts on the index's views."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def get(self, view_id: int) -> Mapping[str, JSON] | None:
+        """Return what is stored of a view's verdict, or None where there is none."""
+        row = self._db.row("SELECT document FROM verdicts WHERE view_id = ?", (view_id,))
+        found = None if row is None else stored_json(row[0])
+        return found if isinstance(found, dict) else None
+
+    def put(self, view_id: int, verdict: Mapping[str, JSON]) -> None:
+        """Store a view's verdict in place of the one before; of a view that is gone nothing is stored."""
+        with self._db.writing(data=False):
+            self._db.write(
+                "INSERT INTO verdicts SELECT view_id, ? FROM views WHERE view_id = ? "
+                "ON CONFLICT (view_id) DO UPDATE SET document = excluded.document",
+                (json.dumps(verdict, allow_nan=False), view_id),
+            )
+
+
+_SETTLED = (
+    "SELECT 1 FROM settled JOIN views USING (view_id) JOIN revision ON revision.documents = settled.documents "
+    "WHERE view_id = ? AND settled.removals = views.removals"
+)
+
+
+class SettledTable:
+    """Searches whose hits no longer changed when more texts were read, so that asked again they read nothing."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def holds(self, view_id: int, search: bytes) -> bool:
+        """Return whether a search has settled in a view, of whose texts and vectors none has gone or changed since.
+
+        Args:
+            view_id: the view.
+            search: a hash of the query and its options.
+        """
+        return self._db.row(f"{_SETTLED} AND search = ?", (view_id, search)) is not None
+
+    def put(self, view_id: int, search: bytes) -> None:
+        """Note that a search has settled; of a view that is gone nothing is stored."""
+        with self._db.writing(data=False):
+            self._db.write(
+                "INSERT OR REPLACE INTO settled SELECT view_id, ?, revision.documents, removals FROM views, revision "
+                "WHERE view_id = ?",
+                (search, view_id),
+            )
 
 
 def _view(row: tuple[Any, ...]) -> View:

@@ -14,7 +14,6 @@ from retriever.core.errors import CheckpointError
 from retriever.core.types import Embeddings
 from retriever.encoders.base import PromptEncoder
 from retriever.encoders.checkpoint import (
-    ADAPTER,
     LAYERS_FILE,
     load_adapter,
     read_checkpoint_config,
@@ -22,8 +21,8 @@ from retriever.encoders.checkpoint import (
     reading_weights,
     save_checkpoint,
 )
-from retriever.encoders.methods import build, encoder_class
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.lora import ADAPTER
+from retriever.encoders.methods import EncoderOptions, build, encoder_class
 from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
 from retriever.training.adapters import Adapted, AdapterKind, AdapterSettings, attach, layer_names
 
@@ -77,7 +76,8 @@ def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dro
         CheckpointError: a file changed, or was written for another backbone.
     """
     config = read_checkpoint_config(folder)
-    backbone = config.load_backbone(load_trainable, device=device, dtype=dtype)
+    backbone = load_trainable(config.backbone, device=device, dtype=dtype)
+    config.require(backbone.source)
     with reading_weights(folder):
         learned = read_learned(folder, encoder_class(config.method, backbone))
         return _trainable(folder, backbone, learned, dropout)
@@ -115,12 +115,8 @@ def prove_active(
 ) -> ActiveProof:
     """Compare a saved model's vectors with those of the model in memory, with and without its training.
 
-    Args:
-        saved: loaded from what `save_trained` wrote, in the number format of the model in memory.
-        adapted: the model it was written from.
-        texts: a few texts.
-        start: `Adapted.values` from before the training; None for the bare backbone.
-        instruction: read under it; empty for the stored default.
+    ``saved`` was loaded from what `save_trained` wrote, in the number format of the model in memory. ``start`` is
+    `Adapted.values` from before the training, None for the bare backbone; an empty instruction is the stored default.
 
     Raises:
         CheckpointError: the saved model's vectors are not the trained ones, or no nearer to them than to those of the

@@ -1,15 +1,17 @@
 """Choose the trained part of a backbone: a LoRA adapter or its last layers, and look-ahead embeddings beside them.
 
-The trained parameters are float32 whatever the model runs in; the forward pass casts them down. Losses, batches and
-the optimizer are other modules' business.
+The trained parameters are float32 whatever the model runs in; the forward pass casts them down. Llama-type models
+have no dropout of their own, so the model stays in evaluation mode, and dropout of attention probabilities and LoRA
+inputs is switched on for one pass at a time.
 """
 
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -22,7 +24,55 @@ from retriever.core.errors import UsageError
 from retriever.encoders.instemb import untrained_look_ahead
 from retriever.encoders.transformers_backbone import TransformersBackbone
 from retriever.training.decoder import PackedDecoder
-from retriever.training.dropout import dropout_at, use_switchable_dropout
+
+
+@contextmanager
+def dropout_at(model: nn.Module, rate: float) -> Iterator[None]:
+    """Set the share of attention probabilities and LoRA inputs that is zeroed within the block.
+
+    What stays is scaled by 1 / (1 - rate). At 0 the model does what it does at inference.
+
+    Raises:
+        UsageError: the rate is out of range, or the model's attention has no dropout to switch on.
+    """
+    if not 0 <= rate < 1:
+        raise UsageError(f"dropout is {rate}; it must be at least 0 and below 1.")
+    attentions = [module for module in model.modules() if _attention_rate(module) is not None]
+    if rate and not attentions:
+        raise UsageError(
+            f"The attention of {type(model).__name__} has no dropout.", hint="Switch the dropout view off."
+        )
+    with ExitStack() as stack:
+        for module in attentions:
+            _set(stack, module, "training", rate > 0)
+            name = _attention_rate(module)
+            if name == "attention_dropout":
+                _set(stack, module, name, rate)
+            else:
+                _set(stack, getattr(module, str(name)), "p", rate)
+        for module in model.modules():
+            if isinstance(module, LoraLayer):
+                for dropout in module.lora_dropout.values():
+                    _set(stack, dropout, "training", rate > 0)
+                    _set(stack, dropout, "p", rate)
+        yield
+
+
+def _attention_rate(module: nn.Module) -> str | None:
+    """Return the attribute that holds an attention module's dropout, or None for any other module."""
+    if isinstance(getattr(module, "attention_dropout", None), float | int):
+        return "attention_dropout"  # Llama, Mistral, Qwen
+    if isinstance(getattr(module, "attn_dropout", None), nn.Dropout):
+        return "attn_dropout"  # GPT-2
+    if type(module).__name__.endswith("SelfAttention") and isinstance(getattr(module, "dropout", None), nn.Dropout):
+        return "dropout"  # BERT, RoBERTa
+    return None
+
+
+def _set(stack: ExitStack, target: Any, name: str, value: float | bool) -> None:  # noqa: ANN401 - any module
+    stack.callback(setattr, target, name, getattr(target, name))
+    setattr(target, name, value)
+
 
 TRAINED_SHARE = 0.25  # of the layers, when whole layers are trained (InstEmb, section 4)
 
@@ -211,8 +261,7 @@ def attach(backbone: TransformersBackbone, settings: AdapterSettings, *, peft: P
     elif peft is None:
         peft = _add_lora(backbone, settings)
     if peft is not None:
-        use_switchable_dropout(backbone.model)
-        _cast_in_the_matrix_product_only(backbone.model)
+        _prepare_lora(backbone.model)
         backbone.model.name_or_path = backbone.source.name  # what PEFT records; else a path on this machine
     trainable = TrainableBackbone(backbone.source, backbone.model, backbone.tokenizer)
     look_ahead = None
@@ -245,11 +294,16 @@ def _add_lora(backbone: TransformersBackbone, settings: AdapterSettings) -> Peft
         return get_peft_model(backbone.model, config, autocast_adapter_dtype=True)
 
 
-def _cast_in_the_matrix_product_only(model: nn.Module) -> None:
-    """Keep LoRA layers from turning every input to float32 just for autocast to turn it back."""
+def _prepare_lora(model: nn.Module) -> None:
+    """Give every LoRA layer a dropout that can be switched on, which PEFT leaves out where the configured rate is 0.
+
+    And keep the layers from turning every input to float32 just for autocast to turn it back.
+    """
     for module in model.modules():
         if isinstance(module, LoraLayer):
             module.cast_input_dtype_enabled = False
+            for adapter in list(module.lora_dropout):
+                module.lora_dropout[adapter] = nn.Dropout(0.0).train(False)
 
 
 def _unfreeze(backbone: TransformersBackbone, settings: AdapterSettings) -> dict[str, _TrainedWeight]:

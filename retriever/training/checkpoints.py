@@ -1,28 +1,50 @@
-"""Training states on disk: everything a run needs to go on as if it had never stopped.
+"""Training states on disk, everything a run needs to go on as if it had never stopped, and the record of its steps.
 
-step-00000120/
-  state.safetensors   weights, the optimizer's moments, states of the random numbers
-  position.json       where in the data the run stands, and what run it is
-  manifest.json       SHA-256 of both
+run.json, losses.jsonl  what the run is; how every step went
+states/step-00000120/
+  state.safetensors     weights, the optimizer's moments, states of the random numbers
+  position.json         where in the data the run stands, and what run it is
+  manifest.json         SHA-256 of both
 """
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from retriever.core.environment import versions
 from retriever.core.errors import CheckpointError, TrainingError, UsageError
 from retriever.core.paths import make_folder, new_folder
 from retriever.core.types import JSON
 from retriever.encoders.checkpoint import reading_weights
 from retriever.encoders.sources import check_manifest, write_manifest
-from retriever.training.randomness import RandomState
+
+
+@dataclass(frozen=True, slots=True)
+class RandomState:
+    """The states of torch's generators, uint8: the processor's, and the GPU's where there is one."""
+
+    cpu: Tensor
+    cuda: Tensor | None = None
+
+    @classmethod
+    def now(cls) -> "RandomState":
+        """Return the present state of the processor's generator and of the current GPU's, where there is one."""
+        return cls(torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None)
+
+    def restore(self) -> None:
+        """Put the generators back to this state."""
+        torch.set_rng_state(self.cpu)
+        if self.cuda is not None and torch.cuda.is_available():
+            torch.cuda.set_rng_state(self.cuda)
+
 
 KEPT_STATES = 2  # the newest, and one to fall back on
 STATE = "state.safetensors"
@@ -93,8 +115,11 @@ class TrainingCheckpoints:
             UsageError: it is another run's.
         """
         check_manifest(folder, hint=_BEFORE)
-        record = _record(folder)
-        before = record["identity"]
+        try:
+            record = json.loads((folder / POSITION).read_text(encoding="utf-8"))
+            position, before = Position(**record["position"]), dict(record["identity"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CheckpointError(f"{folder / POSITION} is malformed: {error}.", hint=_BEFORE) from error
         if changed := sorted(key for key in {*before, *self.identity} if before.get(key) != self.identity.get(key)):
             raise UsageError(
                 f"{folder} belongs to another run: {', '.join(changed)} changed.",
@@ -114,22 +139,7 @@ class TrainingCheckpoints:
                     parameter.copy_(stored[f"weights/{name}"])
             _restore_moments(parameters, optimizer, stored)
             RandomState(stored["random/cpu"], stored.get("random/cuda")).restore()
-        return Position(**record["position"])
-
-
-def _record(folder: Path) -> Mapping[str, Any]:
-    """Read a state's record of itself: its run's identity and its position.
-
-    Raises:
-        CheckpointError: it is malformed.
-    """
-    try:
-        record: Mapping[str, Any] = json.loads((folder / POSITION).read_text(encoding="utf-8"))
-        Position(**record["position"])
-        dict(record["identity"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{folder / POSITION} is malformed: {error}.", hint=_BEFORE) from error
-    return record
+        return position
 
 
 def _tensors(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -163,3 +173,52 @@ def _no_room(target: Path, why: str) -> TrainingError:
         f"The training state {target.name} cannot be written to {target.parent}: {why}.",
         hint="Earlier states are kept; make room and go on with --resume.",
     )
+
+
+RUN_FILE = "run.json"
+LOSSES_FILE = "losses.jsonl"
+
+
+class RunRecord:
+    """The record of one run, in files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, identity: Mapping[str, JSON], steps: int) -> None:
+        """Start the record of a run of so many steps afresh; its identity is settings, seed and data hash."""
+        make_folder(self.folder)
+        about = {**identity, "steps": steps, "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        (self.folder / RUN_FILE).write_text(json.dumps({**about, "versions": versions()}, indent=1) + "\n")
+        (self.folder / LOSSES_FILE).write_text("")
+
+    def add(self, position: "Position", losses: Mapping[str, float], learning_rate: float) -> None:
+        """Add one step: its losses by name, its rate, and the seconds all steps so far took."""
+        row = {
+            "step": position.step,
+            "epoch": position.epoch,
+            **losses,
+            "learning_rate": learning_rate,
+            "seconds": round(position.seconds, 3),
+        }
+        with (self.folder / LOSSES_FILE).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Forget what came after a step: the run goes on from there. A line cut short by a crash goes too."""
+        kept = [row for row in self.rows() if row["step"] <= step]
+        draft = self.folder / f".{LOSSES_FILE}"
+        draft.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        os.replace(draft, self.folder / LOSSES_FILE)  # noqa: PTH105 - the same on every system
+
+    def rows(self) -> list[dict[str, float]]:
+        """Return every step on record, oldest first."""
+        file = self.folder / LOSSES_FILE
+        lines = file.read_text().splitlines() if file.exists() else []
+        rows = []
+        for line in lines:
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                break
+        return rows

@@ -20,13 +20,11 @@ from retriever.training.adapters import AdapterSettings
 from retriever.training.loop import LoopSettings
 from retriever.training.methods import DEFAULT, METHODS, TrainingMethod, find_method
 from retriever.training.negatives import MINING_MARGIN
-from retriever.training.objectives.batching import BatchSettings
+from retriever.training.objectives.base import BatchSettings
 
 if TYPE_CHECKING:
     from retriever.training.objectives.base import ObjectiveSettings
-    from retriever.training.objectives.fusion import FusionSettings
-    from retriever.training.objectives.keep import KeepSettings
-    from retriever.training.objectives.similarity import SimilaritySettings
+    from retriever.training.objectives.distillation import FusionSettings, SimilaritySettings
 
 _T = TypeVar("_T")
 
@@ -38,9 +36,8 @@ _MOST_EPOCHS = 4
 
 _MOST_BYTES = 32_768  # of a file of settings: brackets nested by the hundred thousand take minutes to refuse
 _OPTIONAL = {
-    "keep": "retriever.training.objectives.keep:KeepSettings",
-    "similarity": "retriever.training.objectives.similarity:SimilaritySettings",
-    "fusion": "retriever.training.objectives.fusion:FusionSettings",
+    "similarity": "retriever.training.objectives.distillation:SimilaritySettings",
+    "fusion": "retriever.training.objectives.distillation:FusionSettings",
 }
 
 
@@ -84,10 +81,6 @@ class FinetuneConfig:
 
     Attributes:
         adapter: what of the model is trained; a base that is trained already keeps its own.
-        loop: how it optimises.
-        batch: how rows become batches.
-        data: what is done with the rows.
-        keep: the untrained model's answers to questions that are not trained on, kept beside; None for none.
         similarity: a general encoder's similarities, kept under the default instruction beside; None for none.
         fusion: a second stage that keeps the student between the new and the base model; None for none.
     """
@@ -98,7 +91,6 @@ class FinetuneConfig:
     loop: LoopSettings = field(default_factory=LoopSettings)
     batch: BatchSettings = field(default_factory=BatchSettings)
     data: DataSettings = field(default_factory=DataSettings)
-    keep: "KeepSettings | None" = None
     similarity: "SimilaritySettings | None" = None
     fusion: "FusionSettings | None" = None
 
@@ -139,8 +131,8 @@ def read_config(
     """Return the settings of a TOML file over the method's defaults.
 
     Args:
-        path: sections ``[adapter] [loop] [batch] [objective] [data] [keep] [similarity] [fusion]`` and, above
-            them, ``method``; None for the defaults alone.
+        path: sections ``[adapter] [loop] [batch] [objective] [data] [similarity] [fusion]`` and, above them,
+            ``method``; None for the defaults alone.
         method: the name of how to train; None takes the file's, or InstEmb.
         rows: how many rows there are; small data gets more epochs by default.
         continued: whether what a method trains on is trained already.

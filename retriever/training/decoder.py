@@ -1,7 +1,7 @@
 """A Llama-type decoder in training, with the backward pass of its layers written out.
 
 It computes what the model of transformers computes, from merged LoRA weights. Nothing is padded: sequences lie one
-behind the other, and only the attention takes them apart. What is cheap to work out again is not kept for the backward
+behind the other, and only the attention takes them apart. Cheap intermediate values are computed again in the backward
 pass, and nothing is kept in two number formats.
 """
 
@@ -15,7 +15,47 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, silu
 
 from retriever.training.lora_products import MergedLayers, MergedProduct
-from retriever.training.packed import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some sequences of one length that lie side by side.
+
+    Attributes:
+        first: the place of their first token among all.
+        hidden: (count or 1, 1, T, T) what is added to the attention's scores: 0 where a token (row) sees another
+            (column).
+    """
+
+    first: int
+    count: int
+    length: int
+    hidden: Tensor
+
+    @property
+    def places(self) -> slice:
+        """The places of all tokens of the block."""
+        return slice(self.first, self.first + self.count * self.length)
+
+
+def causal_blocks(lengths: Sequence[int], dtype: torch.dtype, device: torch.device) -> list[Block]:
+    """Return sequences of some lengths, one behind the other, those of like length that are neighbours as one block."""
+    blocks: list[Block] = []
+    first = 0
+    for length in lengths:
+        if blocks and blocks[-1].length == length:
+            before = blocks.pop()
+            blocks.append(Block(before.first, before.count + 1, length, before.hidden))
+        else:
+            columns = torch.arange(length, device=device)
+            blocks.append(Block(first, 1, length, added(columns[:, None] < columns, dtype).view(1, 1, length, length)))
+        first += length
+    return blocks
+
+
+def added(hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what hides places from attention where it is added to scores: the lowest number, and 0 elsewhere."""
+    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill(hidden, torch.finfo(dtype).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +65,8 @@ class LayerWeights:
     Attributes:
         attention_norm: weight of the norm before the attention (d,).
         feed_norm: that before the feed-forward part.
-        epsilon: of both.
         products: of queries, keys and values; of the attention's output; of gate and up; of down.
-        heads: query heads.
         groups: heads of keys and of values.
-        width: of a head.
     """
 
     attention_norm: Tensor
@@ -49,10 +86,8 @@ class LayerWeights:
 class PackedDecoder:
     """The layers of a decoder between embeddings and last hidden states, while LoRA layers are merged.
 
-    Args:
-        model: transformers's model of the Llama family, for the angles of positions and the last norm.
-        layers: what its layers are made of.
-        merged: the LoRA layers among them.
+    ``model`` is transformers's, for the angles of positions and the last norm; ``layers`` say what its layers are made
+    of, ``merged`` are the LoRA layers among them.
     """
 
     def __init__(self, model: Any, layers: Iterable[LayerWeights], merged: Iterable[MergedLayers]) -> None:  # noqa: ANN401

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from retriever.core.errors import InputError
-from retriever.corpus.rows import TEXT_FIELDS, FieldNames
+from retriever.corpus.fields import TEXT_FIELDS, FieldNames
 
 Role: TypeAlias = Literal["text", "instruction", "answer", "positives", "negatives", "group"]
 
@@ -90,9 +90,9 @@ class QAFields(FieldNames):
         """Return the columns that a layout knows; an answer "007" stays as it is."""
         return {name for name in names if name in _TEXTS or _NUMBERED.fullmatch(name)}
 
-    def check_columns(self, file: str, columns: Sequence[str]) -> None:
+    def check_columns(self, file: str, columns: Sequence[str], *, nested: bool = False) -> None:
         """Raise `InputError` unless the columns are distinct; whether they make a layout, the rows show."""
-        repeated = {column for column in columns if column and columns.count(column) > 1}
+        repeated = {name.removesuffix(" (2)") for name in columns if name.endswith(" (2)")} & {*columns}
         if repeated:
             raise InputError(
                 f"{file}: the column {min(repeated)!r} appears more than once.", hint="Rename one of them."

@@ -41,7 +41,8 @@ class MergedProduct:
     @torch.no_grad()
     def of_lora(cls, layers: Sequence[Any]) -> Self:
         """Return the product of vanilla LoRA layers over linear ones."""
-        downs, ups = [_down(one) for one in layers], [_up(one) for one in layers]
+        downs: list[nn.Parameter] = [one.lora_A["default"].weight for one in layers]  # A (r, in)
+        ups: list[nn.Parameter] = [one.lora_B["default"].weight for one in layers]  # B (out, r)
         scalings = [float(one.scaling["default"]) for one in layers]
         parts = zip(layers, ups, downs, scalings, strict=True)
         merged = [torch.addmm(one.base_layer.weight.float(), up, down, alpha=scale) for one, up, down, scale in parts]
@@ -138,15 +139,3 @@ class _Product(torch.autograd.Function):
             y = gradients[0] if len(gradients) == 1 else torch.cat(gradients, dim=-1)  # (..., out)
             before = y @ product.weight if ctx.needs_input_grad[0] else None  # (..., in)
             return before, None, *product.gradients(x.flatten(0, -2), y.flatten(0, -2))
-
-
-def _up(layer: Any) -> nn.Parameter:  # noqa: ANN401 - PEFT's attributes have no types
-    """Return B (out, r)."""
-    weight: nn.Parameter = layer.lora_B["default"].weight
-    return weight
-
-
-def _down(layer: Any) -> nn.Parameter:  # noqa: ANN401
-    """Return A (r, in)."""
-    weight: nn.Parameter = layer.lora_A["default"].weight
-    return weight

@@ -12,8 +12,7 @@ from retriever.core.registry import nearest, resolve
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
-    from retriever.training.objectives.base import Learner, Objective, ObjectiveSettings
-    from retriever.training.objectives.batching import BatchSettings
+    from retriever.training.objectives.base import BatchSettings, Learner, Objective, ObjectiveSettings
     from retriever.training.pairs import HardNegatives
     from retriever.training.rows import TrainingRow
 
@@ -31,15 +30,12 @@ class TrainingMethod:
     """All that a fine-tuning knows of how an encoder is trained.
 
     Attributes:
-        name: what users call it.
         objective: ``module:attribute`` of what is learned, made as `make_objective` does.
         settings: ``module:attribute`` of the objective's `ObjectiveSettings`.
         encoder: method of the encoder that comes out; None for the one that reads as the base does, which is InstEmb
             with look-ahead tokens and InBedder without.
         base: what is trained on unless the user says.
         look_ahead: whether look-ahead tokens are trained, as many as the settings or the base have.
-        masked: whether masked models can be trained.
-        compares: whether the rows of a batch are compared with each other, so that grids mean something.
         mined: which rows take hard negatives from an index.
         defaults: settings that differ from the sections' own.
         continued: those that differ beside where the base is trained already.
@@ -52,7 +48,6 @@ class TrainingMethod:
     base: str = "default"
     look_ahead: bool = False
     masked: bool = False
-    compares: bool = True
     mined: MinedRows = "none"
     defaults: Sections = field(default_factory=dict, repr=False, hash=False)
     continued: Sections = field(default_factory=dict, repr=False, hash=False)
@@ -126,7 +121,6 @@ _ROWS = (
         encoder="inbedder",
         base="inbedder",
         masked=True,
-        compares=False,
         defaults={"loop": {"learning_rate": 2e-4}},
     ),
     TrainingMethod(

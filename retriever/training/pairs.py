@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from retriever.core.errors import UsageError
-from retriever.core.stopwords import STOPWORDS
+from retriever.core.words import STOPWORDS
 from retriever.training.rows import TrainingRow, normalise_answer
 
 NEGATIVES = 4
@@ -51,7 +51,6 @@ class ContrastiveExample:
         symmetric: whether positive and negatives are read under the query's instruction too; passages and answers
             are read without one.
         same: question group and answer; in a batch, the positives of rows with an equal one are masked.
-        wording: the instruction's own words for positive and negatives, where they are others than the query's.
     """
 
     text: str
@@ -60,12 +59,11 @@ class ContrastiveExample:
     negatives: tuple[str, ...]
     symmetric: bool
     same: AnswerSet
-    wording: str = ""
 
     @property
     def positive_instruction(self) -> str:
         """The instruction that positive and negatives are read under."""
-        return (self.wording or self.instruction) if self.symmetric else ""
+        return self.instruction if self.symmetric else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicCache
 
 from retriever.core.errors import UsageError
 from retriever.encoders.gircse import GircseEncoder
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.prefix import PromptStates
-from retriever.encoders.reading import EncodedBatch
-from retriever.encoders.run import PromptRun
+from retriever.encoders.methods import EncoderOptions
+from retriever.encoders.reading import EncodedBatch, PromptRun
 from retriever.training.adapters import Adapted
 from retriever.training.prompt_batches import PromptBatch, SeparatePrompts, TailStates
 
@@ -115,12 +112,10 @@ def soft_token_states(
     backbone = adapted.backbone
     encoder = GircseEncoder(backbone, EncoderOptions(steps=steps))
     with adapted.dropout(dropout):
-        run = PromptRun(backbone, prompts.rows, cached=False)
-        # The encoders' cache writes in place, which gradients do not survive; this one makes new tensors.
-        run.cache = DynamicCache(config=backbone.model.config)
+        run = PromptRun(backbone, prompts.rows, cached=True)  # a cache of new tensors, which gradients flow through
         states = run.extend(backbone.embed(run.ids))  # (B, N, d)
-        read = PromptStates(run, states, states[:, :0], run.mask(states.shape[1]))
-        pooled = [z for z, _ in encoder.walk(EncodedBatch(read, [""] * run.size, ""))]
+        read = EncodedBatch(states, states[:, :0], run.mask(states.shape[1]), [""] * run.size, "", run)
+        pooled = [z for z, _ in encoder.walk(read)]
     return torch.stack(pooled, dim=1)
 
 
@@ -142,13 +137,10 @@ def answer_logits(adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequ
     return AnswerLogits(backbone.logits(states[padded.counted]), padded.ids[padded.counted])
 
 
-def masked_answer_logits(
-    adapted: Adapted, prompts: SeparatePrompts, answers: Sequence[Sequence[int]], *, dropout: float | None = None
-) -> AnswerLogits:
+def masked_answer_logits(adapted: Adapted, prompts: SeparatePrompts, answers: Sequence[Sequence[int]]) -> AnswerLogits:
     """Predict the answer tokens in the places of as many mask tokens behind the prompt (InBedder, appendix).
 
-    The model is a masked one; the answers are token ids, without an end-of-text token. ``dropout`` as in
-    `student_states`.
+    The model is a masked one; the answers are token ids, without an end-of-text token.
 
     Raises:
         UsageError: no row has an answer token, or a row is longer than the model has positions.
@@ -169,7 +161,7 @@ def masked_answer_logits(
             hint="Cut the texts or the answers.",
         )
     padded = pad_answers(rows, device=backbone.device)
-    with adapted.dropout(dropout):
+    with adapted.dropout():
         states = backbone.forward(backbone.embed(padded.ids), mask=padded.counted.long(), positions=None)
     lengths = torch.tensor([len(ids) for ids in answers], device=backbone.device)
     starts = torch.tensor([len(row) for row in prompts.rows], device=backbone.device)

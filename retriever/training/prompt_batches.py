@@ -14,14 +14,12 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.core.prompts import PromptTemplate
-from retriever.encoders.options import DEFAULT_INSTRUCTION
-from retriever.encoders.prefix import prompt_pieces
-from retriever.encoders.run import PromptRun
+from retriever.encoders.methods import DEFAULT_INSTRUCTION
+from retriever.encoders.reading import PromptRun, prompt_pieces
 from retriever.encoders.tokenize import PieceTokenizer
 from retriever.encoders.transformers_backbone import TransformersBackbone
 from retriever.training.adapters import TrainableBackbone
-from retriever.training.decoder import PackedDecoder
-from retriever.training.packed import Block, added, causal_blocks
+from retriever.training.decoder import Block, PackedDecoder, added, causal_blocks
 
 
 @dataclass(frozen=True, slots=True)

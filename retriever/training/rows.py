@@ -4,7 +4,6 @@ As `retriever index` does, a bad row goes to quarantine with file, line and reas
 cannot be read at all, or of which nothing is left, is an error.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,9 +12,8 @@ from pathlib import Path
 
 from retriever.core.errors import InputError
 from retriever.core.types import JSON, BadRow
-from retriever.corpus.lines import raw_excerpt
 from retriever.corpus.readers import read_fields
-from retriever.corpus.rows import Limits, Row
+from retriever.corpus.rows import Limits, ReadingOptions, Row
 from retriever.training.layouts import Layout, QAFields, Role, describe, find_layout
 
 KEPT_BAD_ROWS = 1000
@@ -165,12 +163,13 @@ class _Reader:
         self._layout: Layout | None = None
 
     def read(self) -> Iterator[TrainingRow | BadRow]:
-        for row in read_fields(self.file, QAFields(), limits=self._limits, encoding=self._encoding):
+        for row in read_fields(
+            self.file, QAFields(), limits=self._limits, encoding=self._encoding, options=ReadingOptions(raw=True)
+        ):
             try:
                 yield self._convert(row)
             except _RowError as error:
-                raw = row.raw if isinstance(row.raw, bytes | str) else json.dumps(row.raw, default=str)
-                yield BadRow(self.file, row.line, None, str(error), raw_excerpt(raw, self._limits.raw_chars))
+                yield BadRow(self.file, row.line, None, str(error), row.excerpt(self._limits.raw_chars))
 
     def _convert(self, row: Row) -> TrainingRow:
         if row.values is None:
@@ -181,7 +180,8 @@ class _Reader:
         fields = self._layout.fields(values)
         if fields is None:
             raise _RowError(f"a field of the layout {self._layout.name!r} is missing; it has {', '.join(values)}")
-        self._remember(fields)
+        merged = {role: self.used.get(role, ()) + fields.get(role, ()) for role in _ROLES}
+        self.used = {role: tuple(dict.fromkeys(names)) for role, names in merged.items() if names}
         if not self._layout.asks:
             fields = {role: names for role, names in fields.items() if role != "instruction" or values[names[0]] != ""}
         found = {role: self._strings(values, names) for role, names in fields.items()}
@@ -196,15 +196,13 @@ class _Reader:
             instruction=instruction,
             answer=right[0],
             positives=tuple(dict.fromkeys(found.get("positives", ()))),
-            negatives=_without(found.get("negatives", ()), correct),
+            negatives=tuple(
+                dict.fromkeys(one for one in found.get("negatives", ()) if normalise_answer(one) not in correct)
+            ),
             group=_one("group", found["group"]) if found.get("group") else normalise_text(instruction),
             file=self.file,
             line=row.line,
         )
-
-    def _remember(self, fields: Mapping[Role, tuple[str, ...]]) -> None:
-        merged = {role: self.used.get(role, ()) + fields.get(role, ()) for role in _ROLES}
-        self.used = {role: tuple(dict.fromkeys(names)) for role, names in merged.items() if names}
 
     def _strings(self, values: Mapping[str, object], names: Iterable[str]) -> tuple[str, ...]:
         """Return the strings of some fields, in order; null stands for none."""
@@ -249,7 +247,3 @@ def _one(role: str, strings: Sequence[str]) -> str:
     if len(strings) != 1:
         raise _RowError(f"the {role} is {'empty' if not strings else 'a list'}, not one string")
     return strings[0]
-
-
-def _without(strings: Sequence[str], correct: set[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for one in strings if normalise_answer(one) not in correct))

@@ -1,4 +1,4 @@
-"""The seam between a view and what finds its nearest vectors: what a backend promises, and the table of backends.
+"""The seam between a view and its nearest vectors: the promises of a backend, the table of backends, checks of arrays.
 
 A backend makes a vector index of a view's vectors and gives back a *handle*, a JSON value that the database stores and
 by which the index is found again. Whatever it writes is derived: it can be removed and built anew at any time.
@@ -7,7 +7,10 @@ by which the index is found again. Whatever it writes is derived: it can be remo
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from retriever.core.errors import IndexDamagedError, UsageError
 from retriever.core.protocols import VectorIndex
@@ -20,7 +23,7 @@ Handle: TypeAlias = Mapping[str, JSON]
 BACKENDS = {
     "faiss": "retriever.vectors.faiss.backend:FaissBackend",
     "exact": "retriever.vectors.exact:ExactBackend",
-    "qdrant": "retriever.vectors.qdrant:QdrantBackend",
+    "milvus": "retriever.vectors.milvus.backend:MilvusBackend",
 }
 
 
@@ -31,24 +34,29 @@ class BuildOptions:
     Attributes:
         backend: a name of `BACKENDS`.
         location: the server's address, for backends that have one; empty for this machine.
-        factory: a FAISS factory string, or auto by size; other backends ignore it.
+        factory: a FAISS factory string or Milvus's name of an index type, or auto by size; exact ignores it.
         min_recall: recall@10 against exact search that an approximate index has to reach.
+        index: the identity of the index, for what is kept elsewhere.
+        folder: `folder_mark` of the folder in which the location was chosen; None where the caller chose it just now.
     """
 
     backend: str = "faiss"
     location: str = ""
     factory: str = "auto"
     min_recall: float = 0.95
+    index: str = ""
+    folder: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ViewVectors:
-    """The vectors of a view, to be read once.
+    """The vectors of a view.
 
     Attributes:
         ids: (n,) content ids, ascending.
         dim: length of a vector.
-        batches: float32 arrays (m, dim) of rows of length 1, together n, in the order of ``ids``.
+        batches: float32 arrays (m, dim) of rows of length 1, together n, in the order of ``ids``. They may be iterated
+            again, for measuring.
     """
 
     ids: Ids
@@ -171,6 +179,11 @@ def number_of(handle: Handle, key: str) -> int:
     return value
 
 
+def folder_mark(folder: Path) -> int:
+    """Return the number that the file system gives a folder: renaming keeps it, a copy has another."""
+    return folder.stat().st_ino
+
+
 def refuse_location(options: BuildOptions) -> None:
     """Raise UsageError where a server's address is given to a backend that has none."""
     if options.location:
@@ -184,3 +197,34 @@ def _foreign(handle: Handle, key: str) -> IndexDamagedError:
     return IndexDamagedError(
         f"The record of a vector index has no proper {key!r} but {handle.get(key)!r}.", hint="Run `retriever repair`."
     )
+
+
+def check_search(queries: NDArray[Any], k: int, dim: int) -> None:
+    """Raise UsageError unless ``queries`` is a finite (q, dim) float32 array and ``k`` at least 1."""
+    if k < 1:
+        raise UsageError(f"k is {k}.", hint="Ask for at least one hit.")
+    check_embeddings(queries, dim, what="query")
+
+
+def check_embeddings(embeddings: NDArray[Any], dim: int, *, what: str = "vector") -> None:
+    """Raise UsageError unless ``embeddings`` is a finite (n, dim) float32 array; ``what`` is one row's name."""
+    if embeddings.ndim != 2 or embeddings.shape[1] != dim:
+        raise UsageError(
+            f"Expected {what} rows of shape (n, {dim}), got {embeddings.shape}.",
+            hint="Embed with the encoder this index was made with.",
+        )
+    if embeddings.dtype != np.float32:
+        raise UsageError(f"A {what} is float32, not {embeddings.dtype}.", hint="Convert with .astype(np.float32).")
+    if not np.isfinite(embeddings).all():
+        row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
+        raise UsageError(f"The {what} in row {row} holds NaN or infinity.", hint="Embed its text again, in float32.")
+
+
+def check_ids(ids: NDArray[Any]) -> None:
+    """Raise UsageError unless ``ids`` is one-dimensional, of integers, non-negative and without repeats."""
+    if ids.ndim != 1 or not (ids.size == 0 or np.issubdtype(ids.dtype, np.integer)):
+        raise UsageError(f"Ids are one row of integers, not {ids.dtype} of shape {ids.shape}.")
+    if ids.size and ids.min() < 0:
+        raise UsageError(f"The id {ids.min()} is negative.", hint="-1 marks a missing hit.")
+    if np.unique(ids).size != ids.size:
+        raise UsageError("An id occurs twice.", hint="Give every vector its own id.")

@@ -1,14 +1,24 @@
-"""Brute-force search in NumPy: the oracle that other indexes are held to, the search of small sets, and a backend."""
+"""Brute-force search in NumPy: a backend, the search of small sets, and the measure of approximate indexes."""
+
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from retriever.core.errors import UsageError
-from retriever.core.similarity import top_k
+from retriever.core.similarity import normalise, top_k
 from retriever.core.types import Embeddings, Ids, Neighbours
-from retriever.vectors.arrays import read_arrays, write_arrays
-from retriever.vectors.backend import BuildOptions, BuiltIndex, Handle, ListedIndex, ViewVectors, refuse_location
-from retriever.vectors.checks import check_embeddings, check_ids, check_search
-from retriever.vectors.files import FileBackend, new_path
+from retriever.vectors.backend import (
+    BuildOptions,
+    BuiltIndex,
+    Handle,
+    ListedIndex,
+    ViewVectors,
+    check_embeddings,
+    check_ids,
+    check_search,
+    refuse_location,
+)
+from retriever.vectors.files import FileBackend, new_path, read_arrays, write_arrays
 
 
 class ExactIndex:
@@ -70,5 +80,60 @@ class ExactBackend(FileBackend):
 
     def read(self, handle: Handle) -> ListedIndex:
         """Read the vectors in the file of a handle; see `FileBackend.read`."""
-        found = read_arrays(self.folder, handle)
-        return ExactIndex(found.ids, found.embeddings)
+        stored = read_arrays(self.folder, handle)
+        return ExactIndex(stored.ids, stored.embeddings)
+
+
+NEAREST = 10
+SAMPLE = 512
+_NOISE = 0.75  # length of what is added to a vector to make a query: a cosine of 0.8 to where it came from
+
+
+def sample_rows(size: int, *, most: int = SAMPLE, seed: int = 0) -> Ids:
+    """Return the rows (q,), ascending, of vectors to make queries of."""
+    return np.sort(np.random.default_rng(seed).choice(size, min(most, size), replace=False))
+
+
+def queries_near(vectors: Embeddings, *, seed: int = 0) -> Embeddings:
+    """Return (q, dim) queries near vectors (q, dim): these, moved by noise to a cosine of about 0.8."""
+    noise = normalise(np.random.default_rng(seed).standard_normal(vectors.shape, dtype=np.float32))
+    return normalise(vectors + np.float32(_NOISE) * noise)
+
+
+def picked(batches: Iterable[Embeddings], rows: Ids, dim: int) -> Embeddings:
+    """Return some rows (q,), ascending, of vectors that come in batches, as (q, dim)."""
+    at, parts = 0, [np.empty((0, dim), np.float32)]
+    for batch in batches:
+        parts.append(batch[rows[(rows >= at) & (rows < at + len(batch))] - at])
+        at += len(batch)
+    return np.concatenate(parts)
+
+
+def exact_nearest(vectors: ViewVectors, queries: Embeddings, k: int = NEAREST) -> Ids:
+    """Return the ids (q, k) of the exact nearest of each query, with one batch in memory at a time.
+
+    Scores are in float32; of equal ones any may stand last.
+    """
+    ids, scores = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, np.float32)
+    at = 0
+    for batch in vectors.batches:
+        scores = np.concatenate([scores, queries @ batch.T], axis=1)
+        there = np.broadcast_to(vectors.ids[at : at + len(batch)], (len(queries), len(batch)))
+        ids, at = np.concatenate([ids, there], axis=1), at + len(batch)
+        best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        ids, scores = np.take_along_axis(ids, best, axis=1), np.take_along_axis(scores, best, axis=1)
+    return ids
+
+
+def overlap(found: Ids, truth: Ids) -> float:
+    """Return the share of the true ids (q, k) that were found (q, any); -1 stands for none."""
+    hits = (truth[:, :, None] == found[:, None, :]).any(axis=2) & (truth >= 0)  # (q, k)
+    return float(hits.sum() / max((truth >= 0).sum(), 1))
+
+
+def least_effort(recall: Callable[[int], float], first: int, most: int, enough: float) -> tuple[int, float]:
+    """Double an effort until a recall is reached; return the effort and the recall of where that ended."""
+    effort = first
+    while (reached := recall(effort)) < enough and effort < most:
+        effort = min(2 * effort, most)
+    return effort, reached

@@ -12,7 +12,7 @@ from retriever.api.http.app import make_app
 from retriever.api.http.run import listening, server_of, url_of
 from retriever.api.service import Service
 from retriever.api.settings import Tokens
-from retriever.core.encoder import EncoderSpec
+from retriever.core.protocols import EncoderSpec
 from retriever.core.types import Encoded
 
 READER, WRITER = "reader-token-0123456789", "writer-token-0123456789"

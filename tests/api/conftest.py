@@ -2,8 +2,7 @@ import pytest
 from api_fakes import AnyEncoder, running
 from index_fakes import PRODUCT
 
-from retriever.api.limits import ServerLimits
-from retriever.api.settings import ServerSettings, Tokens
+from retriever.api.settings import ServerLimits, ServerSettings, Tokens
 from retriever.core.types import Document
 from retriever.serving import encoder_pool
 from retriever.workspace import Index
@@ -53,7 +52,7 @@ def serve(indexes, encoder, plain, monkeypatch):
     monkeypatch.setattr(encoder_pool, "default_identity", lambda: "any")
     open_servers = []
 
-    def begin(*, tokens=None, instructions=None, index=None, encoder="default", ray=None, **limits):
+    def begin(*, tokens=None, instructions=None, index=None, encoder="default", **limits):
         settings = ServerSettings(
             index or indexes,
             port=0,
@@ -61,7 +60,6 @@ def serve(indexes, encoder, plain, monkeypatch):
             tokens=tokens or Tokens(),
             instructions=instructions or {},
             limits=ServerLimits(**{"grace_seconds": 1, **limits}),
-            ray=ray,
         )
         open_servers.append(running(settings, lambda description: reader))
         return open_servers[-1].__enter__()

@@ -1,14 +1,9 @@
 """The server as real clients see it."""
 
-import asyncio
-import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
-from api_fakes import READER, TOKENS, WAIT, WRITER
-from index_fakes import MOOD, PRODUCT
+from api_fakes import READER, TOKENS
+from index_fakes import MOOD
 
 openai = pytest.importorskip("openai")
 
@@ -28,67 +23,25 @@ def client_of(server, key=READER, **options):
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, **options)
 
 
-@pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}, {"encoding_format": "base64"}], ids=str)
-def test_openai_embeds_under_an_instruction(server, encoder, form):
+def test_openai_embeds_under_an_instruction_or_by_a_models_name(server, encoder):
     client = client_of(server)
-    answer = client.embeddings.create(model="default", input=TEXTS, extra_body={"instruction": MOOD}, **form)
-    if form.get("encoding_format") == "base64":
-        import base64
-
-        decoded = [np.frombuffer(base64.b64decode(one.embedding), "<f4") for one in answer.data]
-        np.testing.assert_array_equal(decoded, encoder.vectors(TEXTS, MOOD))
-    else:
-        np.testing.assert_array_equal(rows(answer), encoder.vectors(TEXTS, MOOD))
+    answer = client.embeddings.create(model="default", input=TEXTS, extra_body={"instruction": MOOD})
+    np.testing.assert_array_equal(rows(answer), encoder.vectors(TEXTS, MOOD))
     assert answer.usage.total_tokens > 0
-
-
-def test_openai_takes_an_instruction_by_the_models_name_and_lists_it(server, encoder):
-    client = client_of(server)
-    np.testing.assert_array_equal(
-        rows(client.embeddings.create(model="default@mood", input=TEXTS)), encoder.vectors(TEXTS, MOOD)
-    )
+    named = client.embeddings.create(model="default@mood", input=TEXTS, encoding_format="float")
+    np.testing.assert_array_equal(rows(named), encoder.vectors(TEXTS, MOOD))
     assert [one.id for one in client.models.list()] == ["default", "default@mood", "minilm"]
     assert client.models.retrieve("default@mood").instruction == MOOD
-
-
-def test_openai_asynchronously_many_at_once(server, encoder):
-    async def ask():
-        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=READER) as client:
-            return await asyncio.gather(
-                *(client.embeddings.create(model="default@mood", input=[text]) for text in TEXTS * 10)
-            )
-
-    np.testing.assert_array_equal(
-        np.concatenate([rows(one) for one in asyncio.run(ask())]), encoder.vectors(TEXTS * 10, MOOD)
-    )
 
 
 def test_openai_prints_our_words(server):
     client = client_of(server)
     with pytest.raises(openai.BadRequestError, match="the vectors of default have 16"):
         client.embeddings.create(model="default", input="a", dimensions=3)
-    with pytest.raises(openai.BadRequestError, match="Unknown field 'truncate'"):
-        client.embeddings.create(model="default", input="a", extra_body={"truncate": True})
-    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
-        client.embeddings.create(model="default", input=[1, 2])
     with pytest.raises(openai.NotFoundError, match="no model 'gpt'"):
         client.embeddings.create(model="gpt", input="a")
     with pytest.raises(openai.AuthenticationError, match="The token is wrong"):
         client_of(server, "wrong").embeddings.create(model="default", input="a")
-
-
-def test_openai_waits_and_asks_again_when_too_much_is_going_on(serve, encoder):
-    server = serve(waiting_texts=1)
-    patient = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=8)
-    patient.embeddings.create(model="default", input="loaded")
-    encoder.go.clear()
-    encoder.began.clear()
-    with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(patient.embeddings.create, model="default", input="a")
-        assert encoder.began.wait(WAIT)
-        threading.Timer(1.0, encoder.go.set).start()
-        assert len(threads.submit(patient.embeddings.create, model="default", input="b").result().data) == 1
-        first.result()
 
 
 def test_langchain_with_and_without_its_tokeniser(server, encoder, monkeypatch):
@@ -124,19 +77,3 @@ def test_litellm_by_its_several_ways(server, encoder, monkeypatch):
     for answer in (passed, *named):
         found = np.array([one["embedding"] for one in answer.data], np.float32)
         np.testing.assert_array_equal(found, encoder.vectors(TEXTS, MOOD))
-
-
-def test_a_program_adds_searches_and_follows_a_stream(server, make):
-    make()
-    added = server.post(
-        "/indexes/reviews/documents",
-        {"documents": [{"id": "new", "text": "a bike"}]},
-        token=WRITER,
-        params={"wait": 60},
-    )
-    assert added.json()["status"] == "done"
-    body = {"query": "bike", "instruction": PRODUCT, "stream": True, "mode": "dense"}
-    headers = {"Authorization": f"Bearer {READER}"}
-    with server.http.stream("POST", "/indexes/reviews/search", json=body, headers=headers) as response:
-        data = [line.removeprefix("data: ") for line in response.iter_lines() if line.startswith("data: ")]
-    assert json.loads(data[-1])["hits"][0]["id"] == "new"

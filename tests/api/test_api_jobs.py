@@ -1,3 +1,4 @@
+import json
 import time
 
 import pytest
@@ -17,9 +18,9 @@ def server(make, serve):
     return serve(tokens=TOKENS)
 
 
-def done(server, response, status=200):
+def done(response):
     """The result of a job that was waited for."""
-    assert response.status_code == status, response.text
+    assert response.status_code == 200, response.text
     job = response.json()
     assert job["status"] == "done"
     return job["result"]
@@ -30,7 +31,7 @@ def write(server, *documents, **fields):
 
 
 def test_clusters_come_as_the_command_line_gives_them(server, indexes, encoder):
-    result = done(server, server.post(CLUSTER, {"instruction": PRODUCT, "k": 3}, token=READER, params={"wait": WAIT}))
+    result = done(server.post(CLUSTER, {"instruction": PRODUCT, "k": 3}, token=READER, params={"wait": WAIT}))
     with Index(indexes / "reviews", encoder=encoder) as index:
         assert result == index.cluster(PRODUCT, k=3).to_json()
     assert sorted(one["size"] for one in result["clusters"]) == [10, 10, 10]
@@ -62,7 +63,7 @@ def test_a_job_that_is_cancelled_ends_and_keeps_what_it_read(server, encoder, in
     assert server.http.delete(path, headers=headers).json()["status"] == "stopping"
     encoder.go.set()
     assert server.get(path, token=READER, params={"wait": WAIT}).json()["status"] == "stopped"
-    done(server, server.post(CLUSTER, {"instruction": MOOD, "k": 2}, token=READER, params={"wait": WAIT}))
+    done(server.post(CLUSTER, {"instruction": MOOD, "k": 2}, token=READER, params={"wait": WAIT}))
 
 
 def test_what_a_job_fails_of_is_the_answer_or_in_the_job(server):
@@ -90,16 +91,9 @@ def test_more_jobs_than_may_run_are_refused_and_few_are_kept(make, serve, encode
     assert server.get(f"/jobs/{last.json()['id']}").status_code == 200
 
 
-def test_clusters_are_compared(server):
-    body = {"instructions": [PRODUCT, MOOD], "k": 2}
-    found = server.post("/indexes/reviews/compare/clusters", body, token=READER, params={"wait": WAIT})
-    assert done(server, found)["instructions"] == [PRODUCT, MOOD]
-
-
 def test_documents_are_added_replaced_and_deleted(server, encoder):
-    result = done(
-        server, write(server, {"id": "n1", "text": "a bike", "metadata": {"stars": 9}}, {"id": "r1", "text": "a tent"})
-    )
+    bike = {"id": "n1", "text": "a bike", "metadata": {"stars": 9}}
+    result = done(write(server, bike, {"id": "r1", "text": "a tent"}))
     assert (result["added"], result["updated"]) == (1, 1)
     body = {"query": "bike", "mode": "dense", "instruction": PRODUCT, "k": 1, "where": "stars >= 9"}
     found = server.post("/indexes/reviews/search", body, token=READER).json()
@@ -107,8 +101,16 @@ def test_documents_are_added_replaced_and_deleted(server, encoder):
     assert found["path"] == "complete"  # the view that was asked for before has it too
     headers = {"Authorization": f"Bearer {WRITER}"}
     gone = server.http.delete(DOCUMENTS, params={"id": ["n1", "no"]}, headers=headers)
-    assert done(server, gone) == {"deleted": ["n1"], "missing": ["no"]}
+    assert done(gone) == {"deleted": ["n1"], "missing": ["no"]}
     assert server.get(DOCUMENTS, token=READER, params={"id": "n1"}).json()["missing"] == ["n1"]
+
+
+def test_ratings_and_dates_are_read_as_those_of_files(server):
+    written = {"stars": "4 out of 5 stars", "date": "3. Mai 2024"}
+    result = done(write(server, {"id": "n2", "text": "a bike", "metadata": written}))
+    assert result["reading"] == ["documents: 'stars' read as stars; 'date' read as date"]
+    body = {"query": "bike", "mode": "lexical", "where": "stars = 4 and date = '2024-05-03'"}
+    assert [hit["id"] for hit in server.post("/indexes/reviews/search", body, token=READER).json()["hits"]] == ["n2"]
 
 
 def test_only_a_writer_changes_documents(server, serve, make):
@@ -121,33 +123,25 @@ def test_only_a_writer_changes_documents(server, serve, make):
     assert server.get(DOCUMENTS, token=READER, params={"id": "r1"}).json()["missing"] == []
 
 
-@pytest.mark.parametrize(
-    ("documents", "parts"),
-    [
-        ([], ["0 documents"]),
-        ([{"id": "a", "text": "b"}] * 6, ["6 documents", "1 to 5"]),
-        ([{"id": "a"}], ["documents.0.text"]),
-        ([{"id": "a", "text": "  "}], ["'a' has no text"]),
-        ([{"id": 7, "text": "b"}], ["documents.0.id"]),
-        ([{"id": "a" * 513, "text": "b"}], ["documents.0.id", "512"]),
-        ([{"id": "a", "text": "b" * 101}], ["The text of 'a' has 101 characters"]),
-        ([{"id": "a", "text": "b", "title": "c"}], ["Unknown field 'title'"]),
-        ([{"id": "a", "text": "b", "metadata": [1]}], ["documents.0.metadata"]),
-    ],
-)
-def test_documents_that_cannot_be_are_refused_all_together(make, serve, documents, parts):
+IMPOSSIBLE = [
+    ([], ["0 documents"]),
+    ([{"id": "a", "text": "b"}] * 6, ["6 documents", "1 to 5"]),
+    ([{"id": "a"}], ["documents.0.text"]),
+    ([{"id": "a", "text": "  "}], ["'a' has no text"]),
+    ([{"id": 7, "text": "b"}], ["documents.0.id"]),
+    ([{"id": "a" * 513, "text": "b"}], ["documents.0.id", "512"]),
+    ([{"id": "a", "text": "b" * 101}], ["The text of 'a' has 101 characters"]),
+    ([{"id": "a", "text": "b", "title": "c"}], ["Unknown field 'title'"]),
+    ([{"id": "a", "text": "b", "metadata": [1]}], ["documents.0.metadata"]),
+    ([{"id": "a", "text": "b", "metadata": json.loads('{"a":' * 40 + "1" + "}" * 40)}], ["nested too deeply"]),
+]
+
+
+def test_documents_that_cannot_be_are_refused_all_together(make, serve):
     make()
     server = serve(tokens=TOKENS, documents=5, text_characters=100)
-    assert refused(write(server, *documents), 400, "invalid_request", *parts)
-
-
-def test_metadata_nested_too_deeply_is_refused(server):
-    deep = {}
-    for _ in range(40):
-        deep = {"a": deep}
-    assert refused(
-        write(server, {"id": "a", "text": "b", "metadata": deep}), 400, "invalid_request", "nested too deeply"
-    )
+    for documents, parts in IMPOSSIBLE:
+        assert refused(write(server, *documents), 400, "invalid_request", *parts)
 
 
 def test_while_another_process_writes_the_answer_says_so_and_reading_goes_on(server, indexes):
@@ -155,15 +149,15 @@ def test_while_another_process_writes_the_answer_says_so_and_reading_goes_on(ser
         assert refused(write(server, {"id": "n", "text": "a bike"}), 409, "index_locked")
         body = {"query": "kettle", "instruction": PRODUCT, "mode": "dense", "k": 1}
         assert server.post("/indexes/reviews/search", body, token=READER).status_code == 200
-    done(server, write(server, {"id": "n", "text": "a bike"}))
+    done(write(server, {"id": "n", "text": "a bike"}))
 
 
 def test_a_second_server_reads_what_the_first_wrote(server, serve):
     other = serve(tokens=TOKENS)
-    done(server, write(server, {"id": "n", "text": "a bike"}))
+    done(write(server, {"id": "n", "text": "a bike"}))
     body = {"query": "bike", "instruction": PRODUCT, "mode": "dense", "k": 1}
     assert other.post("/indexes/reviews/search", body, token=READER).json()["hits"][0]["id"] == "n"
-    done(other, write(other, {"id": "m", "text": "a tent"}))
+    done(write(other, {"id": "m", "text": "a tent"}))
     assert server.get(DOCUMENTS, token=READER, params={"id": "m"}).json()["missing"] == []
 
 
@@ -188,3 +182,56 @@ def test_the_end_of_a_server_waits_no_longer_than_it_says(make, serve, encoder):
     assert time.monotonic() - began < WAIT / 2  # the encoder is held for longer
     assert {server.service.jobs.find(one).snapshot().status for one in jobs} <= {"stopping", "failed"}
     assert refused(server.post("/v1/embeddings", {"input": "a"}), 429, "busy", "is stopping")
+
+
+CLASSIFY = "/indexes/reviews/classify"
+SAVED = "/indexes/reviews/clusterings/products"
+WAITED = {"params": {"wait": 60}}
+
+
+@pytest.fixture
+def saved(make, serve, indexes, encoder):
+    make(texts=[f"a {word} {n}" for n, word in enumerate(["kettle", "toy", "lamp"] * 4)])
+    with Index(indexes / "reviews", encoder=encoder) as index:
+        index.clusterings.save("products", index.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+    return serve(tokens=TOKENS)
+
+
+def test_categories_come_as_the_command_line_gives_them(saved, indexes, encoder):
+    body = {"instruction": PRODUCT, "into": ["kettle", {"name": "toy", "description": "a toy"}], "several": True}
+    result = done(saved.post(CLASSIFY, body, token=READER, **WAITED))
+    assert [(one["label"], one["description"]) for one in result["clusters"]] == [("kettle", ""), ("toy", "a toy")]
+    assert (result["assignments"]["r1"], result["assignments"]["r2"]) == (0, 1)
+    assert result["several"] is True
+
+
+def test_what_cannot_be_classified_is_told(saved):
+    body = {"instruction": PRODUCT, "into": ["toy", "Toy"]}
+    assert refused(saved.post(CLASSIFY, body, token=READER, **WAITED), 400, "invalid_request", "'Toy' is there twice")
+    body = {"instruction": " ", "into": ["toy", "lamp"]}
+    assert refused(saved.post(CLASSIFY, body, token=READER, **WAITED), 400, "invalid_request", "answers to a question")
+
+
+def test_saved_clusterings_are_named_and_shown(saved):
+    assert saved.get("/indexes/reviews/clusterings", token=READER).json() == {"clusterings": ["products"]}
+    assert done(saved.post(SAVED, token=READER, **WAITED))["saved"]["name"] == "products"
+    assert refused(saved.post(f"{SAVED}x", token=READER, **WAITED), 400, "invalid_request", "no saved clustering")
+
+
+def test_only_who_may_write_changes_a_clustering(saved):
+    body = {"rename": {"toy": "Plaything"}, "author": "Ada"}
+    assert refused(saved.post(f"{SAVED}/edits", body, token=READER), 403, "forbidden")
+    result = done(saved.post(f"{SAVED}/edits", body, token=WRITER, **WAITED))
+    assert [one["label"] for one in result["clusters"]] == ["kettle", "Plaything"]
+    assert [(one["author"], one["undone"]) for one in result["edits"]] == [("Ada", None)]
+    undone = done(saved.post(f"{SAVED}/edits", {"undo": True}, token=WRITER, **WAITED))
+    assert [one["label"] for one in undone["clusters"]] == ["kettle", "toy"]
+    nothing = saved.post(f"{SAVED}/edits", {}, token=WRITER, **WAITED)
+    assert refused(nothing, 400, "invalid_request", "undo, or neither")
+
+
+def test_a_search_holds_an_expression(saved):
+    body = {"query": "kettle", "instruction": PRODUCT, "mode": "dense", "k": 12}
+    held = saved.post("/indexes/reviews/search", {**body, "regex": "lamp (2|5)"}, token=READER).json()["hits"]
+    assert {one["id"] for one in held} == {"r3", "r6"}
+    assert refused(saved.post("/indexes/reviews/search", {**body, "regex": "("}, token=READER), 400, "invalid_request")

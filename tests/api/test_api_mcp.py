@@ -13,8 +13,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from retriever.api.mcp.catalog import TOOLS
-from retriever.api.mcp.desk import ANSWER_CHARACTERS, Bounded
+from retriever.api.mcp.context import ANSWER_CHARACTERS, Bounded
+from retriever.api.mcp.server import TOOLS
 from retriever.core.types import Document
 from retriever.workspace import Index
 
@@ -68,7 +68,7 @@ def test_the_tools_are_there_read_only_and_with_words_for_their_arguments(server
             return (await client.list_tools()).tools, client.instructions
 
     tools, instructions = anyio.run(listed)
-    assert [tool.name for tool in tools] == list(TOOLS)
+    assert [tool.name for tool in tools] == [tool.__name__ for tool in TOOLS]
     assert len(tools) == 8
     assert "list_indexes" in instructions
     for tool in tools:
@@ -103,7 +103,7 @@ def test_a_search_gives_ids_scores_and_addresses(server):
     assert found["left_out"] == []
     alike = answer(server, "search", like=first["id"], instruction=PRODUCT, k=2)["hits"]
     assert first["id"] not in [hit["id"] for hit in alike]
-    assert failed(server, "search", "A query is empty")
+    assert failed(server, "search", "nothing to look for")
     assert failed(server, "search", "either a query or like", query="x", like="r1")
     assert failed(server, "search", "takes no argument 'filter'", "It takes: query", query="x", filter="stars = 1")
     assert failed(server, "search", "k", query="x", k=5000)
@@ -163,7 +163,7 @@ def test_clusters_have_names_sizes_and_examples(server):
 def slow(make, serve, encoder):
     """A server whose agents wait no longer than 0.3 seconds, and whose model reads nothing yet."""
     make()
-    server = serve(seconds=0.3, kept_jobs=2)
+    server = serve(seconds=0.4, kept_jobs=2)
     encoder.go.clear()
     return server
 
@@ -183,28 +183,6 @@ def test_what_takes_longer_than_a_client_waits_is_asked_for_again_and_done_once(
     assert slow.service.jobs.named("mcp") == {}
     assert answer(slow, "cluster", instruction=MOOD, k=1)["status"] == "done"  # of the documents as they are now
     assert len(began) == 2
-
-
-def test_results_that_nobody_comes_for_are_forgotten(slow, encoder):
-    for question in ("Who?", "Where?", "When?", "Why?"):
-        encoder.go.clear()
-        assert answer(slow, "cluster", instruction=question, k=1)["status"] == "running"
-        encoder.go.set()
-        for job in slow.service.jobs.named("").values():
-            job.wait(120)
-    assert len(slow.service.jobs.named("")) == 2
-
-
-def test_of_a_bug_agents_are_told_no_more_than_that_there_is_one(server, encoder, monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("secret/path")
-
-    monkeypatch.setattr(encoder, "vectors", broken)
-    for tool, arguments in (("search", {"query": "kettle", "mode": "dense"}), ("cluster", {"instruction": MOOD})):
-        result = asked(server, tool, **arguments)
-        assert result.is_error
-        assert "secret" not in str(result.content)
-    assert server.lives()
 
 
 def test_a_page_of_another_site_cannot_call_a_tool(serve):
@@ -247,18 +225,6 @@ def test_the_token_is_asked_for_here_too(make, serve):
         asked(server, "list_indexes", token="wrong")
 
 
-def test_an_answer_says_what_it_leaves_out():
-    bounded = Bounded(100)
-    shown = bounded.take([bounded.text("x" * 60, 50) for _ in range(5)], lambda one: one, of="hits")
-    assert len(shown) == 2
-    assert shown[0] == "x" * 49 + "…"
-    assert bounded.closed({"a": 1}) == {
-        "a": 1,
-        "left_out": ["3 of 5 hits", "the ends of 5 longer texts, which `fetch` gives whole"],
-    }
-    assert Bounded(10).take(["y" * 500], str, of="hits") == ["y" * 500]  # never nothing
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_the_command_serves_the_same_tools_over_stdio(make, indexes, tmp_path):
     make()
@@ -276,3 +242,15 @@ def test_the_command_serves_the_same_tools_over_stdio(make, indexes, tmp_path):
             return len(tools), [hit["id"] for hit in words.structured_content["hits"]]
 
     assert anyio.run(ask) == (8, ["r3"])
+
+
+def test_an_answer_says_what_it_leaves_out():
+    bounded = Bounded(100)
+    shown = bounded.take([bounded.text("x" * 60, 50) for _ in range(5)], lambda one: one, of="hits")
+    assert len(shown) == 2
+    assert shown[0] == "x" * 49 + "…"
+    assert bounded.closed({"a": 1}) == {
+        "a": 1,
+        "left_out": ["3 of 5 hits", "the ends of 5 longer texts, which `fetch` gives whole"],
+    }
+    assert Bounded(10).take(["y" * 500], str, of="hits") == ["y" * 500]  # never nothing

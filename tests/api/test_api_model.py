@@ -10,7 +10,7 @@ from retriever import load_encoder, open_index
 from retriever.api.settings import ServerSettings
 from retriever.core.types import Document
 from retriever.index import encoding
-from retriever.index.readers import load_plain
+from retriever.index.sources.encoders import load_plain
 
 openai = pytest.importorskip("openai")
 pytestmark = pytest.mark.model
@@ -24,23 +24,18 @@ REVIEWS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["default", "gircse"])
-def name(request):
-    return request.param
+@pytest.fixture(scope="module")
+def encoder():
+    return load_encoder()
 
 
 @pytest.fixture(scope="module")
-def encoder(name):
-    return load_encoder(name)
-
-
-@pytest.fixture(scope="module")
-def server(name, encoder, tmp_path_factory):
+def server(encoder, tmp_path_factory):
     """A server of one index whose instruction nobody has asked for yet."""
     folder = tmp_path_factory.mktemp("indexes")
     with open_index(folder / "reviews", encoder=encoder, plain=load_plain()) as index:
         index.add([Document(f"r{row}", text) for row, text in enumerate(REVIEWS, 1)])
-    settings = ServerSettings(folder, port=0, encoder=name, instructions={"mood": MOOD})
+    settings = ServerSettings(folder, port=0, instructions={"mood": MOOD})
     with running(settings, encoding.load_described) as served:
         yield served
 
@@ -49,16 +44,16 @@ def rows(answer):
     return np.array([one.embedding for one in answer.data], dtype=np.float32)
 
 
-def test_openais_client_gets_the_models_vectors_under_an_instruction(server, name, encoder):
+def test_openais_client_gets_the_models_vectors_under_an_instruction(server, encoder):
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=300)
     found = {}
     for instruction in ("", PRODUCT, MOOD):
-        answer = client.embeddings.create(model=name, input=REVIEWS, extra_body={"instruction": instruction})
+        answer = client.embeddings.create(model="default", input=REVIEWS, extra_body={"instruction": instruction})
         found[instruction] = rows(answer)
         expected = encoder.encode(REVIEWS, instruction=instruction)
         assert (found[instruction] * expected).sum(axis=1).min() > 0.999
         assert answer.usage.total_tokens == sum(encoder.count_tokens(REVIEWS))
-    saved = rows(client.embeddings.create(model=f"{name}@mood", input=REVIEWS))
+    saved = rows(client.embeddings.create(model="default@mood", input=REVIEWS))
     np.testing.assert_allclose(saved, found[MOOD], atol=1e-6)
     # By product the two kettles are alike, by mood the two who are unhappy.
     product, mood = (vectors @ vectors.T for vectors in (found[PRODUCT], found[MOOD]))

@@ -2,7 +2,9 @@ import pytest
 from index_fakes import FAULT, MOOD, PRODUCT
 from test_api_mcp import answer
 
+from retriever.api import service
 from retriever.api.service import VERDICT
+from retriever.index.teaching.part import Teaching
 from retriever.index.verdicts.measured import Measured
 
 TEXTS = [
@@ -38,7 +40,7 @@ def test_a_search_begins_to_look_and_later_answers_have_the_verdict(server):
     looked(server)
     found = search(server, MOOD)["verdict"]
     assert (found["level"], found["instruction"], found["texts"]) == ("hardly", MOOD, 40)
-    assert found["sentence"].startswith("This model hardly follows this question; teach it with examples")
+    assert found["sentence"].startswith("This model hardly follows this question: let a language model read for it")
     assert search(server, "")["verdict"] is None
     views = server.get("/indexes/reviews").json()["views"]
     assert [None if one["verdict"] is None else one["verdict"]["level"] for one in views] == [None, "hardly", "hardly"]
@@ -51,6 +53,19 @@ def test_one_is_looked_into_at_a_time_and_takes_no_turn_of_a_job(server, encoder
     assert list(server.service.jobs.named(VERDICT)) == [f"{VERDICT}reviews"]
     assert server.service.running_jobs() == 0
     looked(server)
+
+
+def test_of_questions_that_no_verdict_can_be_given_on_the_last_are_remembered(make, serve, monkeypatch):
+    make(texts=["a kettle I love", "a toy I hate"])
+    judged = []
+    monkeypatch.setattr(service, "MOST_LOOKED", 2)
+    monkeypatch.setattr(Teaching, "judge", lambda self, instruction, progress: judged.append(instruction))
+    server = serve()
+    for instruction in (PRODUCT, MOOD, PRODUCT, MOOD, FAULT, MOOD, PRODUCT):
+        server.service.index("reviews").upkeep.complete(instruction)
+        search(server, instruction)
+        looked(server)
+    assert judged == [PRODUCT, MOOD, FAULT, PRODUCT]
 
 
 def test_clusters_bring_verdict_and_caution(server):
@@ -68,9 +83,3 @@ def test_agents_are_told(server):
     assert answer(server, "search", query="love", instruction=PRODUCT)["verdict"] == found["verdict"]
     hits = answer(server, "compare", first=PRODUCT, second=MOOD, query="love")
     assert hits["verdicts"][0] == found["verdict"]
-
-
-def test_the_schema_describes_the_verdict(server):
-    schemas = server.get("/openapi.json").json()["components"]["schemas"]
-    assert schemas["FoundVerdict"]["properties"]["level"]["enum"] == ["followed", "unclear", "hardly"]
-    assert "verdict" in schemas["SearchAnswer"]["required"]

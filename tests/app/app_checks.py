@@ -15,7 +15,7 @@ def remove(folder):
 def whole(session):
     """Return the session if no page raised anything but errors in our own words."""
     assert not session.exception, session.exception
-    assert "went wrong that should not have" not in shown(session)
+    assert "Unexpected error" not in shown(session)
     return session
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec, Tuning
+from retriever.core.protocols import Encoder, EncoderSpec, Tuning
 from retriever.core.types import Document, Encoded
 from retriever.encoders import catalog
 
@@ -71,20 +71,6 @@ class KeywordEncoder(Encoder):
         return [len(text.split()) for text in texts]
 
 
-class SteppedEncoder(KeywordEncoder):
-    """Knows as many of the keywords as it takes steps, as GIRCSE answers more in more steps."""
-
-    def __init__(self, name="stepped", steps=6):
-        super().__init__(name)
-        self.spec = replace(self.spec, steps=steps)
-
-    def reconfigured(self, *, steps):
-        return SteppedEncoder(self.spec.name, steps)
-
-    def answers(self, text, instruction):
-        return [word for word in super().answers(text, instruction) if KEYWORDS.index(word) < self.spec.steps]
-
-
 class TunableEncoder(KeywordEncoder):
     """Knows some of the keywords, and all the others instead once it is tuned, whatever by.
 
@@ -128,8 +114,9 @@ def documents(rows):
 
 if __name__ == "__main__":
     from retriever.cli.main import run
-    from retriever.encoders.promoted import write_promotion
-    from retriever_app import serving, trainings
+    from retriever.encoders.catalog import write_promotion
+    from retriever_app import serving
+    from retriever_app.pages.train import job as trainings
 
     catalog.load_encoder = load_encoder
     serving.UPLOAD_MB = int(os.environ.get("APP_FAKES_UPLOAD_MB", serving.UPLOAD_MB))

@@ -57,7 +57,7 @@ def app(indexes):
     def open_page(page, **parameters):
         session = AppTest.from_file(SCRIPT, default_timeout=180).run()
         session.query_params = parameters
-        return whole(session.switch_page(f"views/{page}.py").run())
+        return whole(session.switch_page(f"{page}/view.py").run())
 
     return open_page
 
@@ -72,7 +72,7 @@ def running(folder, place):
     command = [sys.executable, str(script), "app", "--index", str(folder), "--no-browser", "--port", str(port)]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[2]), *sys.path]),
         "RETRIEVER_CONFIG": str(place / "user"),
     }
     with (place / "app.log").open("wb") as log:

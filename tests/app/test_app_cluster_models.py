@@ -7,17 +7,20 @@ import pytest
 from app_fakes import MOOD, PRODUCT, REVIEWS, load_encoder
 
 from retriever.clusters.arithmetic.intervals import Interval
-from retriever.clusters.comparing import compare_clusters, compare_ranks
+from retriever.clusters.comparing import compare_ranks
 from retriever.clusters.groups import groups_of
 from retriever.clusters.map import map_places
 from retriever.clusters.numbers import GroupNumbers, count
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
-from retriever_app.view_models import cluster_charts, clusters, comparison, flows
-from retriever_app.view_models.colours import LIGHT
-from retriever_app.view_models.comparison import CARD, STEP
-from retriever_app.view_models.grouping import Part
-from retriever_app.view_models.text import about
+from retriever_app import charts, state
+from retriever_app.charts import DARK, LIGHT, SHAPES
+from retriever_app.pages.clusters import facets
+from retriever_app.pages.clusters import model as clusters
+from retriever_app.pages.clusters.facets import Bar, Facets
+from retriever_app.pages.clusters.model import DEEPEST, MOST_GROUPS, Grouping, Part, Sides, read_part
+from retriever_app.pages.compare import model as comparison
+from retriever_app.text import about
 
 COLUMNS = Columns(product="product", category="category", stars="stars", date="date")
 
@@ -53,19 +56,17 @@ def test_a_card_counts_stars_and_months_of_its_reviews(found):
     assert len(kettle.quotes) == 2
 
 
-def test_without_stars_and_dates_a_card_has_neither(found):
-    card = cards_of(found, Columns())[0]
-    assert (card.size, card.tally.ratings, card.tally.months) == ("2 reviews · 33%", {}, {})
-
-
 def test_a_card_says_share_and_impact_with_their_intervals(found):
     kettle = cards_of(found, COLUMNS)[0]
-    said = "10 to 70 % of such reviews; without them the mean would be -0.17 ★ (-2.60 to +2.10), which may be chance"
+    said = (
+        "share 10 to 70 %; without these reviews the mean would change by -0.17 ★ (-2.60 to +2.10), which may be chance"
+    )
     assert kettle.figures == said
-    assert cards_of(found, Columns())[0].figures == "10 to 70 % of such reviews"
+    assert cards_of(found, Columns())[0].figures == "share 10 to 70 %"
     sure = GroupNumbers(0, "x", [], Interval(0.5, 0.4, 0.6), 1.0, 9, Interval(0.5, 0.25, 0.75))
     assert (
-        clusters.figures(sure) == "40 to 60 % of such reviews; without them the mean would be +0.50 ★ (+0.25 to +0.75)"
+        clusters.figures(sure, sure.share)
+        == "share 40 to 60 %; without these reviews the mean would change by +0.50 ★ (+0.25 to +0.75)"
     )
 
 
@@ -93,7 +94,8 @@ def test_months_leave_none_out_over_new_year():
 
 def test_who_chose_the_number_of_clusters_is_said(index, found):
     assert clusters.headline(found) == "6 reviews in 3 clusters."
-    assert clusters.headline(index.cluster(PRODUCT)) == "6 reviews in 2 clusters, the number that sets them most apart."
+    held = "6 reviews in 2 clusters, the number that sets them most apart of those that hold."
+    assert clusters.headline(index.cluster(PRODUCT)) == held
     alone = index.cluster(PRODUCT, ids=["r1"])
     assert clusters.headline(alone) == "1 review in 1 cluster: they are too few, or too alike, for more."
 
@@ -114,23 +116,12 @@ def test_a_cluster_is_marked_in_the_middle_of_its_points(found):
     assert lamp["colour"] != kettle["colour"]
 
 
-def test_where_colours_are_used_up_shapes_tell_clusters_apart():
-    assert LIGHT.of(0) == LIGHT.of(7)
-    assert LIGHT.shape(0) != LIGHT.shape(7)
-
-
 def test_rows_to_take_away_keep_fields_that_are_named_like_ours(make):
     rows = [{**REVIEWS[0], "cluster": "b2b", "words": 3}, *REVIEWS[1:]]
     with Index(make("other", rows), encoder=load_encoder()) as index:
         row = clusters.rows(index.cluster(PRODUCT, k=1), [0])[0]
     assert (row["cluster"], row["field cluster"], row["field words"]) == (1, "b2b", 3)
     assert (row["id"], row["text"], row["stars"], row["words"]) == ("r1", "The kettle broke.", 1, "kettle")
-
-
-def test_parts_have_names(found):
-    assert clusters.part_name(found, Part(clusters=(0, 2))) == "1 kettle and 3 toy"
-    assert clusters.part_name(found, Part(area=(0, 0, 1, 0, 1, 1))) == "An area of the map"
-    assert clusters.part_name(found, Part(clusters=(1,), area=(0, 0, 1, 0, 1, 1))) == "An area of the map: 2 lamp"
 
 
 def test_reading_takes_as_long_as_it_took(index):
@@ -158,52 +149,8 @@ def test_durations_without_false_precision(seconds, said):
 
 
 def test_bars_say_shares():
-    bars = cluster_charts.stars_chart({5: 3, 4: 0, 1: 1}, "#000000", LIGHT)["data"]["values"]
-    assert [(one["stars"], one["said"]) for one in bars] == [("5 ★", "75%"), ("4 ★", "0%"), ("1 ★", "25%")]
-
-
-@pytest.fixture
-def change(index, found):
-    return compare_clusters(found, index.cluster(MOOD, k=2))
-
-
-def test_ribbons_are_as_thick_as_what_flows_and_fill_both_sides(change):
-    chart = flows.flow_chart(change, (), LIGHT)
-    corners = chart["layer"][0]["data"]["values"]
-    bars = chart["layer"][1]["data"]["values"]
-    for one in corners:
-        assert one["bottom"] - one["top"] == pytest.approx(one["reviews"] / len(REVIEWS), abs=1e-4)
-    for side, x in ((0, 0.0), (1, 1.0)):
-        ends = sorted((one["top"], one["bottom"]) for one in corners if one["x"] == x)
-        edges = sorted((one["top"], one["bottom"]) for one in bars if one["side"] == side)
-        assert sum(low - top for top, low in ends) == pytest.approx(1, abs=1e-3)
-        for top, low in ends:
-            assert any(begin - 1e-4 <= top and low <= end + 1e-4 for begin, end in edges)
-        assert all(before[1] <= after[0] + 1e-4 for before, after in itertools.pairwise(ends))
-    assert json.dumps(chart)
-
-
-def test_a_chosen_flow_stands_out(change):
-    flow = change.flows[0]
-    chart = flows.flow_chart(change, (flow.first, flow.second), LIGHT)
-    assert chart["layer"][0]["params"][0]["value"] == [{"flow": f"{flow.first},{flow.second}"}]
-    assert flows.read_flow(flows.spell(flow.first, flow.second)) == (flow.first, flow.second)
-    row = flows.table(change)[0]
-    assert row["reviews"] == len(flow.ids)
-    first, second = change.clusterings
-    assert row["of the first"] == f"{len(flow.ids) / first.clusters[flow.first].measures.size:.0%}"
-    assert row["if unrelated"] == f"{second.clusters[flow.second].measures.size / 6:.0%}"
-    assert "→" in flows.flow_name(change, flow)
-
-
-def test_how_alike_two_groupings_are_is_said_in_words(change, found):
-    assert change.rand < 0.05
-    assert flows.sentence(change).endswith("under one question says nothing of where it is under the other.")
-    somewhat = replace(change, rand=0.3)
-    assert f"somewhat alike (adjusted Rand index 0.30): {change.moved} of 6 reviews are" in flows.sentence(somewhat)
-    assert "says hardly anything of" in flows.sentence(replace(change, rand=0.1))
-    assert "0 of 6 reviews" in flows.sentence(compare_clusters(found, found))
-    assert "nearly the same" in flows.sentence(compare_clusters(found, found))
+    bars = charts.bar_chart({"5 ★": 3, "4 ★": 0, "1 ★": 1}, "#000000", LIGHT, shares=True)["data"]["values"]
+    assert [(bar["kind"], bar["number"]) for bar in bars] == [("5 ★", "75%"), ("4 ★", "0%"), ("1 ★", "25%")]
 
 
 @pytest.fixture
@@ -212,22 +159,6 @@ def compared(index):
         index.search("kettle", instruction=PRODUCT, k=3, mode="dense"),
         index.search("hate love", instruction=MOOD, k=3, mode="dense"),
     )
-
-
-def test_lines_lead_from_card_to_card(compared):
-    chart = comparison.lines_chart(compared, LIGHT)
-    ends = {}
-    for one in chart["layer"][0]["data"]["values"]:
-        ends.setdefault(one["id"], []).append((one["x"], one["y"]))
-    for moved in compared.moved:
-        drawn = dict(ends[moved.hit.document.id])
-        for x, rank in enumerate(moved.ranks):
-            if rank is not None:
-                assert drawn[x] == (rank - 1) * STEP + CARD / 2
-    stubs = {one["y"] for one in chart["layer"][1]["data"]["values"]}
-    alone = [moved for moved in compared.moved if None in moved.ranks]
-    assert len(chart["layer"][1]["data"]["values"]) == len(alone) > 0
-    assert stubs <= {rank * STEP + CARD / 2 for rank in range(3)}
 
 
 def test_cards_say_where_the_hit_is_on_the_other_side(compared):
@@ -239,7 +170,7 @@ def test_cards_say_where_the_hit_is_on_the_other_side(compared):
             assert (line.mark, line.way) == ("only here", None)
         else:
             sign = {1: "▼", 0: "=", -1: "▲"}[(line.rank > places[line.id]) - (line.rank < places[line.id])]
-            assert line.mark == f"{sign} {places[line.id]} there"
+            assert line.mark == f"{sign} {places[line.id]} on the other side"
     assert {line.mark for line in left} != {"only here"}
 
 
@@ -249,3 +180,172 @@ def test_what_was_compared_in_a_sentence_and_in_rows(compared):
     rows = comparison.rows(compared)
     assert [row["id"] for row in rows] == [one.hit.document.id for one in compared.moved]
     assert rows[0]["rank under the first"] == compared.moved[0].ranks[0]
+
+
+PART = Part('What broke? "It", they say', 4, (0, 2))
+
+
+def test_a_part_survives_its_spelling():
+    assert read_part(PART.spell()) == PART
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "",
+        "[]",
+        "null",
+        "[1,2]",
+        '["a",0,[]]',
+        '["a",0,["x"]]',
+        '["a",0,[1e999]]',
+        '["a",0,[1],[]]',
+        "[" * 100_000,
+    ],
+)
+def test_what_spells_no_part_is_none(spelled):
+    assert read_part(spelled) is None
+
+
+def test_a_link_keeps_what_can_be_meant():
+    parsed = state.parse(
+        Grouping,
+        {
+            "groups": ["900"],
+            "within": ["nonsense", PART.spell(), *[Part("b", 0, (1,)).spell()] * 9],
+            "clusters": ["3", "1"],
+        },
+    )
+    assert (parsed.groups, parsed.clusters) == (MOST_GROUPS, (3, 1))
+    assert parsed.parts[0] == PART
+    assert len(parsed.parts) == DEEPEST
+    assert state.parse(Grouping, state.params(parsed)) == parsed
+
+
+SIDES = Sides(
+    stars=[5, 4.5, 1, None, 1, 3],
+    days=["2024-01-03", "2024-01-30", "2024-03-01", "2024-03-31", None, "2024-01-01"],
+    products=["kettle", "kettle", "lamp", "kettle", None, "lamp"],
+)
+ALL = np.ones(6, bool)
+
+
+def rows(mask):
+    return np.flatnonzero(mask).tolist()
+
+
+def test_reviews_pass_that_have_what_was_clicked_in_every_chart():
+    assert rows(facets.passing(SIDES, Facets())) == [0, 1, 2, 3, 4, 5]
+    assert rows(facets.passing(SIDES, Facets(only_stars=(5,)))) == [0, 1]
+    assert rows(facets.passing(SIDES, Facets(only_stars=(5, 1)))) == [0, 1, 2, 4]
+    assert rows(facets.passing(SIDES, Facets(only_product=("kettle",), only_month=("2024-03",)))) == [3]
+    assert rows(facets.passing(SIDES, Facets(only_product=("kettle",), only_month=("2024-03",)), but="only_month")) == [
+        0,
+        1,
+        3,
+    ]
+    assert rows(facets.passing(SIDES, Facets(only_product=("gone",)))) == []
+
+
+def test_a_chart_counts_what_the_others_let_pass():
+    clicked = Facets(only_stars=(5,), only_product=("kettle",))
+    stars = facets.bars(SIDES, clicked, "only_stars", ALL)
+    assert stars == [
+        Bar(5, 2, 2, True),
+        Bar(4, 0, 0, False),
+        Bar(3, 1, 0, False),
+        Bar(2, 0, 0, False),
+        Bar(1, 2, 0, False),
+    ]
+    products = facets.bars(SIDES, clicked, "only_product", ALL)
+    assert products == [Bar("kettle", 3, 2, True), Bar("lamp", 2, 0, False)]
+    months = facets.bars(SIDES, clicked, "only_month", ALL)
+    assert months == [Bar("2024-01", 3, 2, False), Bar("2024-02", 0, 0, False), Bar("2024-03", 2, 0, False)]
+
+
+def test_a_chart_counts_what_is_chosen_on_the_map():
+    within = np.array([True, False, False, True, False, False])
+    assert [one.passing for one in facets.bars(SIDES, Facets(), "only_month", within)] == [1, 0, 1]
+
+
+def test_where_all_are_alike_there_is_no_chart():
+    alike = Sides([5, 5], [None, None], ["kettle", "kettle"])
+    assert all(facets.bars(alike, Facets(), facet, np.ones(2, bool)) == [] for facet in facets.TITLES)
+
+
+def test_of_many_products_the_most_frequent_are_shown_and_those_clicked():
+    names = [f"p{row}" for row in range(40)]
+    sides = Sides([None] * 41, [None] * 41, [*names, "p7"])
+    shown = facets.bars(sides, Facets(only_product=("p39", "gone")), "only_product", np.ones(41, bool))
+    assert (shown[0].value, len(shown), shown[-1]) == ("p7", facets.MOST_BARS + 1, Bar("p39", 1, 1, True))
+
+
+def test_a_click_adds_and_another_takes_away():
+    assert facets.toggled((5,), 4) == (5, 4)
+    assert facets.toggled((5, 4), 5) == (4,)
+    assert facets.read_click("only_stars", 4) == 4
+    assert facets.read_click("only_product", "kettle") == "kettle"
+    assert facets.read_click("only_month", None) is None
+    assert facets.read_click("only_stars", "x") is None
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+@pytest.mark.parametrize("facet", facets.TITLES)
+def test_a_chart_is_a_specification_that_altair_takes(facet, colours):
+    altair = pytest.importorskip("altair")
+    spec = facets.chart(facet, facets.bars(SIDES, Facets(only_stars=(5,)), facet, ALL), colours)
+    altair.LayerChart.from_dict(json.loads(json.dumps(spec)))
+    full = [one["value"] for one in spec["data"]["values"] if one["full"]]
+    assert full == [5] if facet == "only_stars" else len(full) == len(spec["data"]["values"])
+
+
+def test_what_was_clicked_in_words():
+    clicked = Facets((5,), ("kettle",), ("2024-01",))
+    assert clicked.said == ["5 ★", "kettle", "2024-01"]
+    assert clicked.any
+    assert not Facets().any
+
+
+# How colours look with no cones of one kind (Machado, Oliveira and Fernandes 2009), in linear RGB.
+EYES = {
+    "all": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def linear(colour):
+    values = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one, other):
+    low, high = sorted((TO_XYZ @ linear(colour))[1] for colour in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(colour, eye):
+    xyz = TO_XYZ @ np.clip(np.array(EYES[eye]) @ linear(colour), 0, None) / (0.95047, 1, 1.08883)
+    x, y, z = np.cbrt(xyz)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_colours_stand_out_from_the_ground(theme):
+    assert min(contrast(colour, theme.ground) for colour in (*theme.clusters, theme.up, theme.down, theme.quiet)) >= 3
+    assert contrast(theme.text, theme.ground) >= 7
+
+
+@pytest.mark.parametrize("eye", EYES)
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_every_eye_tells_colours_apart(theme, eye):
+    for palette in (theme.clusters, (theme.up, theme.down, theme.quiet)):
+        nearest = min(np.linalg.norm(lab(a, eye) - lab(b, eye)) for a, b in itertools.combinations(palette, 2))
+        assert nearest >= 12
+
+
+def test_no_two_clusters_share_colour_and_shape():
+    looks = {(LIGHT.of(one), LIGHT.shape(one)) for one in range(MOST_GROUPS)}
+    assert len(looks) == MOST_GROUPS <= len(SHAPES) * len(LIGHT.clusters)

@@ -1,19 +1,18 @@
-import csv
-import io
-import json
-import re
 import threading
 
 import numpy as np
 import pytest
 from app_checks import PATIENCE, settle, shown, whole
-from app_fakes import MOOD, PRODUCT, REVIEWS
+from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
 
-from retriever_app import cluster_job, report_panel, resources
-from retriever_app.view_models import clusters, exports
-from retriever_app.view_models.grouping import Grouping, Part
-
-HOSTILE = '<img src=x onerror="window.hurt=1"> [link](javascript:alert(1)) $x$ toy'
+from retriever.clusters.groups import groups_of
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app import resources
+from retriever_app.pages.clusters import job
+from retriever_app.pages.clusters import model as clusters
+from retriever_app.pages.clusters.job import ClusteringCache
+from retriever_app.pages.clusters.model import Ask, Grouping, Part
 
 
 def names(session):
@@ -58,23 +57,6 @@ def test_a_chosen_cluster_is_read_the_most_typical_first(opened):
     assert not read(press(session, "Clear"))
 
 
-def test_an_area_in_the_url_is_a_choice(opened):
-    session = opened(
-        instruction=PRODUCT,
-        groups="3",
-        area=["-11000", "-11000", "-11000", "11000", "11000", "11000", "11000", "-11000"],
-    )
-    assert len(read(session)) == len(REVIEWS)
-    assert session.subheader[0].value == "An area of the map"
-
-
-def test_another_instruction_lets_go_of_what_was_chosen(opened):
-    session = opened(instruction=PRODUCT, groups="3", clusters="1")
-    session.text_input(key="Grouping.instruction").set_value(MOOD).run()
-    assert not read(settle(session))
-    assert "clusters" not in session.query_params
-
-
 def test_looking_closer_clusters_a_part_again_and_the_way_leads_back(opened):
     session = opened(instruction=PRODUCT, groups="3", clusters=["0", "2"])
     session.text_input(key="closer instruction").set_value(MOOD).run()
@@ -87,22 +69,6 @@ def test_looking_closer_clusters_a_part_again_and_the_way_leads_back(opened):
     session = press(session, "All reviews")
     assert names(session) == ["1 kettle (2)", "2 lamp (2)", "3 toy (2)"]
     assert session.pills(key="Grouping.clusters").value == [0, 2]
-
-
-def test_filters_narrow_what_is_clustered(opened):
-    session = opened(instruction=PRODUCT, groups="2", category=["toys", "light"])
-    assert names(session) == ["1 lamp (2)", "2 toy (2)"]
-
-
-def test_two_clusterings_and_what_flows_between(opened):
-    session = opened(instruction=PRODUCT, beside=MOOD, groups="2", show="flow")
-    table = session.dataframe[0].value
-    assert table["reviews"].sum() == len(REVIEWS)
-    assert "Unrelated (adjusted Rand index" in shown(session)
-    assert not read(session)
-    session = opened(instruction=PRODUCT, beside=MOOD, groups="2", show="flow", flow=["0", "0"])
-    flow = table[(table["first instruction"].str[0] == "1") & (table["second instruction"].str[0] == "1")]
-    assert len(read(session)) == flow["reviews"].iloc[0]
 
 
 def test_what_is_clicked_in_a_chart_filters_cards_and_reviews(opened):
@@ -120,38 +86,16 @@ def test_what_is_clicked_in_a_chart_filters_cards_and_reviews(opened):
 def test_the_report_of_what_is_shown_is_made_on_demand(opened, make):
     session = opened(instruction=PRODUCT, groups="3")
     labels = [button.label for button in session.get("download_button")]
-    assert labels == ["CSV", "JSONL", "One page (HTML)", "Markdown"]
+    assert labels == ["Download", "One page (HTML)", "Markdown"]
     index = resources.open_index("reviews")
-    drawn = resources.clusterings().find(index, Grouping(instruction=PRODUCT, groups=3).ask(None), mapped=True)
+    drawn = resources.clusterings().find(index, Grouping(instruction=PRODUCT, groups=3).ask(None))
     some = np.array([True, True, False, False, False, False])
-    page = report_panel.made(index, drawn, some, "5 ★", "html").decode()
+    groups = groups_of(drawn.found).kept(some).by_document()
+    page = job.report_file(index, drawn.found, groups, "html", only="5 ★").decode()
     assert f'<h1 dir="auto">{PRODUCT}</h1>' in page
     assert "2 reviews, mean 3.00 stars" in page
     assert "only (5 ★)" in page
-    assert report_panel.made(index, drawn, some, "", "md").decode().startswith(f"# {PRODUCT}\n")
-
-
-def test_a_flow_or_cluster_that_is_not_there_is_no_choice(opened):
-    session = opened(instruction=PRODUCT, beside=MOOD, groups="2", show="flow", flow=["7", "7"])
-    assert not read(session)
-    session = opened(instruction=PRODUCT, groups="3", clusters=["1", "12"])
-    assert session.pills(key="Grouping.clusters").value == [1]
-
-
-def test_the_files_hold_the_choice_and_no_formula(make, opened):
-    session = opened(instruction=PRODUCT, groups="3", clusters="2")
-    assert [button.label for button in session.get("download_button")] == [
-        "CSV",
-        "JSONL",
-        "One page (HTML)",
-        "Markdown",
-    ]
-    make("evil", [{"id": "=1+1", "text": "=HYPERLINK(1) toy", "product": "@x"}])
-    index = resources.open_index("evil")
-    rows = clusters.rows(index.cluster(k=1), [0])
-    (row,) = csv.DictReader(io.StringIO(exports.to_csv(rows).decode("utf-8-sig")))
-    assert (row["id"], row["text"], row["product"]) == ("'=1+1", "'=HYPERLINK(1) toy", "'@x")
-    assert json.loads(exports.to_jsonl(rows))["text"] == "=HYPERLINK(1) toy"
+    assert job.report_file(index, drawn.found, groups, "md").decode().startswith(f"# {PRODUCT}\n")
 
 
 def test_what_takes_long_is_begun_by_the_user(make, app, monkeypatch):
@@ -167,16 +111,15 @@ def test_a_clustering_that_another_session_begins_meanwhile_is_waited_for(make, 
     make()
     go = threading.Event()
 
-    def begun_elsewhere(index, asks):
-        work = resources.clusterings().work(index, asks, mapped=True)
-        name = f"clusters {index.identity} {cluster_job._digest(asks, True)}"
-        resources.jobs().start(name, "Clustering", lambda job: go.wait(PATIENCE) and work(job))
+    def begun_elsewhere(index, ask):
+        work = resources.clusterings().work(index, ask)
+        resources.jobs().start(job.job_name(index, ask), "Clustering", lambda job: go.wait(PATIENCE) and work(job))
         return True
 
-    monkeypatch.setattr(cluster_job, "_is_quick", begun_elsewhere)
+    monkeypatch.setattr(job, "_is_quick", begun_elsewhere)
     session = whole(app("clusters", groups="2"))
     assert "did not work" not in shown(session)
-    assert session.get("progress")[0].proto.text.startswith("Beginning")
+    assert session.get("progress")[0].proto.text == "Clustering …"
     go.set()
     assert len(names(settle(session))) == 2
 
@@ -189,25 +132,90 @@ def test_an_error_is_told_and_can_be_mended(make, app):
     assert len(names(settle(session))) == 2
 
 
-def test_reviews_added_elsewhere_are_clustered_at_once(make, opened):
-    session = opened(instruction="", groups="2")
-    assert "6 reviews in 2 clusters" in shown(session)
-    make(rows=[*REVIEWS, {"id": "new", "text": "A lamp."}])
-    assert "7 reviews in 2 clusters" in shown(settle(session.run()))
+def test_a_cluster_that_is_not_there_is_no_choice(opened):
+    session = opened(instruction=PRODUCT, groups="3", clusters=["1", "12"])
+    assert session.pills(key="Grouping.clusters").value == [1]
 
 
-def test_hostile_reviews_are_shown_as_they_are(make, app):
-    make(rows=[{**review, "text": f"{review['text']} {HOSTILE}"} for review in REVIEWS])
-    session = settle(app("clusters", groups="2", clusters="0"))
-    assert any(HOSTILE in one.value for one in session.text)
-    marked = "\n".join(one.value for one in [*session.markdown, *session.caption])
-    assert not re.search(r"(?<!\\)(<img|\[link|\$x)", marked)
+@pytest.fixture
+def index(make):
+    with Index(make(instructions=[PRODUCT]), encoder=load_encoder()) as opened:
+        yield opened
 
 
-def test_without_an_index(app):
-    assert "no index yet" in shown(app("clusters"))
+@pytest.fixture
+def kept():
+    return ClusteringCache()
 
 
-def test_a_part_that_a_link_garbles_is_left_out(opened):
-    session = opened(instruction=PRODUCT, groups="3", within=["garbled", Part(PRODUCT, 3, (9,)).spell()])
-    assert "No document matches" in shown(session)
+def run(kept, index, ask):
+    job = Job("Clustering")
+    job.run(kept.work(index, ask))
+    return job.snapshot()
+
+
+def ids(drawn, part):
+    return sorted(drawn.ids(part))
+
+
+def test_what_was_worked_out_is_found_until_its_documents_change(kept, index):
+    ask = Ask(PRODUCT, 3)
+    assert kept.find(index, ask) is None
+    assert run(kept, index, ask).status == "done"
+    drawn = kept.find(index, ask)
+    assert drawn.places.shape == (len(REVIEWS), 2)
+    index.upkeep.complete([MOOD])
+    assert kept.find(index, ask) is drawn
+    index.delete(["r1"])
+    assert kept.find(index, ask) is None
+    run(kept, index, ask)
+    assert len(kept.find(index, ask).places) == len(REVIEWS) - 1
+
+
+def test_a_part_is_clustered_alone(kept, index):
+    part = Part(PRODUCT, 3, clusters=(0, 2))
+    ask = Ask(MOOD, 2, within=(part,))
+    run(kept, index, ask)
+    outer, inner = kept.find(index, ask.parent), kept.find(index, ask)
+    assert ids(outer, part) == ["r1", "r2", "r5", "r6"] == sorted(inner.found.assignments)
+    assert len(index.upkeep.lacking([MOOD])) == 2
+    assert ids(inner, Part(clusters=(0,))) != ids(inner, Part(clusters=(1,)))
+
+
+def test_what_must_be_read_is_that_of_the_first_clustering_that_is_not_known(kept, index):
+    part = Part(MOOD, 2, clusters=(0,))
+    assert len(kept.lacking(index, Ask("new", 2, within=(part,)))) == len(REVIEWS)
+    assert not len(kept.lacking(index, Ask(PRODUCT)))
+    assert len(kept.lacking(index, Ask(MOOD, where="stars = 1"))) == 2
+    run(kept, index, Ask(MOOD, 2))
+    chosen = kept.find(index, Ask(MOOD, 2)).ids(part)
+    assert 0 < len(kept.lacking(index, Ask("new", 2, within=(part,)))) == len(chosen) < len(REVIEWS)
+
+
+def test_progress_is_told_and_a_stopped_job_ends(make, kept):
+    with Index(make(), encoder=load_encoder()) as index:
+        job, told = Job("Clustering"), []
+        tell = job.tell
+
+        def note(progress):
+            told.append(progress)
+            tell(progress)
+            if progress.share:
+                job.stop()
+
+        job.tell = note
+        job.run(kept.work(index, Ask(MOOD, 2)))
+        assert job.snapshot().status == "stopped"
+        assert 0 < told[-1].share < 1
+        assert len(index.upkeep.lacking([MOOD])) == len(REVIEWS)
+        assert run(kept, index, Ask(MOOD, 2)).status == "done"
+
+
+def test_an_index_in_the_place_of_another_has_clusterings_of_its_own(kept, index, tmp_path):
+    ask = Ask(PRODUCT, 3)
+    run(kept, index, ask)
+    with Index(tmp_path / "copied", encoder=load_encoder()) as other:
+        other.add(documents(REVIEWS), instructions=[PRODUCT])
+        assert kept.find(index, ask) is not None
+        other.path = index.path
+        assert kept.find(other, ask) is None

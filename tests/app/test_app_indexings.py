@@ -9,12 +9,13 @@ from app_fakes import OWN_COLUMNS, KeywordEncoder
 
 from retriever.index.indexing import IndexingOptions
 from retriever.workspace import Index
-from retriever_app import intake, resources
+from retriever_app import resources
+from retriever_app.pages.corpus import job as intake
 
 
-def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch):
-    shard = IndexingOptions().shard
-    rows = "".join(f"The toy broke on day {row}.;Toy;1;2024-01-10\n" for row in range(shard + 4))
+def test_an_indexing_stops_between_batches_and_goes_on(indexes, app, monkeypatch):
+    batch = IndexingOptions().batch
+    rows = "".join(f"The toy broke on day {row}.;Toy;1;2024-01-10\n" for row in range(batch + 4))
     slow = KeywordEncoder(gate=threading.Event())
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: slow)
     session = app("corpus")
@@ -29,12 +30,12 @@ def test_an_indexing_stops_between_shards_and_goes_on(indexes, app, monkeypatch)
     slow.gate.set()
     assert job.wait(PATIENCE).status == "stopped"
     whole(other.run())
-    assert "was stopped. What was read stays." in shown(other)
+    assert "was stopped. The reviews read so far stay in the index." in shown(other)
     with Index(indexes / "a", encoder=slow) as index:
-        assert len(index.store.documents) == shard
+        assert len(index._opened.store.documents) == batch
     finish(click(other, "Go on"), "a")
     report = resources.jobs().find("index a").snapshot().result
-    assert (report.unchanged, report.added) == (shard, 4)
+    assert (report.unchanged, report.added) == (batch, 4)
 
 
 @pytest.fixture
@@ -69,18 +70,6 @@ def test_one_file_becomes_two_indexes_at_once(indexes, app, gated):
     assert not list((indexes / intake.UPLOADS_FOLDER).glob("*"))
 
 
-def test_a_file_that_is_dropped_again_does_not_touch_the_one_being_indexed(indexes, app, gated):
-    session = begin(app("corpus"), "one")
-    before = files(indexes)
-    assert not [one for one in session.button if one.label.startswith("Index ")]
-    for data in (OWN_COLUMNS, OWN_COLUMNS + "One more kettle.;Kettle;1;2024-01-01\n"):
-        session.file_uploader[0].set_value(("a.csv", data.encode(), "text/csv"))
-        whole(session.run())
-        assert len(files(indexes)) == 2
-        assert files(indexes).items() > before.items()
-    gated.gate.set()
-
-
 def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
     session = begin(app("corpus"), "one")
     begin(session, "one")
@@ -91,16 +80,7 @@ def test_an_index_takes_one_file_after_the_other(indexes, app, gated):
     finish(session, "one")
     click(session, "Close")
     finish(click(session, "Go on"), "one")
-    assert "6 were there already" in shown(session)
-
-
-def test_going_on_while_another_file_is_indexed_is_told(indexes, app, gated):
-    kept = intake.keep(indexes, "b.csv", OWN_COLUMNS.encode())
-    intake.note(intake.Plan(kept, "one", intake.preview(kept).columns))
-    session = click(begin(app("corpus"), "one"), "Go on")
-    assert "Indexing a.csv into one is still going on." in shown(session)
-    assert "Wait for it, or stop it first." in shown(session)
-    gated.gate.set()
+    assert "6 unchanged" in shown(session)
 
 
 def test_what_an_index_holds_can_be_searched_while_it_takes_more(indexes, app, gated):
@@ -115,7 +95,7 @@ def test_what_an_index_holds_can_be_searched_while_it_takes_more(indexes, app, g
     session.text_input[0].set_value("one").run()
     session = click(session, "Index")
     (link,) = session.get("page_link")
-    assert link.proto.label == "Search the 6 reviews it holds already"
+    assert link.proto.label == "Search the first 6 reviews"
     assert (link.proto.page, link.proto.query_string) == ("search", "index=one")
     gated.gate.set()
 
@@ -128,18 +108,6 @@ def test_a_plan_for_a_name_that_leads_elsewhere_is_told(indexes, app):
     assert not resources.jobs().named("")
 
 
-def test_an_indexing_that_was_stopped_when_its_file_was_gone(indexes, app, gated):
-    session = begin(app("corpus"), "one")
-    assert gated.reached.wait(PATIENCE), "the file was to be open by now"
-    click(session, "Stop")
-    intake.discard(next(iter(files(indexes))).parent)
-    gated.gate.set()
-    finish(session, "one")
-    assert "Indexing a.csv into one was stopped" in shown(session)
-    click(session, "Close")
-    assert "was stopped" not in shown(session)
-
-
 def test_what_is_deleted_is_the_folder_of_the_plan_alone(indexes, app, tmp_path):
     precious = tmp_path / "precious" / "a.csv"
     precious.parent.mkdir()
@@ -150,30 +118,31 @@ def test_what_is_deleted_is_the_folder_of_the_plan_alone(indexes, app, tmp_path)
     said = json.loads(note.read_text())
     assert said["file"] == "a.csv"
     note.write_text(json.dumps(said | {"file": str(precious)}))
-    click(app("corpus"), "Leave it")
+    click(app("corpus"), "Discard")
     assert precious.exists()
     assert not kept.parent.exists()
 
 
-@pytest.mark.parametrize(
-    "note",
-    [
-        "",
-        "{",
-        "[]",
-        '{"file": 1, "index": "a", "columns": {}, "instructions": []}',
-        '{"file": "a.csv", "index": [], "columns": {}, "instructions": []}',
-        '{"file": "a.csv", "index": "a", "columns": {"taste": "b"}, "instructions": []}',
-        '{"file": "a.csv", "index": "a", "columns": {}, "instructions": 3}',
-    ],
-)
-def test_a_plan_that_cannot_be_read_breaks_nothing(indexes, app, note):
+UNREADABLE = [
+    "",
+    "{",
+    "[]",
+    '{"file": 1, "index": "a", "columns": {}, "instructions": []}',
+    '{"file": "a.csv", "index": [], "columns": {}, "instructions": []}',
+    '{"file": "a.csv", "index": "a", "columns": {"taste": "b"}, "instructions": []}',
+    '{"file": "a.csv", "index": "a", "columns": {}, "instructions": 3}',
+]
+
+
+def test_a_plan_that_cannot_be_read_breaks_nothing(indexes, app):
     kept = intake.keep(indexes, "a.csv", OWN_COLUMNS.encode())
-    kept.with_name(intake.NOTE).write_text(note)
+    for note in UNREADABLE:
+        kept.with_name(intake.NOTE).write_text(note)
+        assert intake.unfinished(indexes).unreadable == [kept.parent]
     session = app("corpus")
-    assert "what it was to do cannot be read" in shown(session)
+    assert "its plan cannot be read" in shown(session)
     assert session.file_uploader
-    click(session, "Leave it")
+    click(session, "Discard")
     assert "cannot be read" not in shown(session)
     assert not kept.exists()
 

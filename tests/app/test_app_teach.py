@@ -5,12 +5,15 @@ import pytest
 from app_checks import PATIENCE, awaited, shown, whole
 from app_fakes import MOOD, documents, load_encoder
 
-from retriever.core.results import Held, IndexingReport, Lessons
+from retriever.core.results import Held, Lessons
+from retriever.index.teaching.part import Teaching
 from retriever.index.teaching.tuning import FOLDS, STEPS
 from retriever.workspace import Index
-from retriever_app import resources, tunings
-from retriever_app.foreground import FOREGROUND
-from retriever_app.view_models import teaching, verdicts
+from retriever_app import resources
+from retriever_app.background import FOREGROUND
+from retriever_app.pages.teach import job as tunings
+from retriever_app.pages.teach import model as teaching
+from retriever_app.text import taught_line
 
 ROWS = [
     {"id": f"t{number:02}", "text": f"{'I love' if number % 2 else 'I hate'} the {thing} {number}."}
@@ -63,7 +66,7 @@ def page(make, app):
 
 def test_before_anything_is_asked(make, app):
     make()
-    assert "Name a question" in shown(app("teach"))
+    assert "Enter a question" in shown(app("teach"))
     assert "Write two answers or more." in shown(app("teach", instruction=MOOD, answers="one"))
 
 
@@ -77,19 +80,19 @@ def test_answers_are_learned_by_clicking_and_forgotten(page):
     assert f"Learned from {teaching.AT_ONCE} reviews." in shown(session)
     assert not seen & set(asked(session).values())
     with Index(folder, encoder=load_encoder()) as index:
-        assert sum(index.lessons(MOOD).answers.values()) == teaching.AT_ONCE
+        assert sum(index.teaching.lessons(MOOD).answers.values()) == teaching.AT_ONCE
         hits = index.search("love", instruction=MOOD, mode="dense", k=10).hits
         assert {answer(hit.document.text) for hit in hits} == {"glad"}
-    session = press(session, "Forget what was taught")
+    session = press(session, "Undo the teaching")
     assert "Learned from" not in shown(session)
     with Index(folder, encoder=load_encoder()) as index:
-        assert index.lessons(MOOD) is None
+        assert index.teaching.lessons(MOOD) is None
 
 
 def test_what_was_taught_elsewhere_goes_on_here(page, app):
     folder, _ = page
     with Index(folder, encoder=load_encoder()) as index:
-        index.teach(MOOD, [(row["id"], answer(row["text"])) for row in ROWS[:8]])
+        index.teaching.teach(MOOD, [(row["id"], answer(row["text"])) for row in ROWS[:8]])
     session = app("teach", instruction=MOOD)
     assert "Learned from 8 reviews." in shown(session)
     assert "cross: 4, glad: 4" in shown(session).replace("\\", "")
@@ -103,7 +106,11 @@ def tunable(indexes):
     def make(plain="learns all", name="reviews", taught=8):
         with Index(indexes / name, encoder=load_encoder(), plain=load_encoder(plain)) as index:
             index.add(documents(PAIRS), instructions=[GLAD])
-            return index.teach(GLAD, [(row["id"], answer(row["text"])) for row in PAIRS[:taught]]) if taught else None
+            return (
+                index.teaching.teach(GLAD, [(row["id"], answer(row["text"])) for row in PAIRS[:taught]])
+                if taught
+                else None
+            )
 
     return make
 
@@ -111,7 +118,7 @@ def tunable(indexes):
 @pytest.fixture
 def hold(monkeypatch):
     """Keep fine-tunings where they have done so much of a part, until they may go on or are stopped."""
-    gates, teach = {}, Index.teach
+    gates, teach = {}, Teaching.teach
 
     def held(index, question, examples, *, progress=None, **options):
         def tell(report):
@@ -126,7 +133,7 @@ def hold(monkeypatch):
         gates[tuning, done] = threading.Event()
         return gates[tuning, done]
 
-    monkeypatch.setattr(Index, "teach", held)
+    monkeypatch.setattr(Teaching, "teach", held)
     yield held_at
     for gate in gates.values():
         gate.set()
@@ -139,7 +146,7 @@ def fine_tunings():
 
 
 def bars(session):
-    return [one.proto.text for one in session.get("progress")]
+    return [one.proto.text.replace("\\", "") for one in session.get("progress")]
 
 
 def at(session, progress):
@@ -156,15 +163,7 @@ def ended(session):
 
 def stored(indexes):
     with Index(indexes / "reviews", encoder=load_encoder()) as index:
-        return index.lessons(GLAD)
-
-
-def test_fine_tuning_waits_for_answers(tunable, app):
-    tunable(taught=0)
-    session = app("teach", instruction=GLAD, answers="glad, cross")
-    assert button(session, TUNE).disabled
-    assert "minutes" in button(session, TUNE).help
-    assert not button(answered(session), TUNE).disabled
+        return index.teaching.lessons(GLAD)
 
 
 def test_what_is_fine_tuned_is_told_and_other_reviews_are_asked_about(tunable, indexes, app):
@@ -173,7 +172,7 @@ def test_what_is_fine_tuned_is_told_and_other_reviews_are_asked_about(tunable, i
     seen = set(asked(session).values())
     session = ended(press(session, TUNE))
     assert "100% get the right answer" in shown(session)
-    assert "The plain reader was fine-tuned for this question." in shown(session)
+    assert "The base encoder was fine-tuned for this question." in shown(session)
     assert len(asked(session)) == teaching.AT_ONCE
     assert not seen & set(asked(session).values())
     assert not button(session, TUNE).disabled
@@ -183,20 +182,12 @@ def test_what_is_fine_tuned_is_told_and_other_reviews_are_asked_about(tunable, i
     assert sum(lessons.answers.values()) == teaching.AT_ONCE
 
 
-def test_a_fine_tuning_that_does_not_help_is_told(tunable, indexes, app):
-    tunable("forgets all")
-    session = ended(press(app("teach", instruction=GLAD), TUNE))
-    assert "Learned from 8 reviews." in shown(session)
-    assert "Fine-tuning did not help with reviews left out, so it was not kept." in shown(session)
-    assert stored(indexes).tuned is False
-
-
 def test_a_fine_tuning_shows_how_far_it_is_and_searches_go_on(tunable, indexes, app, hold):
     before = tunable()
     step, reading = hold(tuning=True, done=7), hold(tuning=False, done=0)
     session = at(press(app("teach", instruction=GLAD), TUNE), "step 7")
     assert bars(session) == [f"Fine-tuning: step 7 of {ALL_STEPS}"]
-    assert all(button(session, label).disabled for label in (LEARN, TUNE, "Forget what was taught"))
+    assert all(button(session, label).disabled for label in (LEARN, TUNE, "Undo the teaching"))
     result = resources.open_index("reviews").search("love", instruction=GLAD, mode="dense", k=10)
     assert (len(result.hits), stored(indexes)) == (10, before)
     step.set()
@@ -205,7 +196,7 @@ def test_a_fine_tuning_shows_how_far_it_is_and_searches_go_on(tunable, indexes, 
     reading.set()
     session = ended(session)
     assert bars(session) == []
-    assert not any(button(session, label).disabled for label in (LEARN, TUNE, "Forget what was taught"))
+    assert not any(button(session, label).disabled for label in (LEARN, TUNE, "Undo the teaching"))
 
 
 def test_a_fine_tuning_that_is_stopped_changes_nothing(tunable, indexes, app, hold):
@@ -219,71 +210,13 @@ def test_a_fine_tuning_that_is_stopped_changes_nothing(tunable, indexes, app, ho
     assert "stopped" not in shown(press(session, LEARN))
 
 
-def test_why_a_plain_reader_cannot_be_fine_tuned_is_told(page, app):
-    folder, _ = page
-    with Index(folder, encoder=load_encoder()) as index:
-        index.teach(MOOD, [(row["id"], answer(row["text"])) for row in ROWS[:8]])
-    session = ended(press(app("teach", instruction=MOOD), TUNE))
-    assert "This did not work" in shown(session)
-    assert "fine-tune" in shown(session)
-    assert not button(session, TUNE).disabled
-
-
-def test_a_fine_tuning_gives_way_to_searches_at_every_step(tunable, app, hold):
-    tunable()
-    gate = hold(tuning=True, done=7)
-    session = at(press(app("teach", instruction=GLAD), TUNE), "step 7")
-    with FOREGROUND.waited_for():
-        gate.set()
-        (job,) = fine_tunings()
-        assert not job.wait(1).over
-        assert job.snapshot().progress.sentence in [f"Fine-tuning: step {done} of {ALL_STEPS}" for done in (7, 8)]
-    assert "fine-tuned for this question" in shown(ended(session))
-
-
-def test_a_fine_tuning_for_another_question_is_shown_and_can_be_stopped(tunable, app, hold):
-    tunable()
-    hold(tuning=True, done=7)
-    first = press(app("teach", instruction=GLAD), TUNE)
-    session = app("teach", instruction=MOOD)
-    assert f"The fine-tuning for “{GLAD}” takes minutes." in shown(session)
-    ended(press(session, "Stop"))
-    assert "was stopped" in shown(whole(first.run()))
-
-
-def test_one_index_is_fine_tuned_at_a_time(tunable, app, hold):
-    tunable()
-    tunable(name="others")
-    hold(tuning=True, done=7)
-    press(app("teach", instruction=GLAD, index="reviews"), TUNE)
-    session = press(app("teach", instruction=GLAD, index="others"), TUNE)
-    assert f"The fine-tuning for “{GLAD}” is still going on." in shown(session)
-    assert len(fine_tunings()) == 1
-
-
-def test_learning_without_fine_tuning_says_what_it_drops(tunable, indexes, app):
-    tunable()
-    session = app("teach", instruction=GLAD)
-    assert not button(session, LEARN).help
-    session = ended(press(session, TUNE))
-    assert "drops the reader that was fine-tuned" in button(session, LEARN).help
-    press(session, LEARN)
-    assert stored(indexes).tuned is None
-
-
 def test_a_question_that_is_tuned_says_so_elsewhere(tunable, app):
     tunable()
     ended(press(app("teach", instruction=GLAD), TUNE))
     assert list(app("model").dataframe[0].value["taught"])[-1].endswith("reader fine-tuned")
     learned = lessons(0.5, 0.9, 0.7)
-    assert "fine-tuned" not in verdicts.taught_line(learned).sentence
-    assert "with a reader fine-tuned for it" in verdicts.taught_line(replace(learned, tuned=True)).sentence
-
-
-def test_what_is_read_first_is_not_read_again():
-    report = IndexingReport(in_hand=3, expected=12)
-    assert teaching.tuning_progress(report, tuned=False) == teaching.TuningProgress("Reading reviews: 3 of 12", 0.25)
-    assert teaching.tuning_progress(report, tuned=True).sentence == "Reading reviews again: 3 of 12"
+    assert "fine-tuned" not in taught_line(learned).sentence
+    assert "with an encoder fine-tuned for it" in taught_line(replace(learned, tuned=True)).sentence
 
 
 def lessons(before, after, low):
@@ -291,9 +224,10 @@ def lessons(before, after, low):
 
 
 def test_what_to_do_next_follows_the_scores():
-    assert "no better" in teaching.advice(lessons(0.6, 0.5, 0.3))
+    assert "did not improve" in teaching.advice(lessons(0.6, 0.5, 0.3))
     assert "may be no better" in teaching.advice(lessons(0.5, 0.7, 0.4))
-    assert "from now on" in teaching.advice(lessons(0.5, 0.9, 0.7))
+    assert "now use it" in teaching.advice(lessons(0.5, 0.9, 0.7))
+    assert "Fine-tuning did not help" in teaching.learned(replace(lessons(0.5, 0.9, 0.7), tuned=False))
     assert "90% get the right answer (between 70% and 100%); before it was 50%" in teaching.learned(
         lessons(0.5, 0.9, 0.7)
     )
@@ -311,3 +245,15 @@ def test_what_is_lacking_is_said():
     )
     assert teaching.lacking(dict(zip("123456", "aaabbb", strict=True)), ["a", "b", "c"]) == ""
     assert teaching.lacking(dict(zip("12345", "aaabb", strict=True)), ["a", "b"]) == "1 more for “b”."
+
+
+def test_a_fine_tuning_gives_way_to_searches_at_every_step(tunable, app, hold):
+    tunable()
+    gate = hold(tuning=True, done=7)
+    session = at(press(app("teach", instruction=GLAD), TUNE), "step 7")
+    with FOREGROUND.waited_for():
+        gate.set()
+        (job,) = fine_tunings()
+        assert not job.wait(1).over
+        assert job.snapshot().progress.sentence in [f"Fine-tuning: step {done} of {ALL_STEPS}" for done in (7, 8)]
+    assert "fine-tuned for this question" in shown(ended(session))

@@ -6,10 +6,11 @@ import pytest
 import train_fakes as fakes
 from app_checks import shown, whole
 
-from retriever.encoders.promoted import read_promotion, write_promotion
+from retriever.encoders.catalog import read_promotion, write_promotion
 from retriever.index import models
-from retriever_app import trainings as module
-from retriever_app.trainings import MODELS_FOLDER, Told, Trainings
+from retriever_app import resources
+from retriever_app.pages.train import job as module
+from retriever_app.pages.train.job import MODELS_FOLDER, Message, Trainings
 
 
 @pytest.fixture(autouse=True)
@@ -40,27 +41,17 @@ def test_a_file_is_checked_and_becomes_a_training(trainings, app):
     session = app("train")
     session.text_input[0].set_value("products")
     session.radio[0].set_value("file").run()
-    assert button(session, "Make the training").disabled
+    assert button(session, "Create the training").disabled
     lines = [json.dumps(row) for row in [*fakes.rows(), {"text": fakes.HOSTILE, "question": "x", "answer": ""}]]
     session.file_uploader[0].set_value(("qa.jsonl", "\n".join(lines).encode(), "application/jsonl"))
     whole(session.run())
     assert "24 rows can be used: 1 question about 24 texts" in shown(session).replace("\\", "")
     assert "Row 25 is left out: 'answer' is empty. It begins: [link](javascript" in shown(session).replace("\\", "")
     assert "[link]" not in shown(session)
-    whole(button(session, "Make the training").click().run())
+    whole(button(session, "Create the training").click().run())
     assert trainings.find("products").rows() == fakes.rows()
     assert "products" in str(session.query_params["training"])
     assert not button(session, "Train").disabled
-
-
-def test_a_file_that_is_no_table_of_rows_is_told(trainings, app):
-    session = app("train")
-    session.radio[0].set_value("file").run()
-    session.file_uploader[0].set_value(("reviews.csv", b"name,price\nkettle,3\n", "text/csv"))
-    whole(session.run())
-    said = shown(session).replace("\\", "")
-    assert "reviews.csv, row 2: the fields are not known: 'name', 'price'. Rename them to one of: text" in said
-    assert button(session, "Make the training").disabled
 
 
 def test_reviews_of_the_index_are_put_up_to_be_answered(trainings, make, app):
@@ -68,7 +59,7 @@ def test_reviews_of_the_index_are_put_up_to_be_answered(trainings, make, app):
     session = app("train")
     session.radio[0].set_value("reviews").run()
     session.number_input[0].set_value(4).run()
-    whole(button(session, "Make the training").click().run())
+    whole(button(session, "Create the training").click().run())
     rows = trainings.find("training-1").rows()
     assert [(row["question"], row["answer"]) for row in rows] == [("What broke?", "")] * 4
     assert "no row can be used" in shown(session)
@@ -80,10 +71,10 @@ def test_the_example_and_names_that_are_taken(trainings, app):
     session = app("train")
     session.text_input[0].set_value("mine")
     session.radio[0].set_value("example").run()
-    whole(button(session, "Make the training").click().run())
+    whole(button(session, "Create the training").click().run())
     assert "There is a training 'mine' already. Choose another name." in shown(session).replace("\n", " ")
     session.text_input[0].set_value("other").run()
-    whole(button(session, "Make the training").click().run())
+    whole(button(session, "Create the training").click().run())
     assert len(trainings.find("other").rows()) == 170
 
 
@@ -136,38 +127,28 @@ def test_a_training_goes_on_beside_is_found_again_and_stopped(trainings, app):
     session = app("train", training="moods")
     whole(button(session, "Train").click().run())
     training = trainings.find("moods")
-    fakes.until(lambda: training.told() == Told("training"))
+    fakes.until(lambda: training.message() == Message("training"))
     again = app("train", training="moods")  # another session, or the page reloaded
     assert again.get("progress")[0].proto.value == 25
     assert "Step 2 of 8, about 12 s left" in again.get("progress")[0].proto.text.replace("\\", "")
     assert ":blue-badge[:material/model_training: training]" in shown(again)
     trainings.create("others", fakes.rows())
     other = app("train", training="others")
-    assert "moods is being trained. One trains at a time." in shown(other)
+    assert "moods is being trained. Only one training runs at a time." in shown(other)
     assert button(other, "Train").disabled
     whole(button(again, "Stop").click().run())
     fakes.until(lambda: trainings.holder() is None)
     whole(again.run())
-    assert "Stopped after step 2 of 8. What was learned is kept." in shown(again)
+    assert "Stopped after step 2 of 8. The training can go on from there." in shown(again)
     assert {"Go on", "Delete for good", "Copy to a new training"} <= set(labels(again))
-
-
-def test_rows_of_a_stopped_training_are_copied_to_a_new_one(trainings, app):
-    training = trainings.create("moods", fakes.rows())
-    (training.folder / "model.training/instemb/states/step-00000002").mkdir(parents=True)
-    training.tell(Told(outcome="stopped"))
-    session = app("train", training="moods")
-    whole(button(session, "Copy to a new training").click().run())
-    assert trainings.find("training-1").rows() == fakes.rows()
-    assert "Train" in labels(session)
 
 
 def test_why_a_training_failed_is_told_in_words_for_the_table(trainings, app):
     training = trainings.create("moods", fakes.rows())
     training.begin("instemb:a")
     session = app("train", training="moods")
-    assert "ended without a word" in shown(session)
-    training.tell(Told(outcome="failed", message=f"{training.rows_file}: all is lost.", hint="Begin again."))
+    assert "ended without a message" in shown(session)
+    training.post(Message(outcome="failed", message=f"{training.rows_file}: all is lost.", hint="Begin again."))
     session.run()
     assert "The table: all is lost." in shown(session)
     assert "Begin again." in shown(session)
@@ -177,15 +158,13 @@ def test_a_finished_training_shows_scores_and_searches_before_and_after(training
     fakes.finish(trainings.create("moods", fakes.rows()))
     session = app("train", training="moods")
     said = shown(session).replace("\\", "")
-    assert (
-        "It got better on the held-out rows. Learned from 18 rows in 2 min 05 s, measured on 6 rows kept out." in said
-    )
+    assert "It got better on the held-out rows. Trained on 18 rows in 2 min 05 s, evaluated on 6 rows held out." in said
     assert [(one.label, one.value, one.delta) for one in session.metric] == [
-        ("Your rows kept out", "80.0", "+20.0"),
+        ("Your held-out rows", "80.0", "+20.0"),
         ("In general", "69.5", "-0.5"),
     ]
-    assert "from 60.0; +5.0 to +35.0 in 95 %, more than chance" in said
-    assert "from 70.0; -1.5 to +0.5 in 95 %, may be chance" in said
+    assert "before: 60.0; change +5.0 to +35.0 (95 %), more than chance" in said
+    assert "before: 70.0; change -1.5 to +0.5 (95 %), may be chance" in said
     assert "**kettle** — The kettle broke." in said
     assert f"**lamp** — {fakes.HOSTILE}" in said
     assert not any("<b>" in one.value or "[link]" in one.value for one in session.markdown)
@@ -197,67 +176,40 @@ def test_promoting_makes_it_the_default_and_there_is_a_way_back(trainings, app, 
     session = app("train", training="moods")
     whole(button(session, "Promote").click().run())
     assert read_promotion().folder == training.model
-    assert "new indexes are made with it." in shown(session)
-    assert "New indexes are made with moods." in shown(session)
+    assert "new indexes use it." in shown(session)
+    assert "New indexes use moods." in shown(session)
     assert not {"Promote", "Delete for good"} & set(labels(session))
     whole(button(session, "Back to the shipped model").click().run())
     assert read_promotion() is None
     assert {"Promote", "Delete for good"} <= set(labels(session))
 
 
-def test_a_model_that_does_not_load_is_not_promoted(trainings, app):
-    fakes.finish(trainings.create("moods", fakes.rows()))
-    session = app("train", training="moods")
-    button(session, "Promote").click().run()
-    assert "the manifest or a file it names cannot be read" in shown(session)
-    assert read_promotion() is None
-
-
-def test_discarding_deletes_all_of_it(trainings, app):
-    training = fakes.finish(trainings.create("moods", fakes.rows()))
-    session = app("train", training="moods")
-    whole(button(session, "Delete for good").click().run())
-    assert not training.folder.exists()
-    assert "Make the training" in labels(session)
-
-
-def test_a_model_that_another_session_promoted_meanwhile_is_kept(trainings, app):
-    training = fakes.finish(trainings.create("moods", fakes.rows()))
-    session = app("train", training="moods")
-    write_promotion(training.model)
-    whole(button(session, "Delete for good").click().run())
-    assert "The model of 'moods' is the default." in shown(session)
-    assert training.model.exists()
-
-
-def test_a_model_that_a_stopped_training_goes_on_from_is_kept(trainings, app):
-    training = fakes.finish(trainings.create("moods", fakes.rows()))
-    second = trainings.create("second", fakes.rows())
-    second.begin(str(training.model.resolve()))
-    (second.folder / "model.training/instemb/states/step-00000002").mkdir(parents=True)
-    second.tell(Told(outcome="stopped"))
-    session = app("train", training="moods")
-    whole(button(session, "Delete for good").click().run())
-    assert "The training 'second' goes on from the model of 'moods'." in shown(session)
-    assert training.model.exists()
-    fakes.finish(second)
-    whole(button(session, "Delete for good").click().run())
-    assert not training.folder.exists()
-
-
-def test_a_model_that_an_index_was_made_with_is_kept(trainings, make, app, monkeypatch):
-    from retriever_app import resources
-
-    training = fakes.finish(trainings.create("moods", fakes.rows()))
-    make()
-    monkeypatch.setattr(resources, "made_with", lambda model: ["reviews"] if model == training.model else [])
-    session = app("train", training="moods")
-    whole(button(session, "Delete for good").click().run())
-    assert "reads the index 'reviews'" in shown(session)
-    assert training.folder.exists()
-
-
 def test_a_training_that_is_gone_is_told(trainings, app):
     session = app("train", training="gone")
     assert "no training 'gone' here any more" in shown(session)
     assert session.selectbox(key="ChosenTraining.training").value == "gone"
+
+
+def test_discarding_deletes_all_of_it_unless_something_needs_the_model(trainings, make, app, monkeypatch):
+    training = fakes.finish(trainings.create("moods", fakes.rows()))
+    second = trainings.create("second", fakes.rows())
+    second.begin(str(training.model.resolve()))
+    (second.folder / "model.training/instemb/states/step-00000002").mkdir(parents=True)
+    second.post(Message(outcome="stopped"))
+    make()
+    monkeypatch.setattr(resources, "made_with", lambda model: ["reviews"] if model == training.model else [])
+    session = app("train", training="moods")
+    write_promotion(training.model)  # by another session, meanwhile
+    for says, mend in (
+        ("The model of 'moods' is the default.", models.reset),
+        ("The training 'second' continues from the model of 'moods'.", lambda: fakes.finish(second)),
+        ("The index 'reviews' uses the model", lambda: monkeypatch.setattr(resources, "made_with", lambda model: [])),
+    ):
+        whole(button(session, "Delete for good").click().run())
+        assert says in shown(session)
+        assert training.model.exists()
+        mend()
+        whole(session.run())
+    whole(button(session, "Delete for good").click().run())
+    assert not training.folder.exists()
+    assert "Create the training" in labels(session)

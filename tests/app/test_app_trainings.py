@@ -5,12 +5,15 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import finetune_fakes
 import pytest
+import tiny_checkpoints
 from train_fakes import ended, until
 
 from retriever.core.errors import InputError, RetrieverError, UsageError
-from retriever_app import trainings as module
-from retriever_app.trainings import Told, Trainings
+from retriever_app.pages.train import job as module
+from retriever_app.pages.train import process as training_process
+from retriever_app.pages.train.job import Message, Training, Trainings
 
 ROWS = [
     {"text": "It boils.", "question": "What is it?", "answer": "a kettle"},
@@ -29,7 +32,7 @@ def trainings(tmp_path, monkeypatch):
 
 
 def training_now(trainings, training):
-    until(lambda: training.told() == Told("training"))
+    until(lambda: training.message() == Message("training"))
     return trainings.status(training)
 
 
@@ -100,26 +103,6 @@ def test_a_process_that_dies_holds_nobody_up(trainings):
     assert trainings.status(training) == "failed"
 
 
-def test_why_it_failed_is_found_again(trainings):
-    training = trainings.create("fails", ROWS)
-    trainings.start(training, "instemb:a")
-    assert ended(trainings, training) == "failed"
-    assert training.told().hint == "Lower the rate."
-
-
-def test_a_training_that_is_not_its_turn_is_not_asked_to_stop(trainings):
-    first, second = trainings.create("first", ROWS), trainings.create("second", ROWS)
-    trainings.start(first, "instemb:a")
-    trainings.stop(second)
-    assert not second.is_asked_to_stop
-    trainings.stop(first)
-    assert ended(trainings, first) == "paused"
-    trainings.stop(first)
-    trainings.start(second, "instemb:a")
-    trainings.stop(second)
-    assert ended(trainings, second) == "paused"
-
-
 def test_many_that_start_at_once_start_one(trainings):
     made = [trainings.create(f"moods {number}", ROWS) for number in range(4)]
     together = threading.Barrier(len(made))
@@ -141,7 +124,7 @@ def test_many_that_start_at_once_start_one(trainings):
     assert ended(trainings, begun[0]) == "paused"
 
 
-@pytest.mark.parametrize("module", ["trainings", "training_process", "resources"])
+@pytest.mark.parametrize("module", ["pages.train.job", "pages.train.process", "resources"])
 def test_pages_load_where_there_is_no_fcntl(module):
     code = f"import sys; sys.modules['fcntl'] = None; import retriever_app.{module}"  # as on Windows
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -153,3 +136,73 @@ def test_a_report_that_cannot_be_read_is_told(trainings):
     assert trainings.status(training) == "finished"
     with pytest.raises(InputError, match="report of 'moods' cannot be read"):
         training.report()
+
+
+@pytest.fixture
+def real(tmp_path, monkeypatch):
+    monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "user"))
+    return Trainings(tmp_path / "models")
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Run the process's main in this one, with its signals and its priority left alone."""
+    monkeypatch.setattr(training_process.os, "nice", lambda more: None)
+    monkeypatch.setattr(training_process.signal, "signal", lambda *given: None)
+
+    def run(training):
+        monkeypatch.setattr(sys, "argv", ["process", str(training.folder)])
+        return training_process.main()
+
+    return run
+
+
+def test_a_tiny_model_is_trained_stopped_gone_on_with_and_measured(real, tiny, tmp_path):
+    tiny_checkpoints.save_trained(tmp_path / "base", tiny("llama"))
+    training = real.create("moods", finetune_fakes.rows(24))
+    real.start(training, str(tmp_path / "base"))
+    until(lambda: training.record()[0])
+    assert real.status(training) == "running"
+    real.stop(training)
+    assert ended(real, training) == "paused"
+    done, steps = training.record()
+    assert 0 < len(done) <= steps
+    real.start(training, "")
+    assert ended(real, training) == "finished", training.log.read_text()
+    report = training.report()
+    assert (report["status"], report["steps"]["done"], report["promoted"]) == ("finished", steps, False)
+    assert report["base"]["spec"] == str(tmp_path / "base")
+    assert report["examples"][0]["after"]
+    assert report["command"].startswith(f"retriever finetune {training.rows_file} --output {training.model} --base ")
+
+
+def test_rows_that_cannot_be_used_are_told(real, tiny, alone):
+    training = real.create("few", finetune_fakes.rows(3))
+    training.begin(f"instemb:{tiny('llama')}")
+    assert alone(training) == 1
+    assert "6 rows can be used; at least 20 are needed" in training.message().message
+    assert training.message().outcome == "failed"
+    assert real.status(training) == "failed"
+
+
+def test_an_interrupt_before_anything_was_learned_leaves_a_draft(real, alone, monkeypatch):
+    def interrupted(training):
+        raise KeyboardInterrupt
+
+    training = real.create("moods", finetune_fakes.rows(24))
+    monkeypatch.setattr(training_process, "_train", interrupted)
+    assert alone(training) == 0
+    assert training.message() == Message(outcome="stopped")
+    assert real.status(training) == "draft"
+
+
+def test_what_nobody_thought_of_is_told_with_the_log(real, alone, monkeypatch, capsys):
+    def broken(training):
+        raise MemoryError("no room")
+
+    training = real.create("moods", finetune_fakes.rows(24))
+    monkeypatch.setattr(training_process, "_train", broken)
+    assert alone(training) == 1
+    assert "MemoryError: no room" in training.message().message
+    assert str(Training(training.folder).log) in training.message().hint
+    assert "Traceback" in capsys.readouterr().err

@@ -5,24 +5,24 @@ from app_fakes import KeywordEncoder
 
 from retriever.clusters.groups import groups_of
 from retriever.clusters.numbers import count
-from retriever.core.types import Document, Span
+from retriever.core.types import Document
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
-from retriever_app import intake
-from retriever_app.view_models import cards, clusters
-from retriever_app.view_models.cards import SHORT_CHARACTERS, Card
+from retriever_app import cards
+from retriever_app.pages.clusters import model as clusters
+from retriever_app.pages.corpus import job as intake
 
-REVIEWS = (
+TWO_EACH = (
     "The kettle broke at once. I love this lamp very much.",
     "A toy that is fine. The kettle broke again.",
     "I hate this lamp so much. That toy broke too.",
 )
-CSV = "text,stars\n" + "".join(f"{text},{stars}\n" for stars, text in enumerate(REVIEWS, start=1))
+TWO_EACH_CSV = "text,stars\n" + "".join(f"{text},{stars}\n" for stars, text in enumerate(TWO_EACH, start=1))
 
 
 def dropped(app, *, sentences):
     session = app("corpus")
-    session.file_uploader[0].set_value(("two.csv", CSV.encode(), "text/csv"))
+    session.file_uploader[0].set_value(("two.csv", TWO_EACH_CSV.encode(), "text/csv"))
     whole(session.run())
     if sentences:
         next(one for one in session.toggle if one.label == "Sentence by sentence").set_value(True)
@@ -45,45 +45,8 @@ def test_a_switch_makes_an_index_of_sentences(indexes, app, sentences):
     assert not any(one.label == "Sentence by sentence" for one in app("corpus", index="two").toggle)
 
 
-def test_more_reviews_of_an_index_keep_its_kind(indexes, app):
-    dropped(app, sentences=True)
-    dropped_again = app("corpus")
-    dropped_again.file_uploader[0].set_value(("two.csv", b"text\nA lamp came. A toy came too.\n", ""))
-    whole(dropped_again.run())
-    assert not dropped_again.toggle
-    whole(next(one for one in dropped_again.button if one.label.startswith("Index")).click().run())
-    finish(dropped_again, "two")
-    with Index(indexes / "two", encoder=KeywordEncoder()) as index:
-        assert index.status().units == "sentences"
-        assert index.status().unit_count == len(index.store.documents) * 2
-
-
-def test_a_plan_is_gone_on_with_as_it_was_chosen(tmp_path):
-    kept = intake.keep(tmp_path, "a.csv", CSV.encode())
-    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns, sentences=True))
-    assert intake.unfinished(tmp_path).plans[0].sentences
-    note = kept.with_name(intake.NOTE)
-    note.write_text(note.read_text().replace(', "sentences": true', ""))
-    assert not intake.unfinished(tmp_path).plans[0].sentences
-
-
-def test_a_card_shows_what_stands_around_its_sentence():
-    body = f"{'before ' * 200}The sentence. {'after ' * 200}"
-    start = body.index("The")
-    before, marked, after = Card("r", "", "", "", body, mark=Span(start, start + 13)).parts
-    assert marked == "The sentence."
-    assert before.startswith("… before")
-    assert before.endswith("before ")
-    assert after.startswith(" after")
-    assert after.endswith(" …")
-    assert len(before + marked + after) <= SHORT_CHARACTERS + 10
-    short = Card("r", "", "", "", "One. Two. Three.", mark=Span(5, 9))
-    assert short.parts == ("One. ", "Two.", " Three.")
-    assert Card("r", "", "", "", "One. Two.").parts == ("", "", "One. Two.")
-
-
 def test_clusters_count_sentences_and_their_reviews(tmp_path):
-    rows = [Document(str(row), text, {"stars": row}) for row, text in enumerate(REVIEWS, start=1)]
+    rows = [Document(str(row), text, {"stars": row}) for row, text in enumerate(TWO_EACH, start=1)]
     from retriever.index.indexing import IndexingOptions
 
     with Index(tmp_path / "index", encoder=KeywordEncoder()) as index:
@@ -101,3 +64,9 @@ def test_clusters_count_sentences_and_their_reviews(tmp_path):
     }
     assert clusters.headline(found) == "6 sentences of 3 reviews in 3 clusters."
     assert cards.hit_cards([], Columns(), {}) == []
+
+
+def test_a_plan_is_gone_on_with_as_it_was_chosen(tmp_path):
+    kept = intake.keep(tmp_path, "a.csv", TWO_EACH_CSV.encode())
+    intake.note(intake.Plan(kept, "a", intake.preview(kept).columns, sentences=True))
+    assert intake.unfinished(tmp_path).plans[0].sentences

@@ -7,12 +7,14 @@ import pytest
 
 from retriever.core.errors import EncoderError, IndexDamagedError, IndexNotFoundError, UsageError
 from retriever.core.results import Hit, IndexingReport, SearchResult
-from retriever.core.types import Document
+from retriever.core.types import Document, Span
 from retriever.index.profiling import Columns, Profile
 from retriever.store.filters import parse_filter
-from retriever_app.intake import TableSample
-from retriever_app.view_models import cards, corpus, exports, problems, search, text
-from retriever_app.view_models.filters import Filters, where
+from retriever_app import cards, text
+from retriever_app.components import to_csv
+from retriever_app.filters import Filters, where
+from retriever_app.pages.corpus import model as corpus
+from retriever_app.pages.search import model as search
 
 COLUMNS = Columns(product="product", category="kind", stars="labels.stars", date="date")
 PROFILE = Profile(
@@ -27,7 +29,7 @@ PROFILE = Profile(
     ids=["=", "+", "-", "@", "wide =", "wide +", "wide -", "wide @", "tab", "return", "newline"],
 )
 def test_no_cell_is_a_formula(cell):
-    data = exports.to_csv([{cell: cell, "list": [cell], "n": -1, "none": None}])
+    data = to_csv([{cell: cell, "list": [cell], "n": -1, "none": None}])
     header, row = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""))
     assert header == [f"'{cell}", "list", "n", "none"]
     assert (row[0], row[2], row[3]) == (f"'{cell}", "-1", "")
@@ -45,12 +47,12 @@ def test_no_cell_is_a_formula(cell):
     ],
 )
 def test_no_cell_is_a_formula_where_semicolons_part_cells(cell, written):
-    _, row = csv.reader(io.StringIO(exports.to_csv([{"text": cell}]).decode("utf-8-sig"), newline=""))
+    _, row = csv.reader(io.StringIO(to_csv([{"text": cell}]).decode("utf-8-sig"), newline=""))
     assert row == [written]
 
 
 def test_an_export_has_every_column_and_any_text():
-    data = exports.to_csv([{"a": 'ä, "b"\n;'}, {"b": "\ud800"}])
+    data = to_csv([{"a": 'ä, "b"\n;'}, {"b": "\ud800"}])
     rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline="")))
     assert rows == [{"a": 'ä, "b"\n;', "b": ""}, {"a": "", "b": "?"}]
 
@@ -162,10 +164,10 @@ def test_the_latest_instructions_come_first():
 @pytest.mark.parametrize(
     ("path", "mode", "settled", "says"),
     [
-        ("base", "hybrid", True, ": by meaning and words, read without an instruction."),
-        ("base", "dense", True, ": by meaning, read without an instruction."),
+        ("base", "hybrid", True, ": by meaning and words, without an instruction."),
+        ("base", "dense", True, ": by meaning, without an instruction."),
         ("base", "hybrid", False, "being read under it"),
-        ("complete", "hybrid", True, "under this instruction, by the model that follows questions."),
+        ("complete", "hybrid", True, "under this instruction."),
         ("lazy", "dense", True, "best candidates were read"),
         ("lazy", "hybrid", False, "of those read under the instruction. The best candidates are being read"),
         ("base", "lexical", True, "by their words"),
@@ -181,23 +183,16 @@ def test_how_hits_moved():
     assert search.moved(["a"], ["a"]) == {}
 
 
-def test_progress_in_words():
-    assert corpus.progress_line(None, 3.2) == "Loading the model … 3 s"
-    assert corpus.progress_line(TableSample(500, 2000, 30.0), 31) == "500 of 2,000 reviews, about 1 min 30 s left"
-    assert corpus.progress_line(TableSample(500, None, 30.0), 31) == "500 reviews"
-    assert corpus.progress_line(TableSample(0, 2000, 1.0), 31) == "0 of 2,000 reviews"
-
-
 def test_what_an_indexing_did():
     report = IndexingReport(added=1, unchanged=1200, skipped=2, seconds=3725)
-    assert corpus.report_line(report) == "1 review added, 1,200 were there already, 2 rows skipped, in 1 h 02 min."
+    assert corpus.report_line(report) == "1 review added, 1,200 unchanged, 2 rows skipped, in 1 h 02 min."
 
 
 def test_charts_fill_gaps_and_put_the_rest_together():
-    assert [row["reviews"] for row in corpus.star_rows(PROFILE)] == [0, 3, 0, 0, 1]
-    rows = corpus.product_rows(PROFILE)
-    assert (len(rows), rows[-1]) == (13, {"product": "2 others", "reviews": 15})
-    assert [row["words"] for row in corpus.length_rows(PROFILE)] == ["0 to 9", "10 and more"]
+    assert list(corpus.star_counts(PROFILE).values()) == [0, 3, 0, 0, 1]
+    products = corpus.product_counts(PROFILE)
+    assert (len(products), products["2 others"]) == (13, 15)
+    assert corpus.length_counts(PROFILE) == {"0 to 9": 6, "10 or more": 4}
     assert corpus.mean_stars(PROFILE) == 13 / 4
 
 
@@ -207,14 +202,14 @@ def test_charts_fill_gaps_and_put_the_rest_together():
         (IndexNotFoundError("It is gone."), "It is gone.", "Choose another index"),
         (IndexDamagedError("It is damaged."), "It is damaged.", "Model and index"),
         (EncoderError("No weights.", hint="Install them."), "No weights.", "Install them."),
-        (ZeroDivisionError("secret"), "ZeroDivisionError", "The app goes on"),
+        (ZeroDivisionError("secret"), "ZeroDivisionError", "go on using the app"),
     ],
 )
 def test_problems_say_what_to_do(error, what, following):
-    found = problems.problem(error)
-    assert what in found.what
-    assert following in found.next
-    assert "secret" not in found.what + found.next
+    problem = text.problem(error)
+    assert what in problem.message
+    assert following in problem.advice
+    assert "secret" not in problem.message + problem.advice
 
 
 @pytest.mark.parametrize(
@@ -225,7 +220,96 @@ def test_sizes(number, shown):
 
 
 def test_how_long_an_indexing_takes_is_said_before_it():
-    assert corpus.time_line(3000, 0).startswith("Reading them takes about half a minute on a machine like a laptop;")
-    assert "about 6 minutes on a machine like a laptop, and 2 instructions about 2 hours more" in corpus.time_line(
+    assert corpus.time_line(3000, 0) == "Indexing takes about half a minute on two processor cores."
+    assert "about 6 minutes on two processor cores, and 2 instructions about 2 hours more" in corpus.time_line(
         39_000, 2
     )
+
+
+TEXT = "I bought it in May. It stopped working after two days!\nNo refund (really...). Never again"
+
+
+def said(text, spans):
+    return [text[span.start : span.end] for span in spans]
+
+
+def test_sentences_end_at_marks_and_lines():
+    assert said(TEXT, cards.sentences(TEXT)) == [
+        "I bought it in May.",
+        "It stopped working after two days!",
+        "No refund (really...).",
+        "Never again",
+    ]
+    assert cards.sentences(" \n ") == []
+    assert said("It cost 3.50 euros", cards.sentences("It cost 3.50 euros")) == ["It cost 3.50 euros"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["stop stops stopped stopping", "battery batteries battery's", "charge charged charging charges", "happy happily"],
+)
+def test_forms_of_a_word_are_alike(words):
+    assert len({cards.stem(word) for word in words.split()} - {"happi"}) == 1
+
+
+def test_the_sentence_that_answers_says_most_of_the_query():
+    assert said(TEXT, [cards.answering(TEXT, "stopped working", [])]) == ["It stopped working after two days!"]
+    assert said(TEXT, [cards.answering(TEXT, "money back", ["refund", "money"])]) == ["No refund (really...)."]
+    assert cards.answering(TEXT, "colour", ["red"]) is None
+    assert cards.answering("It stopped.", "stopped", []) is None
+    assert cards.answering(TEXT, "", []) is None
+
+
+def test_words_of_the_query_are_marked_and_all_else_shown_as_it_is():
+    text = "It *stopped*: [a](b)\n<b>stops</b>"
+    spans = cards.shared(text, cards.stems("stopping it"))
+    assert said(text, spans) == ["stopped", "stops"]
+    assert cards.marked(text, spans) == (
+        r"It \*:blue-background[stopped]\*\: \[a\]\(b\)" "  \n" r"\<b\>:blue-background[stops]\</b\>"
+    )
+
+
+def hit(id, text, words=()):
+    return Hit(Document(id, text), 0.5, 0.5, words)
+
+
+def test_a_card_shows_the_sentence_and_marks_words():
+    (card,) = cards.hit_cards([hit("a", TEXT)], Columns(), {}, "stopped working")
+    assert r"It :blue-background[stopped] :blue-background[working] after two days\!" in card.marked
+    assert card.answer == ""  # it is in sight
+    (card,) = cards.hit_cards([hit("a", TEXT)], Columns(), {})
+    assert (card.answer, card.marked) == ("", "")
+
+
+def test_the_sentence_is_found_at_the_end_of_a_long_review():
+    long = "It looks fine on the table. " * 60 + "Then it stopped working."
+    (card,) = cards.hit_cards([hit("a", long)], Columns(), {}, "stopped working")
+    assert card.is_long
+    assert card.answer.startswith("Then it :blue-background[stopped]")
+    assert card.marked == ""
+
+
+def test_hits_that_say_nearly_the_same_are_folded():
+    text = "The very same review of a kettle that leaks from day one on and cannot be sent back"
+    hits = [hit("a", text), hit("b", "Something else."), hit("c", text.upper() + " ever"), hit("d", "something ELSE.")]
+    first, second = cards.hit_cards(hits, Columns(), {}, "kettle")
+    assert [one.id for one in first.alike] == ["c"]
+    assert [one.id for one in second.alike] == ["d"]
+    assert [one.rank for one in (first, second, *first.alike)] == [1, 2, 3]
+    apart = [hit("a", "The kettle broke."), hit("b", "The toy broke.")]
+    assert len(cards.hit_cards(apart, Columns(), {}, "broke")) == 2
+
+
+def test_a_card_shows_what_stands_around_its_sentence():
+    body = f"{'before ' * 200}The sentence. {'after ' * 200}"
+    start = body.index("The")
+    before, marked, after = cards.Card("r", "", "", "", body, mark=Span(start, start + 13)).parts
+    assert marked == "The sentence."
+    assert before.startswith("… before")
+    assert before.endswith("before ")
+    assert after.startswith(" after")
+    assert after.endswith(" …")
+    assert len(before + marked + after) <= cards.SHORT_CHARACTERS + 10
+    short = cards.Card("r", "", "", "", "One. Two. Three.", mark=Span(5, 9))
+    assert short.parts == ("One. ", "Two.", " Three.")
+    assert cards.Card("r", "", "", "", "One. Two.").parts == ("", "", "One. Two.")

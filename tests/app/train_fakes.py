@@ -4,7 +4,7 @@ import json
 import time
 
 from retriever.encoders.sources import CONFIG, MANIFEST
-from retriever_app.trainings import Told
+from retriever_app.pages.train.job import Message
 
 HOSTILE = "[link](javascript:alert(1)) <b>bold</b> $x$"
 QUESTION = "What kind of product is it?"
@@ -50,7 +50,7 @@ def report():
 
 
 def finish(training):
-    training.tell(Told("measuring the model after training"))
+    training.post(Message("measuring the model after training"))
     training.model.mkdir()
     for name, text in {
         "finetune.json": json.dumps(report()),

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from retriever_app.trainings import Told, Training, Trainings
+from retriever_app.pages.train.job import Message, Training, Trainings
 
 training = Training(Path(sys.argv[1]))
 with Trainings(training.folder.parent).turn():
@@ -14,11 +14,13 @@ with Trainings(training.folder.parent).turn():
     (stage / "run.json").write_text(json.dumps({"steps": 8}))
     losses = [{"step": step, "loss": 4.0 / step, "seconds": step * 2.0} for step in (1, 2)]
     (stage / "losses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in losses))
-    training.tell(Told("training"))
+    training.post(Message("training"))
     if training.name == "dies":
         sys.exit(3)
     if training.name == "fails":
-        training.tell(Told(outcome="failed", message=f"{training.rows_file}: the loss is nan.", hint="Lower the rate."))
+        training.post(
+            Message(outcome="failed", message=f"{training.rows_file}: the loss is nan.", hint="Lower the rate.")
+        )
         sys.exit(1)
     if training.name == "learns":
         from train_fakes import finish
@@ -27,6 +29,6 @@ with Trainings(training.folder.parent).turn():
         sys.exit()
     for _ in range(3000):
         if training.is_asked_to_stop:
-            training.tell(Told(outcome="stopped"))
+            training.post(Message(outcome="stopped"))
             break
         time.sleep(0.1)

@@ -7,7 +7,7 @@ import pytest
 from cluster_acceptance import SYNONYMS, measured, names_label, page, questions, reviews
 from mixture import SOURCES
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.types import Encoded
 from retriever.evaluation.labelled import LabelledText
 

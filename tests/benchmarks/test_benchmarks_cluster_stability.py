@@ -23,21 +23,29 @@ def test_what_was_measured_is_what_ships():
     assert MEASURED["fingerprint"] == load_encoder("pretrained:default", device="cpu").fingerprint, AGAIN
 
 
-def test_clusterings_of_texts_embedded_again_are_compared(tmp_path, monkeypatch):
+def test_clusterings_of_texts_embedded_twice_are_compared(tmp_path, monkeypatch):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(
         "".join(
-            json.dumps({"text": f"{('kettle', 'lamp', 'toy')[row % 3]} happy {'x ' * row}"}) + "\n" for row in range(40)
+            json.dumps({"text": f"{('kettle', 'lamp', 'toy')[row % 3]} happy {'x ' * row}"}) + "\n" for row in range(60)
         )
     )
     monkeypatch.setattr(benchmark, "EXAMPLES", corpus)
     monkeypatch.setattr(benchmark, "QUESTIONS", (PRODUCT, MOOD))
-    views = list(benchmark.measured(FakeEncoder(), Namespace(corpus=corpus, texts=30)))
-    assert [one["texts"] for one in views] == [30] * 4
-    assert all(len(one["k"]) == 5 for one in views)
-    assert all(one["chosen"] == one["8"] == [1.0] * 4 for one in views)  # the fake rounds the same in every batch
+    views = list(benchmark.measured([FakeEncoder(), FakeEncoder()], Namespace(corpus=corpus, texts=50)))
+    assert [view["texts"] for view in views] == [50] * 4
+    assert [view["k"][0] for view in views[::2]] == [3, 3]
+    assert all(view["moved"] == 0 for view in views)  # the fake rounds the same
+    assert all(view["chosen"] == view["3"] == 1.0 for view in views)
 
 
 def test_the_lowest_and_the_mean_agreement_are_over_all_views():
-    views = [{"chosen": [1.0, 1.0], "8": pair} for pair in ([1.0, 0.5], [0.9, 0.8])]
-    assert benchmark.means(views) == {"chosen": {"lowest": 1.0, "mean": 1.0}, "8": {"lowest": 0.5, "mean": 0.8}}
+    rest = {"2": 1.0, "3": 1.0, "5": 1.0}
+    views = [
+        {"chosen": 1.0, "holds": True, "8": 0.5, **rest},
+        {"chosen": 0.8, "holds": False, "8": 0.9, **rest},
+    ]
+    found = benchmark.means(views)
+    assert found["chosen"] == {"lowest": 0.8, "mean": 0.9}
+    assert found["chosen, where it holds"] == {"lowest": 1.0, "mean": 1.0}
+    assert found["8"] == {"lowest": 0.5, "mean": 0.7}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lazy_agreement import Corpus, Question, measure, passages, reviews
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.types import Document, Encoded
 
 PRODUCTS, MOODS = ("kettle", "lamp", "toy", "sofa"), ("love", "hate", "calm", "sad")

@@ -7,9 +7,9 @@ from search_modes import RULES, Words, by_labels, choose
 
 from retriever.core.requests import SearchOptions
 from retriever.encoders.sources import WHEELS
-from retriever.index.readers import DEFAULT_PLAIN, load_plain
 from retriever.index.search.auto import auto_mode
 from retriever.index.search.searcher import SearchRequest
+from retriever.index.sources.encoders import DEFAULT_PLAIN, load_plain
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "search_modes.json"
 MEASURED = json.loads(RESULTS.read_text())
@@ -18,7 +18,7 @@ AGAIN = "Run `python benchmarks/search_modes.py DATA --output benchmarks/results
 
 def test_auto_is_the_rule_that_measured_best():
     assert choose(MEASURED["corpora"]) == (MEASURED["chosen"], MEASURED["points_behind_at_worst"])
-    assert auto_mode(SearchRequest(["it broke"])) == MEASURED["chosen"], (
+    assert auto_mode(SearchRequest("it broke")) == MEASURED["chosen"], (
         f"{RESULTS.name} says that {MEASURED['chosen']!r} serves best without an instruction. {AGAIN}, or follow it."
     )
 

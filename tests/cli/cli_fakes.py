@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.types import Encoded
 from retriever.encoders import catalog
 

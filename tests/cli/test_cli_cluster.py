@@ -1,14 +1,12 @@
 import csv
 import io
-import sqlite3
 
 import pytest
-from cli_fakes import CORPUS, KeywordEncoder
 
 PRODUCT = "Which product is it?"
 KEYS = (
-    "schema_version instruction where view documents units k seed chosen clusters levels months assignments taught "
-    "verdict caution"
+    "schema_version instruction where view documents units k chosen stability clusters months assignments "
+    "taught verdict sampled caution"
 ).split()
 
 
@@ -44,14 +42,6 @@ def test_months_stand_under_the_numbers_of_the_clusters(run, fake, write):
     ]
 
 
-def test_an_empty_filter_is_none(indexed):
-    argv = ["--instruction", PRODUCT, "-k", "2", "--json"]
-    document = indexed("cluster", "--where", "", *argv).document
-    assert document == indexed("cluster", *argv).document
-    hits = [indexed("search", "kettle", *where, "--json").document["hits"] for where in (["--where", " "], [])]
-    assert hits[0] == hits[1]
-
-
 def test_k_is_chosen_and_the_curve_shown(indexed):
     ran = indexed("cluster", "--instruction", PRODUCT)
     assert "k = 1 by mean silhouette (the texts are too few or too alike)." in ran.err
@@ -66,9 +56,8 @@ def test_assignments_as_csv_are_no_formulas(run, fake, write, tmp_path):
 
 
 def test_maps_are_written(indexed, tmp_path):
-    indexed("cluster", "--instruction", PRODUCT, "-k", "2", "--html", "map.html", "--png", "map.png")
+    indexed("cluster", "--instruction", PRODUCT, "-k", "2", "--html", "map.html")
     assert "kettle" in (tmp_path / "map.html").read_text()
-    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
@@ -87,8 +76,6 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
         (["-k", "many"], 2, "-k is 'many'"),
         (["-k", "6"], 2, "6 clusters cannot be made of 5"),
         (["-k", "0"], 2, "0 clusters"),
-        (["--levels", "0"], 2, "There cannot be 0 levels"),
-        (["--saved", "x", "--levels", "2"], 2, "as it was saved"),
         (["--where", "stars > 9"], 1, "No document matches"),
         (["--by", "price"], 2, "No document has a field 'price'"),
         (["--over", "category"], 2, "is no date"),
@@ -99,12 +86,9 @@ def test_a_saved_clustering_is_shown_again_with_what_is_new(indexed, write):
                 "-k": "2",
                 "--by": "category",
                 "--over": "when",
-                "--min-size": "2",
-                "--seed": "1",
                 "--save": "",
             }.items()
         ),
-        (["-k", "2", "--png", "map.nonsense"], 2, "cannot be written"),
     ],
 )
 def test_what_cannot_be_done_says_why(indexed, argv, code, says):
@@ -119,70 +103,94 @@ def test_a_name_that_cannot_be_given_is_refused_before_anything_is_embedded(inde
     assert len(indexed("views", "--json").document["views"]) == 1
 
 
-def test_the_same_command_prints_the_same_again(indexed):
-    argv = ["cluster", "--instruction", PRODUCT, "-k", "3", "--by", "category", "--levels", "2", "--json"]
-    assert indexed(*argv).document["k"] == 3
-    assert indexed(*argv).out == indexed(*argv).out
+def test_fewer_clusters_than_were_asked_for_are_explained(run, fake, write):
+    rows = [{"id": f"r{row}", "text": f"The {('kettle', 'lamp', 'toy')[row % 3]} broke."} for row in range(30)]
+    run("index", write(rows))
+    ran = run("cluster", "-k", "20")
+    told = "20 clusters were asked for, but there are only 3 different texts: 3 clusters."
+    assert told in ran.err
+    assert run("cluster", "-k", "20", "--json").document["caution"] == told
+    assert run("cluster", "-k", "3", "--json").document["caution"] == ""
 
 
-def test_an_instruction_of_spaces_is_none(indexed):
-    document = indexed("cluster", "--instruction", "  ", "-k", "2", "--json").document
-    assert (document["instruction"], document["view"]) == ("", 1)
-    assert document == indexed("cluster", "-k", "2", "--json").document
-    assert len(indexed("views", "--json").document["views"]) == 1
+def test_equal_texts_are_shown_once_with_their_number(run, fake, write):
+    run("index", write([{"id": f"r{row}", "text": "The kettle broke."} for row in range(8)]))
+    shown = run("search", "kettle").out.splitlines()
+    assert shown[2].strip() == "and 7 equal ones: r1, r2, r3, r4, r5, ..."
+    assert len(shown) == 3
 
 
-@pytest.mark.parametrize("texts", [["A kettle."], ["A kettle."] * 4], ids=["one", "equal"])
-@pytest.mark.parametrize("k", ["auto", "1"])
-def test_one_document_or_equal_ones_are_one_cluster(run, fake, write, texts, k):
-    run("index", write([{"id": str(row), "text": text} for row, text in enumerate(texts)]))
-    document = run("cluster", "-k", k, "--json").document
-    assert document["assignments"] == {str(row): 0 for row in range(len(texts))}
-    assert [(one["label"], one["size"]) for one in document["clusters"]] == [("kettle", len(texts))]
+SENTENCES = [
+    {"id": "r1", "text": "The kettle broke at once. I love this lamp very much.", "stars": 2},
+    {"id": "r2", "text": "My toy is fine. A kettle came too.", "stars": 5},
+    {"id": "r3", "text": "This lamp is too dark. That toy is too loud.", "stars": 1},
+]
 
 
-def test_an_instruction_of_5000_characters_is_refused_and_leaves_nothing(run, write, tiny):
-    run("index", write(CORPUS), "--encoder", f"plain:{tiny('llama')}")
-    ran = run("cluster", "--instruction", "which kind " * 455, "-k", "2", "--json")
-    assert ran.failed_with(2, "The instruction has ", "at most 256 are allowed", "Say it in a sentence or two.")
-    assert [view["instruction"] for view in run("views", "--json").document["views"]] == [""]
-    assert run("cluster", "-k", "2", "--json").document["k"] == 2
+@pytest.fixture
+def divided(run, fake, write):
+    """Run commands over an index of sentences."""
+    assert run("index", write(SENTENCES), "--units", "sentences").out.startswith("3 added")
+    return run
 
 
-def test_a_saved_clustering_that_is_damaged_is_refused(indexed, database):
-    indexed("cluster", "-k", "2", "--save", "mine")
-    with sqlite3.connect(database) as raw:
-        raw.execute("UPDATE clusterings SET centroids = CAST(x'ff' || substr(centroids, 2) AS BLOB)")
-    raw.close()
-    assert indexed("cluster", "--saved", "mine").failed_with(4, "'mine'")
+def test_a_hit_shows_its_sentence_marked(divided):
+    ran = divided("search", "lamp love", "-k", "1")
+    assert ran.out.splitlines()[1].strip() == "The kettle broke at once. [I love this lamp very much.]"
+    hit = divided("search", "lamp love", "-k", "3", "--json").document["hits"][0]
+    assert hit["unit"] == {"id": "r1#2", "number": 2, "start": 26, "end": 53, "text": "I love this lamp very much."}
+    assert hit["text"] == SENTENCES[0]["text"]
 
 
-@pytest.mark.parametrize("command", ["index", "complete"])
-def test_four_instructions_are_read_in_one_pass(run, write, monkeypatch, command):
-    passes = []
-
-    class Several(KeywordEncoder):
-        def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
-            if words:
-                passes.append((len(texts), list(instructions)))
-            return super().encode_views(texts, instructions, words=words)
-
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Several())
-    four = [f"{PRODUCT} {number}" for number in range(4)]
-    if command == "index":
-        run("index", write(CORPUS), *(part for one in four for part in ("--instruction", one)))
-        assert passes == [(5, ["", *four])]
-    else:
-        run("index", write(CORPUS))
-        passes.clear()
-        run("views", *(part for one in four for part in ("--complete", one)))
-        assert passes == [(5, four)]
-    assert [one["coverage"] for one in run("views", "--json").document["views"]] == [1.0] * 5
-    before = list(passes)
-    for one in four:
-        assert run("cluster", "--instruction", one, "-k", "3", "--json").document["k"] == 3
-    assert passes == before
+def test_a_long_review_is_shown_around_its_sentence(run, fake, write):
+    filler = "Nothing of note was said here. " * 20
+    run("index", write([{"id": "a", "text": f"{filler}The kettle broke. {filler}"}]), "--units", "sentences")
+    shown = run("search", "kettle broke").out.splitlines()[1].strip()
+    assert "said here. [The kettle broke.] Nothing of note" in shown
+    assert shown.startswith("...")
+    assert shown.endswith("...")
+    assert len(shown) < 260
 
 
-def test_an_index_that_is_not_there(run, fake):
-    assert run("cluster", "--index", "gone").failed_with(1, "There is no index at gone")
+def test_status_tells_the_sentences(divided):
+    assert (
+        divided("status").out.splitlines()[0].split(": ")[1].startswith("3 documents in 6 sentences, 6 distinct texts")
+    )
+    document = divided("status", "--json").document
+    assert (document["units"], document["unit_count"], document["documents"]) == ("sentences", 6, 3)
+
+
+def test_what_an_index_is_made_of_stays(divided, write, run):
+    assert divided("index", write(SENTENCES)).code == 0
+    assert divided("index", write(SENTENCES), "--units", "documents").failed_with(2, "sentences", "--index")
+    assert divided("index", write(SENTENCES), "--units", "words").code == 2
+
+
+def test_reviews_with_this_topic_and_that_one(divided):
+    ask = ["cluster", "--instruction", PRODUCT, "-k", "3", "--save", "products"]
+    document = divided(*ask, "--json").document
+    assert (document["documents"], document["units"]) == (3, 6)
+    assert [(one["label"], one["size"], one["documents"]) for one in document["clusters"]] == [
+        ("kettle", 2, 2), ("lamp", 2, 2), ("toy", 2, 2)
+    ]  # fmt: skip
+    ran = divided("cluster", "--saved", "products", "--having", "kettle and lamp")
+    assert ran.out.splitlines() == [
+        "r1",
+        "     kettle: The kettle broke at once.",
+        "     lamp: I love this lamp very much.",
+    ]
+    assert "1 of 3 documents: kettle and lamp." in ran.err
+    found = divided("cluster", "--saved", "products", "--having", "0 or 2 and not 1", "--json").document["having"]
+    assert found == {"expression": "0 or 2 and not 1", "clusters": [0, 2], "documents": ["r1", "r2"]}
+    assert divided("cluster", "--saved", "products", "--having", "kettel").failed_with(
+        2, "no cluster 'kettel'", "0 and not 1"
+    )
+    assert "2 documents" in divided("cluster", "--saved", "products").out
+
+
+def test_a_table_of_sentences_names_their_documents(divided, tmp_path):
+    divided("cluster", "--instruction", PRODUCT, "-k", "3", "--csv", "out.csv")
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [(one["id"], one["document"], one["label"]) for one in rows][:2] == [
+        ("r1#1", "r1", "kettle"), ("r1#2", "r1", "lamp")
+    ]  # fmt: skip

@@ -20,8 +20,8 @@ def test_hits_side_by_side(indexed):
 
 def test_an_answer_from_candidates_is_called_approximate(indexed, tmp_path, monkeypatch):
     indexed("views", "--complete", PRODUCT)
-    frugal = SearchOptions(token_budget=40)  # for one text
-    monkeypatch.setattr("retriever.index.open_index.SearchOptions", lambda: frugal)
+    frugal = SearchOptions(rounds=1, token_budget=40)  # for one text
+    monkeypatch.setattr("retriever.index.opened.SearchOptions", lambda: frugal)
     ran = indexed("compare", *BOTH, "--query", "I love this lamp", "--html", "page.html")
     assert (tmp_path / "page.html").read_text().count("is approximate: candidates alone were read") == 1
     assert "A is approximate" not in ran.err
@@ -30,21 +30,6 @@ def test_an_answer_from_candidates_is_called_approximate(indexed, tmp_path, monk
     assert "approximate" not in indexed("compare", *BOTH, "--query", "I love this lamp").err
     paths = indexed("compare", *BOTH, "--query", "I love this lamp", "--json").document["paths"]
     assert paths == ["complete", "complete"]
-
-
-def test_an_empty_instruction_is_compared_by_vectors_too(indexed):
-    document = indexed("compare", "--instruction", "", "--instruction", MOOD, "--query", "a lamp", "--json").document
-    assert document["paths"] == ["base", "complete"]
-    assert {id: ranks[0] for id, ranks in ranks_of(document).items()} == ranks_of_search(indexed, "a lamp")
-
-
-def ranks_of(document):
-    return {one["id"]: one["ranks"] for one in document["documents"]}
-
-
-def ranks_of_search(indexed, query):
-    hits = indexed("search", query, "--mode", "hybrid", "--json").document["hits"]
-    return {hit["id"]: hit["rank"] for hit in hits}
 
 
 def test_clusters_are_compared_without_reading_outside_of_the_filter(indexed):
@@ -79,3 +64,92 @@ def test_an_option_of_the_other_comparison_is_refused(indexed, argv, says):
 @pytest.mark.parametrize("instructions", [[], ["--instruction", "a"], [*BOTH, "--instruction", "c"]])
 def test_two_instructions_are_asked_for(indexed, instructions):
     assert indexed("compare", *instructions).failed_with(2, "Two instructions are compared")
+
+
+@pytest.fixture
+def counted(run, fake, write):
+    """Run commands on an index with a saved clustering of sixty reviews: kettles are hated in May, lamps loved."""
+    rows = [
+        {
+            "id": f"r{row}",
+            "text": ("A lamp to love." if row % 2 else "The kettle I hate.") + f" {row}",
+            "stars": 5 if row % 2 else 1,
+            "shop": "north" if row < 30 else ["west", "east"][row % 2],
+            "date": f"2024-0{4 + row // 30}-10",
+        }
+        for row in range(60)
+    ]
+    run("index", write(rows))
+    run("cluster", "--instruction", PRODUCT, "-k", "2", "--save", "mine")
+    return run
+
+
+def test_the_json_has_shares_impact_segments_and_trend_with_their_intervals_and_reviews(counted, tmp_path):
+    report = counted("report", "mine", "--by", "shop", "--json").document
+    found = report["numbers"]
+    assert (report["name"], found["documents"], found["stars"], found["correction"]) == ("mine", 60, 3, "Holm")
+    kettle = next(one for one in found["clusters"] if one["label"] == "kettle")
+    assert kettle["share"] == {"value": 0.5, "low": 0.37735, "high": 0.62265}
+    assert kettle["reviews"] == sorted(f"r{row}" for row in range(0, 60, 2))
+    assert (kettle["stars"], kettle["rated"], kettle["impact"]["value"]) == (1, 30, 2)
+    west = next(
+        one for one in found["segments"]["shop"] if (one["part"], one["cluster"]) == ("west", kettle["cluster"])
+    )
+    assert (west["size"], west["total"], west["certain"]) == (15, 15, True)
+    assert set(west["reviews"]) <= set(kettle["reviews"])
+    assert (found["trend"]["unit"], found["trend"]["periods"]) == ("month", ["2024-04", "2024-05"])
+    assert not any(one["certain"] for one in found["trend"]["latest"])
+    assert not list(tmp_path.glob("report*"))
+
+
+def test_a_filter_a_period_and_fields_by_name(counted):
+    argv = ["--where", "stars = 1", "--period", "year", "--stars", "stars", "--date", "date"]
+    report = counted("report", "mine", *argv, "--json").document
+    found = report["numbers"]
+    assert (found["documents"], report["where"], found["trend"]["periods"]) == (30, "(stars = 1)", ["2024"])
+    assert [one["size"] for one in found["clusters"]] == [30, 0]
+    assert [one["impact"] for one in found["clusters"]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says"),
+    [
+        (["gone"], 1, "no saved clustering 'gone'"),
+        (["mine", "--by", "colour"], 2, "field 'colour'"),
+        (["mine", "--by", "product"], 2, "field 'product'"),
+        (["mine", "--stars", "nope"], 2, "field 'nope'"),
+        (["mine", "--stars", "shop"], 2, "'shop' holds no ratings"),
+        (["mine", "--date", "shop"], 2, "'shop' holds no dates"),
+        (["mine", "--period", "week"], 2, "'week' is no period"),
+        (["mine", "--where", "stars > 9"], 1, "No document matches"),
+    ],
+)
+def test_what_cannot_be_counted_says_why(counted, argv, code, says):
+    assert counted("report", *argv).failed_with(code, says)
+
+
+def test_a_period_without_dates_is_refused(indexed):
+    indexed("cluster", "-k", "2", "--save", "mine")
+    assert indexed("report", "mine", "--period", "month").failed_with(2, "No field of these reviews holds dates")
+    assert indexed("report", "mine", "--json").document["numbers"]["trend"] is None
+
+
+def test_a_report_is_written_as_a_page_and_as_markdown(counted, tmp_path):
+    ran = counted("report", "mine", "-o", "out.html", "--by", "shop")
+    page = (tmp_path / "out.html").read_text()
+    assert PRODUCT in page
+    assert "The kettle I hate." in page
+    assert "<polyline" in page
+    assert "follows this question" in page  # the verdict, found when its view was filled
+    assert ran.out.splitlines()[:2] == [
+        "These clusters are what sets the texts apart, not answers to the question.",
+        "The largest group is kettle: 50.0% [37.7, 62.3] of 60 reviews.",
+    ]
+    assert counted("report", "mine").err.endswith("The report is in report.html.\n")
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    found = counted("report", "mine", "-o", "out.md", "--json").document
+    text = (tmp_path / "out.md").read_text()
+    assert text.startswith(f"# {PRODUCT}\n")
+    assert found["numbers"]["documents"] == 60
+    assert len(found["quotes"]["0"]) == 3
+    assert all(quote["id"] in text for quote in found["quotes"]["0"])

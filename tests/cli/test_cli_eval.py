@@ -48,19 +48,6 @@ def test_json_is_one_document_with_the_command(measure):
     assert [(score["task"], score["value"]) for score in one["scores"]] == [("first-hit", 100)]
 
 
-def test_the_same_command_again_measures_nothing(measure):
-    first = measure("toys", "--data", "data", "--json").document
-    evaluation_fakes.RAN.clear()
-    second = measure("toys", "--data", "data", "--json").document
-    assert evaluation_fakes.RAN == []
-    assert first["evaluations"][0]["scores"] == second["evaluations"][0]["scores"]
-
-
-def test_all_runs_every_suite(measure):
-    document = measure("all", "--data", "data", "--json").document
-    assert [one["suite"] for one in document["evaluations"]] == ["toys", "bare"]
-
-
 def test_two_encoders_side_by_side(measure, two):
     asked = ["toys", "--data", "data", "--encoder", "keywords", "--against", "constant"]
     document = measure(*asked, "--json").document
@@ -99,11 +86,6 @@ def test_settings_reach_the_encoder_that_is_measured(measure, monkeypatch):
     ]
 
 
-def test_a_suite_without_a_model_loads_none(measure, monkeypatch):
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", None)
-    assert measure("bare", "--json").document["evaluations"][0]["mean"] == 42
-
-
 @pytest.mark.parametrize(
     ("argv", "code", "parts"),
     [
@@ -112,7 +94,6 @@ def test_a_suite_without_a_model_loads_none(measure, monkeypatch):
         (["all", "--data", "data", "--task", "kettles"], 2, ["--task needs one suite"]),
         (["toys", "--data", "nowhere"], 1, ["nowhere is not a folder", "--data"]),
         (["toys", "--data", "data", "--limit", "0"], 2, ["--limit is 0"]),
-        (["toys", "--data", "data", "--factory", "Flat"], 2, ["suite toys builds no index", "--factory goes with"]),
         (["toys", "--data", "data", "--report", "found.txt"], 2, ["not a .md file"]),
         (["toys", "--data", "data", "--report", "no/found.md"], 1, ["no/found.md cannot be written"]),
         ([], 2, ["suite"]),
@@ -128,35 +109,3 @@ def test_an_unknown_encoder_is_named(measure, monkeypatch):
 
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda name, **options: resolve_name(name))
     assert measure("toys", "--data", "data", "--encoder", "minilmm").failed_with(1, "'minilmm'", "'minilm'")
-
-
-def test_a_bad_row_is_named(measure, tmp_path):
-    evaluation_fakes.write(tmp_path / "data", [{"text": 5}])
-    assert measure("toys", "--data", "data").failed_with(1, "words.jsonl, row 1")
-
-
-def test_an_interruption_has_its_code_and_goes_on(measure, monkeypatch):
-    with monkeypatch.context() as patch:
-
-        def stopped(bench):
-            raise KeyboardInterrupt
-            yield
-
-        patch.setattr(evaluation_fakes, "first_hit", stopped)
-        ran = measure("toys", "--data", "data")
-    assert (ran.code, ran.out) == (130, "")
-    assert "run the same command to go on" in ran.err
-    evaluation_fakes.RAN.clear()
-    assert measure("toys", "--data", "data").code == 0
-    assert evaluation_fakes.RAN == ["first-hit"]
-
-
-def test_runs_and_judgements_in_trec_format(measure, two, tmp_path):
-    asked = ["toys", "--data", "data", "--encoder", "keywords", "--against", "constant"]
-    measure(*asked)
-    assert measure(*asked, "--trec", "out").code == 0
-    run = (tmp_path / "out/toys/first-hit.run").read_text().splitlines()
-    assert [line.split()[:4] for line in run] == [["0", "Q0", "0", "1"], ["1", "Q0", "1", "1"]]
-    assert (tmp_path / "out/toys/first-hit.qrels").read_text() == "0 0 0 1\n1 0 1 1\n"
-    (tmp_path / "file").write_text("")
-    assert measure(*asked, "--trec", "file").failed_with(1, "file/toys cannot be written", "--trec")

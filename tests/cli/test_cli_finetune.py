@@ -194,19 +194,122 @@ def test_an_output_that_cannot_be_written_is_an_error(finetune, write):
 
 
 @pytest.mark.model
-def test_the_example_rows_teach_the_real_model(run, tmp_path, monkeypatch):
+def test_the_example_rows_teach_the_real_model(run, general, tmp_path, monkeypatch):
     if not is_installed("smollm2-135m"):
         pytest.skip(f"the backbone is missing: {WHEELS['smollm2-135m'].install}")
     monkeypatch.setenv("RETRIEVER_CONFIG", str(tmp_path / "user"))
-    settings = "[loop]\nmax_steps = 8\nlearning_rate = 1e-3\n[batch]\ntexts = 8\n[adapter]\nlayers = 8\n"
+    settings = "[loop]\nmax_steps = 4\nlearning_rate = 2e-3\n[batch]\ntexts = 8\n[adapter]\nlayers = 8\n"
     (tmp_path / "tune.toml").write_text(f"{settings}[data]\nmax_text_tokens = 48\n")
-    qa = fakes.EXAMPLES / "qa.jsonl"
+    (tmp_path / "qa.jsonl").write_text("".join((fakes.EXAMPLES / "qa.jsonl").open().readlines()[:80]))
     base = ["--base", "instemb:smollm2-135m", "--config", "tune.toml", "--no-promote"]
-    document = run("finetune", qa, "--output", "out", *base, "--json").document
-    assert (document["status"], document["data"]["skipped"], document["steps"]["done"]) == ("finished", 0, 8)
+    document = run("finetune", "qa.jsonl", "--output", "out", *base, "--json").document
+    assert (document["status"], document["data"]["skipped"], document["steps"]["done"]) == ("finished", 0, 4)
     assert document["active"]["to_base"] > 4 * document["active"]["to_trained"]
-    held_out, general, *_ = document["scores"]
+    held_out = document["scores"][0]
     assert held_out["task"] == "held-out answers"
     assert held_out["after"]["value"] > held_out["before"]["value"]
-    assert general["before"]["value"] > 20
     assert (tmp_path / "out/curves.svg").stat().st_size > 10_000
+
+
+PRODUCT = "Which product is it?"
+ROWS = [
+    {"text": "The kettle broke.", "question": PRODUCT, "answer": "a kettle"},
+    {"text": "The kettle  broke!", "question": PRODUCT, "answer": "an urn"},
+    {"text": "I love this lamp.", "question": PRODUCT, "answer": "a lamp"},
+    {"text": "A toy to hate.", "question": PRODUCT, "answer": "a kettle"},
+    {"text": "x", "question": PRODUCT, "answer": "a toy"},
+]
+
+
+@pytest.fixture
+def curate(run, fake, write):
+    """Run the command over a file of rows."""
+    return lambda *argv, rows=ROWS: run("curate", write(rows, "qa.jsonl"), "out.jsonl", *argv)
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_steps_are_told_and_the_rows_written(curate, tmp_path):
+    ran = curate()
+    assert (ran.code, ran.err) == (0, "qa.jsonl: text <- text, instruction <- question, answer <- answer\n")
+    lines = ran.out.splitlines()
+    assert lines[0] == "length: 1 of 5 rows dropped, 4 left"
+    assert lines[2] == "    qa.jsonl, row 5: Which product is it? | x | a toy"
+    assert "duplicates: 1 of 4 rows dropped, 3 left" in lines
+    assert "experts: skipped, no expert encoder was named" in lines
+    assert lines[-1] == "3 of 5 rows written to out.jsonl."
+    assert read(tmp_path / "out.jsonl") == [ROWS[0], ROWS[2], ROWS[3]]
+
+
+def test_experts_vote_and_the_first_mines_negatives_that_are_read_again(curate, run, tmp_path):
+    rows = [
+        *ROWS,
+        {"text": "The kettle is too loud.", "question": PRODUCT, "answer": "a toy"},
+        {"text": "This lamp is too dim.", "question": PRODUCT, "answer": "a toy"},
+    ]
+    document = curate("--expert", "keywords", "--expert", "keywords", "--json", rows=rows).document
+    # The right answers have a cosine of 1, the three wrong ones of 1/2, which is the median.
+    votes = next(step for step in document["steps"] if step["step"] == "experts")
+    assert (votes["before"], votes["reasons"]) == (5, {"not above the median of keywords": 3})
+    assert votes["notes"] == ["keywords: median 0.500"]
+    written = read(tmp_path / "out.jsonl")
+    assert written == [{**ROWS[0], "negatives": ["a lamp"]}, {**ROWS[2], "negatives": ["a kettle"]}]
+    again = run("curate", "out.jsonl", "again.jsonl", "--json").document
+    assert next(iter(again["mappings"].values())).endswith("answer <- answer, negatives <- negatives")
+    assert read(tmp_path / "again.jsonl") == written
+
+
+def test_json_is_one_document(curate):
+    ran = curate("--json")
+    assert ran.err == ""
+    document = ran.document
+    assert list(document) == [
+        "schema_version", "output", "mappings", "read", "written", "skipped", "quarantined", "steps"
+    ]  # fmt: skip
+    assert (document["read"], document["written"], document["skipped"]) == (5, 3, 0)
+    assert [step["after"] for step in document["steps"]] == [4, 4, 3, 3, 3, 3]
+    assert document["steps"][0]["examples"][0]["row"]["text"] == "x"
+
+
+def test_rows_that_cannot_be_read_are_skipped_with_code_3(curate, tmp_path):
+    rows = [*ROWS, *[{"text": "No answer here.", "question": PRODUCT}] * 4]
+    ran = curate(rows=rows)
+    assert ran.code == 3
+    assert "qa.jsonl, row 6 was skipped: a field of the layout 'text, question, answer' is missing" in ran.err
+    assert ran.err.count("was skipped") == 3
+    assert "4 rows were skipped in all" in ran.err
+    assert len(read(tmp_path / "out.jsonl")) == 3
+    document = curate("--json", rows=rows).document
+    assert (document["skipped"], document["quarantined"][0]["line"]) == (4, 6)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "parts"),
+    [
+        (["none.jsonl", "out.jsonl"], 1, ["There is no file none.jsonl"]),
+        (["qa.jsonl", "out.csv"], 2, ["out.csv cannot be written", "JSON Lines"]),
+        (["qa.jsonl", "qa.jsonl"], 1, ["qa.jsonl is the input"]),
+        (["qa.jsonl", "none/out.jsonl"], 1, ["there is no folder none"]),
+        (["qa.jsonl", "folder.jsonl"], 1, ["folder.jsonl is a folder"]),
+        (["qa.jsonl", "out.jsonl", "--margin", "2"], 2, ["The margin is 2.0"]),
+        (["qa.jsonl", "out.jsonl", "--max-chars", "2"], 2, ["4 to 2 characters"]),
+        (["qa.jsonl", "out.jsonl", "--negatives", "0"], 2, ["count"]),
+        (["short.jsonl", "out.jsonl"], 1, ["no row is left of 1; the step 'length' dropped 1", "Nothing was written"]),
+        (["other.jsonl", "out.jsonl"], 1, ["other.jsonl, row 1: the fields are not known: 'a'", "Rename"]),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_written(run, fake, write, tmp_path, argv, code, parts):
+    write(ROWS, "qa.jsonl")
+    write(ROWS[-1:], "short.jsonl")
+    write([{"a": 1}], "other.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    before = sorted(tmp_path.iterdir())
+    assert run("curate", *argv).failed_with(code, *parts)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_control_characters_of_a_row_never_reach_the_terminal(curate):
+    ran = curate(rows=[*ROWS, {"text": "\x1b[31", "question": PRODUCT, "answer": "a\x1b[0m" + "x" * 2000}])
+    assert "\x1b" not in ran.out + ran.err

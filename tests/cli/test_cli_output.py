@@ -1,36 +1,20 @@
-import json
 import os
 import pty
 import re
 import resource
 import subprocess
 import sys
-from importlib.metadata import version
-from pathlib import Path
 
 import pytest
-import typer.main
 from cli_fakes import KeywordEncoder
-from cli_reference import reference
-from settings_reference import with_table
 
-from retriever.cli.main import app
 from retriever.cli.output import ProgressLine
 from retriever.core.results import IndexingReport
 
-ROOT = Path(__file__).resolve().parents[2]
 RUN = "import sys; from retriever.cli.main import main; code = main({}); "
 PROBE = "print(sorted({'torch', 'faiss', 'transformers', 'pyarrow'} & set(sys.modules)), file=sys.stderr)"
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b31m\x08\r\x7f\u202etoy\u2066"
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def leaves(group=None, path=()):
-    for name, command in (group or typer.main.get_command(app)).commands.items():
-        if hasattr(command, "commands"):
-            yield from leaves(command, (*path, name))
-        else:
-            yield [*path, name]
 
 
 def environment(**changes):
@@ -41,48 +25,6 @@ def python(code, *, cwd):
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("command", list(leaves()), ids=" ".join)
-def test_help_says_what_a_command_does_with_an_example_and_takes_json(run, command):
-    ran = run(*command, "--help")
-    assert (ran.code, ran.err) == (0, "")
-    example = " ".join(ran.out.split("Example: ")[1].split("\n\n")[0].split())
-    assert example.startswith(f"retriever {' '.join(command)}")
-    assert ("--json" in ran.out) == (command not in (["app"], ["serve"], ["mcp"]))  # which serve, and have no result
-
-
-@pytest.mark.parametrize("command", [(), *leaves(), ["models"]], ids=" ".join)
-def test_the_short_form_of_help_is_known_everywhere(run, command):
-    assert run(*command, "-h") == run(*command, "--help")
-    assert run(*command, "-h").code == 0
-
-
-def test_the_version_is_told(run):
-    ran = run("--version")
-    assert (ran.code, ran.out, ran.err) == (0, f"retriever {version('retriever')}\n", "")
-
-
-def test_every_option_has_its_help():
-    for path in leaves():
-        command = typer.main.get_command(app)
-        for name in path:
-            command = command.commands[name]
-        assert [one.name for one in command.params if not one.help] == []
-
-
-def test_the_reference_is_up_to_date():
-    assert (ROOT / "docs/cli.md").read_text() == reference()
-
-
-def test_the_table_of_settings_is_up_to_date():
-    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
-    assert page == with_table(page), "python docs/tools/settings_reference.py docs/models.md"
-    for section in ("adapter", "loop", "batch", "similarity", "fusion", "data"):
-        assert f"| `{section}` | `" in page
-    for method, key in {"instemb": "views", "gircse": "teacher_weight", "inbedder": "end", "dicl": "tiered"}.items():
-        assert f"| `objective`, {method} | `{key}` | " in page
-    assert "| `loop` | `learning_rate` | `0.0001` (gircse, dicl); " in page
-
-
 def processor_time(code, cwd):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     python(code, cwd=cwd)
@@ -90,27 +32,13 @@ def processor_time(code, cwd):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("argv", ["['--help']", "['search', '--help']", "['models', 'list']"])
-def test_help_is_quick_and_loads_no_model_library(tmp_path, argv):
-    ran = python(RUN.format(argv) + PROBE, cwd=tmp_path)
-    assert ran.stdout
-    assert ran.stderr == "[]\n"
+def test_help_is_quick_and_loads_no_model_library(tmp_path):
+    help = RUN.format(["search", "--help"])
+    for code in (help, RUN.format(["models", "list"]), "import sys, retriever; "):
+        assert python(code + PROBE, cwd=tmp_path).stderr == "[]\n"
     # Processor time, since the clock tells how busy the machine is, and beside NumPy's, since machines differ.
-    took, numpy = [min(processor_time(code, tmp_path) for _ in range(3)) for code in (RUN.format(argv), "import numpy")]
+    took, numpy = [min(processor_time(code, tmp_path) for _ in range(3)) for code in (help, "import numpy")]
     assert took < 4 * numpy
-
-
-def test_importing_the_package_loads_no_model_library(tmp_path):
-    ran = python("import sys, retriever; " + PROBE, cwd=tmp_path)
-    assert ran.stderr == "[]\n"
-
-
-def test_no_command_shows_the_usage(run):
-    for argv in ([], ["models"]):
-        ran = run(*argv)
-        assert ran.code == 2
-        assert "Usage: retriever" in ran.out + ran.err
-        assert "Error: Usage" not in ran.err
 
 
 def test_progress_counts_rows_or_texts_and_leaves_out_what_is_not_known(monkeypatch):
@@ -143,24 +71,6 @@ def test_every_command_that_embeds_says_how_far_it_is(indexed, write, monkeypatc
         assert indexed(*argv).code == 0
     reached = [text.removesuffix(", 0 s left") for text in told]
     assert list(dict.fromkeys(reached)) == ["1 of 1 rows", "6 of 6 texts"]
-
-
-COMMANDS = [
-    ["search", "kettle"],
-    ["search", "kettle", "--instruction", "Which product?"],
-    ["status"],
-    ["models", "list"],
-    ["compact"],
-    ["delete", "r1"],
-    ["search", "kettle", "-k", "0"],
-    ["index", "missing.jsonl"],
-]
-
-
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-def test_nothing_is_coloured_or_moved_off_a_terminal(indexed, argv):
-    ran = indexed(*argv)
-    assert CONTROLS.search(ran.out + ran.err) is None
 
 
 def on_terminal(cwd, **changes):
@@ -232,24 +142,22 @@ HOSTILE_COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("argv", HOSTILE_COMMANDS.values(), ids=HOSTILE_COMMANDS)
-def test_control_characters_never_reach_the_terminal(hostile, argv):
-    if argv[0] == "status":
-        hostile("search", "kettle", "--instruction", HOSTILE)  # makes a view of that name
-    ran = hostile(*argv, stdin=f"kettle\n{HOSTILE}\n".encode())
-    assert ran.out + ran.err
-    assert CONTROLS.search(ran.out) is None
-    assert CONTROLS.search(ran.err) is None
+def test_control_characters_never_reach_the_terminal(hostile):
+    for argv in HOSTILE_COMMANDS.values():
+        ran = hostile(*argv, stdin=f"kettle\n{HOSTILE}\n".encode())
+        assert ran.out + ran.err
+        assert CONTROLS.search(ran.out + ran.err) is None, argv
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028", "\x0b"], ids=ascii)
-def test_an_id_or_word_cannot_forge_a_line_of_the_answer(run, write, monkeypatch, end):
+def test_an_id_or_word_cannot_forge_a_line_of_the_answer(run, write, monkeypatch):
+    forged = "".join(f"{end}  1  1.000  mine" for end in ("\n", "\r\n", "\u2028", "\x0b"))
+
     class Forging(KeywordEncoder):
         def answers(self, text, instruction):
-            return [f"toy{end}  1  1.000  mine"]
+            return [f"toy{forged}"]
 
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *name, **options: Forging())
-    run("index", write([{"id": f"a{end}  1  1.000  mine", "text": f"kettle{end}  1  1.000  mine"}]))
+    run("index", write([{"id": f"a{forged}", "text": f"kettle{forged}"}]))
     assert len(run("search", "kettle").out.splitlines()) == 2
 
 
@@ -268,22 +176,21 @@ def test_a_long_text_is_cut_for_people_and_whole_in_json(run, fake, write):
     assert run("search", "kettle", "--json").document["hits"][0]["text"] == text
 
 
-@pytest.mark.parametrize("form", ["", "--json"], ids=["text", "json"])
-def test_a_closed_pipe_ends_quietly(indexed, tmp_path, form):
+def through(pipe, argv, cwd):
+    """Run a command with such a pipe around it; return the lines that come through, and last its exit code."""
+    code = RUN.format(argv) + "sys.exit(code)"
+    script = pipe.replace("COMMAND", f'{sys.executable} -c "$0"') + "; echo ${PIPESTATUS[0]}"
+    ran = subprocess.run(["bash", "-c", script, code], cwd=cwd, env=environment(), capture_output=True, timeout=300)
+    assert all(line.startswith(b"lexical search, base view, ") for line in ran.stderr.splitlines()), ran.stderr
+    return ran.stdout.decode().splitlines()
+
+
+def test_a_closed_pipe_ends_quietly(indexed, tmp_path):
     (tmp_path / "queries.txt").write_text("kettle\nlamp\ntoy\n" * 700)
-    code = RUN.format(["search", "-", "--mode", "lexical", *form.split()]) + "sys.exit(code)"
-    ran = subprocess.run(
-        ["bash", "-c", f'{sys.executable} -c "$0" < queries.txt | head -n 1; echo ${{PIPESTATUS[0]}}', code],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    first, status = ran.stdout.splitlines()
-    assert (first, status) == ("{" if form else "kettle", "0")
-    assert all(line.startswith("lexical search, base view, ") for line in ran.stderr.splitlines()), ran.stderr
+    argv = ["search", "-", "--mode", "lexical"]
+    assert through("COMMAND < queries.txt | head -n 1", argv, tmp_path) == ["kettle", "0"]
+    argv = ["search", "kettle", "--mode", "lexical", "--json"]
+    assert through("(sleep 0.1; COMMAND) | true", argv, tmp_path) == ["0"]
 
 
 def test_an_app_that_cannot_start_is_an_error(run, monkeypatch):
@@ -294,41 +201,3 @@ def test_an_app_that_cannot_start_is_an_error(run, monkeypatch):
 
     monkeypatch.setattr(serving, "serve", taken)
     assert run("app", "--port", "1").code == 1
-
-
-def test_a_pipe_closed_before_the_first_line_ends_quietly(indexed, tmp_path):
-    code = RUN.format(["search", "kettle", "--mode", "lexical"]) + "sys.exit(code)"
-    ran = subprocess.run(
-        ["bash", "-c", f'(sleep 0.1; {sys.executable} -c "$0") | true; echo ${{PIPESTATUS[0]}}', code],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert ran.stdout == "0\n"
-    assert "Traceback" not in ran.stderr
-    assert "rror" not in ran.stderr
-
-
-@pytest.mark.parametrize("argv", [["index", "missing.jsonl"], ["search", "kettle", "-k", "0"], ["search", "--nope"]])
-def test_an_error_leaves_stdout_empty_with_json_too(indexed, argv):
-    ran = indexed(*argv, "--json")
-    assert ran.out == ""
-    assert ran.err.startswith("Error: ")
-
-
-@pytest.mark.parametrize("form", ["", "--json"], ids=["text", "json"])
-def test_a_terminal_that_knows_ascii_alone_gets_an_answer(indexed, tmp_path, write, form):
-    indexed("index", write([{"id": "ü", "text": "kettle 水"}], "more.jsonl"))
-    ran = subprocess.run(
-        [sys.executable, "-c", RUN.format(["search", "kettle", "--mode", "lexical", *form.split()]) + "sys.exit(code)"],
-        cwd=tmp_path,
-        env=environment(PYTHONIOENCODING="ascii"),
-        capture_output=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    if form:
-        assert "ü" in [hit["id"] for hit in json.loads(ran.stdout)["hits"]]

@@ -3,7 +3,7 @@ import json
 import pytest
 from cli_fakes import KeywordEncoder
 
-from retriever.core.encoder import Tuning
+from retriever.core.protocols import Tuning
 
 MOOD = "What mood?"
 UNFOLLOWED = "What product?"  # which these texts do not name
@@ -49,9 +49,7 @@ def test_as_json(taught):
 
 
 class Tunable(KeywordEncoder):
-    """Looks at products, and at moods once it is tuned; whether that helps with other texts is the class's to say."""
-
-    helps = True
+    """Looks at products, and at moods once it is tuned."""
 
     def answers(self, text, instruction):
         return super().answers(text, instruction or "product")
@@ -62,24 +60,15 @@ class Tunable(KeywordEncoder):
         return Tuning(json.dumps(texts).encode(), {"kind": "keywords"})
 
     def tuned(self, tuning):
-        return (Moody if self.helps else ByHeart)(self.spec.name, tuning, self.fingerprint)
+        return Moody(self.spec.name, tuning.fingerprint(self.fingerprint))
 
 
 class Moody(KeywordEncoder):
-    def __init__(self, name, tuning, before):
-        super().__init__(name + tuning.fingerprint(before))
-        self.known = json.loads(tuning.arrays)
+    def __init__(self, name, fingerprint):
+        super().__init__(name + fingerprint)
 
     def answers(self, text, instruction):
         return super().answers(text, "mood")
-
-
-class ByHeart(Moody):
-    """Knows the texts that it was tuned on, and takes every other for its opposite."""
-
-    def answers(self, text, instruction):
-        opposite = text.replace("love", "-").replace("hate", "love").replace("-", "hate")
-        return super().answers(text if text in self.known else opposite, instruction)
 
 
 @pytest.fixture
@@ -107,22 +96,6 @@ def test_a_fine_tuning_that_helps_is_said(tunable):
     assert "fine-tuned" not in tunable("teach", "--instruction", UNFOLLOWED, "examples.jsonl").err
 
 
-def test_a_fine_tuning_that_does_not_help_is_said(tunable, monkeypatch):
-    monkeypatch.setattr(Tunable, "helps", False)
-    ran = tunable("teach", "--instruction", UNFOLLOWED, "examples.jsonl", "--tune")
-    assert ran.code == 0, ran.err
-    assert "did not help with examples left out, and was not kept." in ran.err
-    assert "was fine-tuned" not in ran.err
-
-
-@pytest.mark.parametrize("helps", [True, False])
-def test_fine_tuning_as_json(tunable, monkeypatch, helps):
-    monkeypatch.setattr(Tunable, "helps", helps)
-    asked = ["teach", "--instruction", UNFOLLOWED, "examples.jsonl", "--json"]
-    assert tunable(*asked, "--tune").document["taught"]["tuned"] is helps
-    assert tunable(*asked).document["taught"]["tuned"] is None
-
-
 def test_views_show_it_and_searches_use_it(taught):
     lessons = taught("teach", "--instruction", MOOD, "examples.jsonl", "--json").document["taught"]
     assert "6 examples, " in taught("views").out
@@ -131,13 +104,6 @@ def test_views_show_it_and_searches_use_it(taught):
     assert {answer(hit["text"]) for hit in found["hits"]} == {"glad"}
     clusters = taught("cluster", "--instruction", MOOD, "-k", "2", "--json").document
     assert clusters["view"] == lessons["view"]
-
-
-def test_texts_serve_as_well_as_ids(taught, write):
-    rows = [{"text": row["text"], "answer": answer(row["text"])} for row in ROWS[:6]]
-    by_text = taught("teach", "--instruction", MOOD, write(rows, "texts.jsonl"), "--json").document["taught"]
-    by_id = taught("teach", "--instruction", MOOD, "examples.jsonl", "--json").document["taught"]
-    assert {**by_text, "view": 0, "created": ""} == {**by_id, "view": 0, "created": ""}
 
 
 @pytest.mark.parametrize("command", [["cluster", "-k", "2"], ["classify", "--into", "glad, cross"]])
@@ -186,16 +152,10 @@ def test_forgetting(taught):
         (["--instruction", MOOD, "--forget", "--tune"], 2, "--forget fine-tunes nothing."),
         (["--instruction", MOOD, "examples.jsonl", "--tune"], 1, "cannot be fine-tuned on a few examples."),
         (["--instruction", MOOD, "gone.jsonl"], 1, "gone.jsonl cannot be read"),
-        (["--instruction", " ", "examples.jsonl"], 2, "There is no question to teach."),
-        (["--instruction", MOOD, "examples.jsonl", "--index", "gone"], 1, "There is no index at gone"),
-        (["--instruction", MOOD, "few.jsonl"], 1, "These answers have fewer than 3 examples: 'glad' (1)."),
-        (["--instruction", MOOD, "bad.jsonl"], 1, "bad.jsonl, line 2 has no answer."),
         (["--instruction", MOOD, "strange.jsonl"], 1, "strange.jsonl, line 1 (document 'x') is no document"),
     ],
 )
 def test_what_cannot_be_done_says_why(taught, write, argv, code, says):
-    write([{"id": f"t{number}", "answer": answer(TEXTS[number])} for number in (0, 1, 2, 4)], "few.jsonl")
-    write([{"id": "t0", "answer": "glad"}, {"id": "t1"}], "bad.jsonl")
     write([{"id": "x", "answer": "glad"}], "strange.jsonl")
     assert taught("teach", *argv).failed_with(code, says)
     assert taught("views", "--json").document["views"][-1]["taught"] is None

@@ -7,8 +7,11 @@ ROWS = [
     {"id": f"{row:02}", "text": f"I {mood} this {product}, says number {row}.", "stars": row % 5 + 1}
     for row, (product, mood) in enumerate([(a, b) for a in ("kettle", "lamp", "toy") for b in ("love", "hate")] * 6)
 ]
-TEACH = f"teach it with examples: retriever teach --instruction '{ASKED}' EXAMPLES.jsonl"
-HARDLY = f"This model hardly follows this question; {TEACH}"
+TEACH = (
+    "let a language model read for it, or teach it. "
+    f"With --reader chat:MODEL, or with retriever teach --instruction '{ASKED}' EXAMPLES.jsonl"
+)
+HARDLY = f"This model hardly follows this question: {TEACH}"
 
 
 @pytest.fixture
@@ -55,13 +58,6 @@ def test_a_question_that_is_followed_is_not_talked_about(made, chance):
     assert "follow" not in made("cluster", "--instruction", ASKED, "-k", "3").err
 
 
-def test_without_an_instruction_or_by_words_there_is_no_verdict(made):
-    assert made("search", "kettle", "--json").document["verdict"] is None
-    words = made("search", "kettle", "--instruction", ASKED, "--mode", "lexical", "--json").document
-    assert words["verdict"] is None
-    assert made("cluster", "-k", "2", "--json").document["verdict"] is None
-
-
 def test_clusters_are_named_as_what_they_are(made):
     chosen = made("cluster", "--instruction", ASKED)
     assert f"clusters are what sets the texts most apart, not answers to the question. {HARDLY}\n" in chosen.err
@@ -74,7 +70,8 @@ def test_a_comparison_has_a_verdict_for_each(made, tmp_path):
     both = ["--instruction", ASKED, "--instruction", "Which mood is it?"]
     hits = made("compare", *both, "--query", "kettle", "--html", "page.html")
     assert HARDLY in hits.err
-    assert (tmp_path / "page.html").read_text().count("This model hardly follows this question; teach it") == 2
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("This model hardly follows this question: let a language model read") == 2
     document = made("compare", *both, "--query", "kettle", "--json").document
     assert [one["level"] for one in document["verdicts"]] == ["hardly", "hardly"]
     assert [one["level"] for one in made("compare", *both, "--json").document["verdicts"]] == ["hardly", "hardly"]
@@ -87,29 +84,56 @@ def test_views_and_status_show_it(made, chance):
     assert head.split()[:5] == ["view", "instruction", "coverage", "filled", "followed"]
     assert base.split()[4] == "-"
     assert asked.split("whole")[1].split()[0] == "unclear"
-    assert "It is unclear whether this model follows this question: look twice, or teach" in made("views").err
+    assert "It is unclear whether this model follows this question: let a language model read" in made("views").err
     assert made("views", "--json").document["views"][1]["verdict"]["level"] == "unclear"
     assert [one["verdict"] is None for one in made("status", "--json").document["views"]] == [True, False]
     assert "unclear" in made("status").out
 
 
-def test_categories_say_it_of_their_question(made, chance):
-    asked = ["classify", "--instruction", ASKED, "--into", "kettle, lamp"]
-    assert HARDLY in made(*asked).err
-    assert made(*asked, "--json").document["verdict"]["level"] == "hardly"
-    chance(0.99)
-    made("views", "--drop", ASKED)
-    assert "follow" not in made(*asked).err
+REVIEWS = [
+    {"id": f"{row}", "text": f"I {mood} this {product}, says number {row}."}
+    for row, (product, mood) in enumerate([(a, b) for a in ("kettle", "lamp", "toy") for b in ("love", "hate")] * 5)
+]
+ASK = ["--instruction", "Which product is it?"]
 
 
-def test_a_report_says_what_its_groups_are(made, tmp_path):
-    made("cluster", "--instruction", ASKED, "-k", "2", "--save", "products")
-    ran = made("report", "products", "-o", "report.md")
-    assert ran.out.startswith("These clusters are what sets the texts apart, not answers to the question.\n")
-    assert "This model hardly follows this question" in (tmp_path / "report.md").read_text()
+@pytest.fixture
+def diagnose(run, fake, write):
+    """Run the command on an index of thirty reviews."""
+    run("index", write(REVIEWS))
+    return lambda *argv: run("diagnose", *argv)
 
 
-def test_a_saved_clustering_tells_what_was_known_when_it_was_saved(made):
-    made("cluster", "--instruction", ASKED, "-k", "3", "--save", "products")
-    again = made("cluster", "--saved", "products")
-    assert HARDLY in again.err
+def test_the_verdict_is_stored_and_shown_with_what_it_rests_on(diagnose, run):
+    ran = diagnose(*ASK)
+    lines = ran.out.splitlines()
+    assert lines[0].split() == ["texts", "are", "grouped", "as", "under", "correlation"]
+    assert [line for line in lines if line.startswith("the instruction in other words (should be high)")]
+    assert "answers over 30 texts: kettle (10), lamp (10), toy (10)" in lines
+    assert "likely that it does; followed from " in lines[-1]
+    document = diagnose(*ASK, "--json").document
+    (view,) = (one for one in run("views", "--json").document["views"] if one["instruction"] == ASK[1])
+    assert (view["verdict"]["chance"], view["verdict"]["texts"]) == (document["chance"], document["texts"])
+
+
+def test_pairs_are_shown_and_decide(diagnose, write):
+    texts = [row["text"] for row in REVIEWS]
+    rows = [{"a": texts[0], "b": texts[1], "same": False}, {"a": texts[0], "b": texts[2], "same": True}]
+    ran = diagnose(*ASK, "--pairs", write(rows, "pairs.jsonl"))
+    assert "2 pairs: AUC 0.000 (base view " in ran.out
+    assert diagnose(*ASK, "--pairs", "pairs.jsonl", "--json").document["level"] == "hardly"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "parts"),
+    [
+        (["--instruction", " "], 2, ["The instruction is empty"]),
+        ([*ASK, "--pairs", "none.jsonl"], 1, ["none.jsonl cannot be read"]),
+        ([*ASK, "--pairs", "bad.jsonl"], 1, ["bad.jsonl, row 2: 'same' is not"]),
+        ([], 2, ["--instruction"]),
+        ([*ASK, "--index", "gone"], 1, ["gone"]),
+    ],
+)
+def test_mistakes_in_diagnosing_are_named(diagnose, write, argv, code, parts):
+    write([{"a": "x", "b": "y", "same": True}, {"a": "x", "b": "y", "same": "yes"}], "bad.jsonl")
+    assert diagnose(*argv).failed_with(code, *parts)

@@ -3,7 +3,7 @@ import pytest
 PRODUCT = "Which product is it?"
 KEYS = (
     "view instruction pooling steps look_ahead dtype dim vectors coverage generation factory recall tail last_used "
-    "encoder bytes lazy backend taught verdict"
+    "encoder bytes lazy backend taught verdict windows"
 ).split()
 
 
@@ -25,16 +25,6 @@ def test_what_a_person_reads(indexed):
     assert base.split()[:8] == "1 (base) 100% whole - 5 70 B".split()
     assert "What mood? very very very very very very very very very v..." in mood
     assert "100%      as needed" in mood
-
-
-def test_a_view_is_whole_only_where_it_was_asked_for_and_lacks_nothing(indexed, write):
-    indexed("cluster", "--instruction", PRODUCT, "--where", "stars <= 2", "-k", "2")
-    assert "60%       as needed" in indexed("views").out
-    indexed("cluster", "--instruction", PRODUCT, "-k", "2")
-    assert "100%      whole" in indexed("views").out.splitlines()[2]
-    ran = indexed("index", write([{"id": "new", "text": "Something else."}], "more.jsonl"))
-    assert f'2 views hold all texts: the base view, "{PRODUCT}".\n' in ran.out
-    assert "100%      whole" in indexed("views").out.splitlines()[2]
 
 
 def test_completing_and_dropping(indexed):

@@ -6,9 +6,10 @@ import pytest
 from clustering_groups import groups
 from sklearn.metrics import adjusted_rand_score
 
-from retriever.clusters.arithmetic import kmeans
+from retriever.clusters.arithmetic import choice, consensus, kmeans
 from retriever.clusters.arithmetic.choice import choose_k
-from retriever.clusters.arithmetic.kmeans import assign, different, spherical_kmeans
+from retriever.clusters.arithmetic.consensus import WHOLE, Stability
+from retriever.clusters.arithmetic.kmeans import assign, spherical_kmeans
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 
@@ -31,14 +32,14 @@ def test_centroids_are_the_directions_of_their_rows():
     for number in range(2):
         mean = vectors[found.labels == number].mean(axis=0)
         assert np.allclose(found.centroids[number], mean / np.linalg.norm(mean), atol=1e-5)
+    whole = spherical_kmeans(vectors, 1)
+    assert np.allclose(whole.centroids, normalise(vectors.mean(axis=0, keepdims=True)), atol=1e-6)
+    assert whole.stability == WHOLE
 
 
-def test_every_row_is_in_a_cluster_and_small_ones_are_given_up():
-    vectors, planted = groups([30, 20, 2])
-    found = spherical_kmeans(vectors, 3, min_size=3)
-    assert found.sizes.sum() == 52
-    assert [set(planted[found.labels == number].tolist()) - {2} for number in range(found.k)] == [{0}, {1}]
-    assert spherical_kmeans(vectors, 3, min_size=99).k == 1
+def test_a_group_that_most_rows_belong_to_is_one_cluster_of_several():
+    vectors, planted = groups([300, 20, 10])
+    assert adjusted_rand_score(planted, spherical_kmeans(vectors, 3).labels) > 0.95
 
 
 def test_more_clusters_than_different_rows_are_as_many_as_differ():
@@ -48,10 +49,10 @@ def test_more_clusters_than_different_rows_are_as_many_as_differ():
     assert spherical_kmeans(vectors[:1], 1).labels.tolist() == [0]
 
 
-@pytest.mark.parametrize(("k", "size", "says"), [(0, 1, "0 clusters"), (7, 1, "made of 6"), (2, 0, "0 documents")])
-def test_what_cannot_be_is_refused(k, size, says):
+@pytest.mark.parametrize(("k", "says"), [(0, "0 clusters"), (7, "made of 6")])
+def test_what_cannot_be_is_refused(k, says):
     with pytest.raises(UsageError, match=says):
-        spherical_kmeans(groups([6])[0], k, min_size=size)
+        spherical_kmeans(groups([6])[0], k)
 
 
 def test_new_rows_are_assigned_and_centroids_without_rows_left_out():
@@ -93,27 +94,59 @@ def test_what_rounding_moves_changes_no_cluster():
     assert adjusted_rand_score(*pair) >= 0.98
 
 
-def test_different_rows_that_are_known_change_nothing():
-    vectors, _ = groups([9, 9, 9])
-    vectors = np.concatenate([vectors, vectors[:5]])
-    usual, told = (spherical_kmeans(vectors, 3, distinct=one) for one in (None, different(vectors)))
-    assert np.array_equal(usual.labels, told.labels)
-    assert np.array_equal(usual.centroids, told.centroids)
-
-
-def test_more_clusters_than_rows_to_seed_on_are_made(monkeypatch):
-    monkeypatch.setattr(kmeans, "_SEEDED_ON", 4)
+def test_more_clusters_than_compared_rows_are_made(monkeypatch):
+    monkeypatch.setattr(kmeans, "COMPARED", 4)
+    monkeypatch.setattr(kmeans, "_ROWS_A_CLUSTER", 1)
     vectors, _ = groups([2] * 8)
-    found = spherical_kmeans(vectors, 8)
-    assert (found.k, found.sizes.sum()) == (8, 16)
+    found = spherical_kmeans(vectors, 7)
+    assert (found.k, found.sizes.sum()) == (7, 16)
+
+
+def test_planted_groups_hold_and_a_cloud_does_not():
+    vectors, planted = groups([40, 30, 20, 10], noise=0.15)
+    found = spherical_kmeans(vectors, 4)
+    assert found.stability.holds
+    assert found.stability.repeated > 0.98
+    assert adjusted_rand_score(planted, found.labels) > 0.95
+    cloud = normalise(np.random.default_rng(0).normal(size=(200, 24)))
+    fell = spherical_kmeans(cloud, 4).stability
+    assert not fell.holds
+    assert fell.halves < 0.6
+    assert spherical_kmeans(vectors[:29], 2).stability is None  # too few to say
+
+
+def test_k_is_chosen_among_what_holds():
+    vectors, _ = groups([40, 30, 20, 10], noise=0.15)
+    chosen = choose_k(vectors)
+    assert chosen.holds
+    assert next(tried for tried in chosen.curve if tried.k == chosen.k).holds
+    cloud = normalise(np.random.default_rng(0).normal(size=(200, 24)))
+    nothing = choose_k(cloud)
+    assert not nothing.holds
+    assert not any(tried.holds for tried in nothing.curve)
+    steadiness = {tried.k: tried.stability.repeated + tried.stability.halves for tried in nothing.curve}
+    assert steadiness[nothing.k] == max(steadiness.values())
+
+
+def test_a_higher_silhouette_that_does_not_hold_is_passed_over(monkeypatch):
+    vectors, _ = groups([40, 30, 20, 10], noise=0.15)
+    found = consensus.consensus
+
+    def doubtful(rows, k, *, seed=0):
+        labels, stability = found(rows, k, seed=seed)
+        return labels, Stability(0.5, 0.5) if k == 4 else stability
+
+    assert choose_k(vectors).k == 4
+    monkeypatch.setattr(choice, "consensus", doubtful)
+    assert choose_k(vectors).k != 4
 
 
 @pytest.mark.parametrize("sizes", [[12, 12], [9, 20, 14, 11], [30, 8, 8, 8, 8, 8]])
 def test_k_is_chosen_where_clusters_are_most_apart(sizes):
     chosen = choose_k(groups(sizes)[0])
     assert chosen.k == len(sizes)
-    curve = dict(chosen.curve)
-    assert curve[chosen.k] == max(curve.values())
+    curve = {tried.k: tried.silhouette for tried in chosen.curve}
+    assert curve[chosen.k] == max(tried.silhouette for tried in chosen.curve if tried.holds)
     assert list(curve)[:2] == [2, 3]
 
 

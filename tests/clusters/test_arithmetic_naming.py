@@ -7,12 +7,11 @@ from retriever.clusters.arithmetic.naming import (
     central,
     keywords,
     labels_of,
-    measures,
     text_words,
     typical_sentence,
 )
 from retriever.core.similarity import normalise
-from retriever.core.whole_words import WholeWords, fragments
+from retriever.core.words import WholeWords
 
 
 def test_words_of_texts_are_lower_case_without_stop_words_and_numbers():
@@ -80,24 +79,12 @@ def test_a_fragment_becomes_the_commonest_word_that_it_begins():
     assert WholeWords([{"charg"}, {"charg"}, {"charging"}]).of(["charg"]) == ["charg"]  # what people write is a word
 
 
-def test_what_is_known_as_a_fragment_is_none_of_the_usual_words():
-    assert {"charg", "disappro"} <= fragments()
-    assert not fragments() & {"charge", "battery", "refund", "price", "staff", "food", "disappointed", "zen"}
-
-
 @pytest.fixture
 def partition():
     rows = normalise(np.array([[1, 0.0], [0.9, 0.1], [0.8, 0.3], [0, 1.0], [0.2, 0.9]]))
     cosines = np.array([0.9, 0.99, 0.8, 0.95, 0.97], np.float32)
     margins = np.array([0.5, 0.4, 0.3, 0.2, 0.1], np.float32)
     return Partition(rows[[1, 4]], np.array([0, 0, 0, 1, 1]), cosines, margins)
-
-
-def test_measures_are_means_over_the_cluster(partition):
-    first, second = measures(partition)
-    assert (first.size, second.size) == (3, 2)
-    assert first.cohesion == pytest.approx((0.9 + 0.99 + 0.8) / 3, abs=1e-6)
-    assert second.margin == pytest.approx(0.15, abs=1e-6)
 
 
 def test_central_documents_are_nearest_first_and_differ(partition):

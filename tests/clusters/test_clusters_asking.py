@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, FakeEncoder
 
-from retriever.clusters.asking import spread_out
 from retriever.core.types import Document
+from retriever.index.teaching.asking import spread_out
 from retriever.workspace import Index
 
 GOOD = KEYWORDS[MOOD][:8]
@@ -34,32 +34,32 @@ def test_rows_come_from_every_group_before_one_gives_two():
 
 
 def test_what_is_asked_is_spread_over_the_view(index):
-    asked = index.worth_answering(MOOD, 16)
+    asked = index.teaching.worth_answering(MOOD, 16)
     assert words(asked) == set(KEYWORDS[MOOD])
     assert all(one.guess is None and one.certainty is None for one in asked)
 
 
 def test_nothing_is_asked_twice(index):
-    first = [one.document.id for one in index.worth_answering(MOOD, 16)]
-    second = [one.document.id for one in index.worth_answering(MOOD, 16, first)]
+    first = [one.document.id for one in index.teaching.worth_answering(MOOD, 16)]
+    second = [one.document.id for one in index.teaching.worth_answering(MOOD, 16, first)]
     assert len(second) == 16
     assert not set(first) & set(second)
-    assert len(index.worth_answering(MOOD, 99, [*first, *second])) == 16
-    assert index.worth_answering(MOOD, 5, [one.id for one in CORPUS]) == []
-    assert index.worth_answering(MOOD, 0) == []
+    assert len(index.teaching.worth_answering(MOOD, 99, [*first, *second])) == 16
+    assert index.teaching.worth_answering(MOOD, 5, [one.id for one in CORPUS]) == []
+    assert index.teaching.worth_answering(MOOD, 0) == []
 
 
 def test_what_is_least_certain_comes_first(index):
     known = [one for one in CORPUS if one.text.split()[0] in [*GOOD[:4], *KEYWORDS[MOOD][8:12]]]
-    index.teach(MOOD, [(one.id, "good" if one.text.split()[0] in GOOD else "bad") for one in known])
-    asked = index.worth_answering(MOOD, 8, [one.id for one in known])
+    index.teaching.teach(MOOD, [(one.id, "good" if one.text.split()[0] in GOOD else "bad") for one in known])
+    asked = index.teaching.worth_answering(MOOD, 8, [one.id for one in known])
     assert [one.certainty for one in asked] == sorted(one.certainty for one in asked)
     assert {one.guess for one in asked} <= {"good", "bad"}
 
 
 def test_a_question_without_a_view_is_spread_over_the_base_view(index):
-    index.teach(MOOD, [(one.id, "good" if one.text.split()[0] in GOOD else "bad") for one in CORPUS[:30]])
-    asked = index.worth_answering(FAULT, 6)
+    index.teaching.teach(MOOD, [(one.id, "good" if one.text.split()[0] in GOOD else "bad") for one in CORPUS[:30]])
+    asked = index.teaching.worth_answering(FAULT, 6)
     assert len(asked) == 6
     assert all(one.guess is None for one in asked)
 
@@ -67,16 +67,16 @@ def test_a_question_without_a_view_is_spread_over_the_base_view(index):
 def test_an_index_without_documents_asks_nothing(tmp_path):
     with Index(tmp_path / "empty", encoder=FakeEncoder()) as empty:
         empty.add([])
-        assert empty.worth_answering(MOOD) == []
+        assert empty.teaching.worth_answering(MOOD) == []
 
 
 def test_a_clustering_of_the_untaught_view_holds_no_longer(index):
     before = index.cluster(MOOD, k=2)
-    assert index.still_holds(before)
-    index.teach(MOOD, [(one.id, "good" if one.text.split()[0] in GOOD else "bad") for one in CORPUS[:30]])
-    assert not index.still_holds(before)
+    assert index.clusterings.still_holds(before)
+    index.teaching.teach(MOOD, [(one.id, "good" if one.text.split()[0] in GOOD else "bad") for one in CORPUS[:30]])
+    assert not index.clusterings.still_holds(before)
     taught = index.cluster(MOOD, k=2)
-    assert index.still_holds(taught)
-    index.forget(MOOD)
-    assert index.still_holds(before)
-    assert not index.still_holds(taught)
+    assert index.clusterings.still_holds(taught)
+    index.teaching.forget(MOOD)
+    assert index.clusterings.still_holds(before)
+    assert not index.clusterings.still_holds(taught)

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-from index_fakes import MOOD, PRODUCT, FakeEncoder
+from index_fakes import MOOD, PRODUCT, FakeEncoder, gives
 
 from retriever.clusters.categories import Category
-from retriever.clusters.classifying import FLOOR, GAP, Fit, chosen, fitted, margins
 from retriever.clusters.edit_requests import ClusterEdits
+from retriever.clusters.placing import BASE, FLOOR, GAP, CategoryNames, Fit
 from retriever.core.errors import InputError, UsageError
+from retriever.core.protocols import EncoderSpec
 from retriever.core.types import Document
-from retriever.training.corrections import corrected_rows
+from retriever.index.reembedding import reembed
+from retriever.training.from_index import corrected_rows
+from retriever.workspace import Index
 
 TEXTS = ["kettle 1", "kettle 2", "toy 1", "toy 2", "toy kettle", "lamp 1", "pan knife drone"]
 NAMES = ["kettle", "toy", "lamp"]
@@ -22,7 +25,7 @@ def full(index):
 
 
 def test_every_document_goes_to_its_category_or_to_none(full):
-    found = full.classify(PRODUCT, NAMES)
+    found = full.clusterings.classify(PRODUCT, NAMES)
     assert found.assignments == {"d0": 0, "d1": 0, "d2": 1, "d3": 1, "d4": 0, "d5": 2, "d6": -1}
     document = found.to_json()
     assert [(one["label"], one["size"]) for one in document["clusters"]] == [("kettle", 3), ("toy", 2), ("lamp", 1)]
@@ -32,7 +35,7 @@ def test_every_document_goes_to_its_category_or_to_none(full):
 
 
 def test_several_apply_where_several_are_asked_for(full):
-    found = full.classify(PRODUCT, NAMES, several=True)
+    found = full.clusterings.classify(PRODUCT, NAMES, several=True)
     assert set(found.places["d4"]) == {0, 1}
     assert found.places["d0"] == (0,)
     assert found.to_json()["places"] == {"d4": list(found.places["d4"])}
@@ -40,39 +43,39 @@ def test_several_apply_where_several_are_asked_for(full):
 
 
 def test_a_document_of_several_categories_describes_them_all(full):
-    found = full.classify(PRODUCT, NAMES, several=True)
+    found = full.clusterings.classify(PRODUCT, NAMES, several=True)
     kettle, toy, _ = found.to_json()["clusters"]
     assert set(kettle["examples"]) == {"d0", "d1", "d4"}
     assert set(toy["examples"]) == {"d2", "d3", "d4"}
 
 
 def test_a_filter_is_kept_to_and_an_empty_category_is_told(full):
-    found = full.classify(PRODUCT, [*NAMES, "shoe"], where="row < 4")
+    found = full.clusterings.classify(PRODUCT, [*NAMES, "shoe"], where="row < 4")
     assert sorted(found.assignments) == ["d0", "d1", "d2", "d3"]
     empty = found.to_json()["clusters"][3]
     assert (empty["label"], empty["size"], empty["examples"], empty["sentence"]) == ("shoe", 0, [], "")
     with pytest.raises(InputError, match="No document matches"):
-        full.classify(PRODUCT, NAMES, where="row > 90")
+        full.clusterings.classify(PRODUCT, NAMES, where="row > 90")
 
 
 def test_examples_say_what_a_name_does_not(full):
     strange = [Category("xyz", examples=("d2", "d3")), Category("kettle")]
-    assert [full.classify(PRODUCT, strange).assignments[id] for id in ("d0", "d2", "d3")] == [1, 0, 0]
+    assert [full.clusterings.classify(PRODUCT, strange).assignments[id] for id in ("d0", "d2", "d3")] == [1, 0, 0]
     with pytest.raises(InputError, match="no document 'gone'"):
-        full.classify(PRODUCT, [Category("a", examples=("gone",)), Category("b")])
+        full.clusterings.classify(PRODUCT, [Category("a", examples=("gone",)), Category("b")])
 
 
 def test_a_question_and_two_categories_are_needed(full):
     with pytest.raises(UsageError, match="answers to a question"):
-        full.classify(" ", NAMES)
+        full.clusterings.classify(" ", NAMES)
     with pytest.raises(UsageError, match="There are 1 categories"):
-        full.classify(PRODUCT, ["kettle"])
+        full.clusterings.classify(PRODUCT, ["kettle"])
 
 
 def test_saved_categories_take_what_comes_later(full):
-    full.save_classification("products", full.classify(PRODUCT, NAMES))
+    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES))
     full.add([Document("new", "lamp new"), Document("odd", "pan knife drone bike"), Document("same", "toy 1")])
-    found = full.saved_clustering("products")
+    found = full.clusterings.get("products")
     assert found.new == ["new", "odd", "same"]
     assert [found.assignments[id] for id in found.new] == [2, -1, 1]
     document = found.to_json()
@@ -81,25 +84,38 @@ def test_saved_categories_take_what_comes_later(full):
     assert not {"texts", "margins", "names", "floors"} & document.keys()
 
 
+def test_what_was_seen_of_saved_categories_does_not_move_when_others_come(full, monkeypatch):
+    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES))
+    full.add([Document("seen", "toy kettle seen")])
+    assert full.clusterings.get("products").assignments["seen"] == 0
+    full.add([Document("unseen", "toy kettle unseen")])
+    full.add([Document(f"many{row:02}", f"kettle {row}") for row in range(10, 70)])
+    found = full.clusterings.get("products").assignments
+    assert (found["seen"], found["unseen"]) == (0, 0)
+    monkeypatch.setattr(CategoryNames, "place", lambda self, vectors, base: [(2,)] * len(vectors))
+    full.add([Document("later", "toy later")])
+    assert full.clusterings.get("products").assignments == {**found, "later": 2}
+
+
 def test_categories_that_overlap_are_saved_so(full):
-    full.save_classification("products", full.classify(PRODUCT, NAMES, several=True))
+    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES, several=True))
     full.add([Document("both", "kettle toy new")])
-    found = full.saved_clustering("products")
+    found = full.clusterings.get("products")
     assert {id: set(one) for id, one in found.to_json()["places"].items()} == {"d4": {0, 1}, "both": {0, 1}}
-    found = full.edit_clustering("products", ClusterEdits(move={"both": "kettle, lamp", "d4": "toy"}))
+    found = full.clusterings.edit("products", ClusterEdits(move={"both": "kettle, lamp", "d4": "toy"}))
     assert found.to_json()["places"] == {"both": [0, 2]}
-    merged = full.edit_clustering("products", ClusterEdits(merge=[["kettle", "lamp"]]))
-    assert merged.state.places["both"] == (0,)
+    merged = full.clusterings.edit("products", ClusterEdits(merge=[["kettle", "lamp"]]))
+    assert merged.places["both"] == (0,)
 
 
 def test_corrections_become_rows_to_learn_from(full):
-    full.save_classification("products", full.classify(PRODUCT, NAMES))
-    full.edit_clustering("products", ClusterEdits(move={"d4": "toy", "d6": "lamp", "d0": "none"}))
-    full.edit_clustering("products", ClusterEdits(rename={"lamp": "Light"}, move={"d1": "toy"}))
-    full.undo_edit("products")
-    full.undo_edit("products")
-    full.edit_clustering("products", ClusterEdits(rename={"lamp": "Light"}))
-    rows = corrected_rows(full.saved_clustering("products"))
+    full.clusterings.save("products", full.clusterings.classify(PRODUCT, NAMES))
+    full.clusterings.edit("products", ClusterEdits(move={"d4": "toy", "d6": "lamp", "d0": "none"}))
+    full.clusterings.edit("products", ClusterEdits(rename={"lamp": "Light"}, move={"d1": "toy"}))
+    full.clusterings.undo("products")
+    full.clusterings.undo("products")
+    full.clusterings.edit("products", ClusterEdits(rename={"lamp": "Light"}))
+    rows = corrected_rows(full.clusterings.get("products"))
     assert [one.to_json() for one in rows] == [
         {"text": "toy kettle", "question": PRODUCT, "answer": "toy"},
         {"text": "pan knife drone", "question": PRODUCT, "answer": "Light"},
@@ -107,9 +123,9 @@ def test_corrections_become_rows_to_learn_from(full):
 
 
 def test_nothing_is_embedded_twice(full, encoder):
-    full.classify(MOOD, ["love", "hate"])
+    full.clusterings.classify(MOOD, ["love", "hate"])
     read = len(encoder.read)
-    full.classify(MOOD, ["love", "sad"])
+    full.clusterings.classify(MOOD, ["love", "sad"])
     assert len(encoder.read) == read == 2 * len(TEXTS)
 
 
@@ -117,7 +133,7 @@ def test_scores_and_reach_by_hand():
     vectors = np.array([[1, 0], [0.6, 0.8]], dtype=np.float32)
     names = np.array([[1, 0], [0, 1]], dtype=np.float32)
     mean = vectors.mean(axis=0)  # (0.8, 0.4); its length is the root of 0.8
-    fit = fitted(vectors, names, mean)
+    fit = CategoryNames(names, mean).fit(vectors, None)
     half = np.sqrt(0.5)  # the directions are (half, -half) and (-half, half); 0.75 of the mean scores 0.3 half
     assert fit.scores == pytest.approx(np.array([[0.7, -0.7], [-0.5, 0.5]]) * half, abs=1e-6)
     assert fit.reach == pytest.approx(np.array([[1, 0], [0.6, 0.8]]) / np.sqrt(0.8), abs=1e-6)
@@ -126,11 +142,92 @@ def test_scores_and_reach_by_hand():
 def test_the_best_is_chosen_and_what_is_nearly_as_good():
     scores = np.array([[0.5, 0.5 - GAP / 2, 0.5 - 2 * GAP], [0.1, 0, 0], [0.3, 0.3, 0]], dtype=np.float32)
     reach = np.array([[1, 1, 1], [FLOOR - 0.01, 1, 1], [FLOOR + 0.01, 0.1, 0]], dtype=np.float32)
-    assert chosen(Fit(scores, reach), several=False) == [(0,), (-1,), (0,)]
-    assert chosen(Fit(scores, reach), several=True) == [(0, 1), (-1,), (0,)]
-    assert margins(scores) == pytest.approx([GAP / 2, 0.1, 0], abs=1e-6)
+    names, fit = np.eye(3, dtype=np.float32), Fit(scores, reach)
+    assert CategoryNames(names, names[0], several=False).chosen(fit) == [(0,), (-1,), (0,)]
+    assert CategoryNames(names, names[0], several=True).chosen(fit) == [(0, 1), (-1,), (0,)]
+    assert fit.margins == pytest.approx([GAP / 2, 0.1, 0], abs=1e-6)
 
 
-def test_categories_of_another_encoder_are_refused(full, path):
-    full.save_classification("products", full.classify(PRODUCT, NAMES))
-    assert full.store.clusterings.get("products").fingerprint == FakeEncoder().fingerprint
+def test_the_base_encoders_part_by_hand():
+    vectors, names = np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)
+    alone = CategoryNames(names, vectors.mean(axis=0)).fit(vectors, None)
+    both = CategoryNames(names, vectors.mean(axis=0), base=names[::-1]).fit(vectors, vectors)
+    assert both.scores == pytest.approx((1 - BASE) * alone.scores + BASE * np.array([[0, 1], [1, 0]]), abs=1e-6)
+    assert both.reach == pytest.approx(alone.reach)
+
+
+class Blank(FakeEncoder):
+    """Sees nothing in any text: all names are equally near."""
+
+    def _row(self, text, keywords):
+        return [0.25] * 16
+
+
+class Short(FakeEncoder):
+    """Another plain reader, of fewer coordinates."""
+
+    spec = EncoderSpec("s" * 64, 4, name="short")
+
+    def __init__(self):
+        super().__init__("short")
+
+    def vectors(self, texts, instruction=""):
+        return np.full((len(texts), 4), 0.5, dtype=np.float32)
+
+
+@pytest.fixture
+def two(path):
+    plain = FakeEncoder("plain")
+    with Index(path, encoder=Blank("question"), plain=plain) as index:
+        index.add([Document("a", "kettle 1"), Document("b", "toy 1"), Document("c", "kettle 2")])
+        yield index
+
+
+def test_where_the_view_tells_nothing_the_plain_reader_decides(two):
+    found = two.clusterings.classify(PRODUCT, ["kettle", "toy"])
+    assert found.assignments == {"a": 0, "b": 1, "c": 0}
+    assert (found.placing.vectors.shape, found.placing.base.shape) == ((2, 16), (2, 16))
+
+
+def test_documents_that_come_later_are_read_by_both(two):
+    two.clusterings.save("products", two.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+    two.add([Document("d", "toy 2"), Document("A", "kettle 3")])
+    assert {id: two.clusterings.get("products").assignments[id] for id in ("A", "d")} == {"A": 0, "d": 1}
+
+
+def test_placing_a_document_that_came_later_reads_that_one_alone_of_the_base_view(two, monkeypatch):
+    two.clusterings.save("products", two.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+    two.add([Document("later", "a toy came later")])
+    base, read = two._opened.store.views.find(two._opened.sources.encoders.view_key("")), []
+    get = two._opened.store.vectors.get
+
+    def counted(view_id, contents, **options):
+        if view_id == base.view_id:
+            read.extend(contents)
+        return get(view_id, contents, **options)
+
+    monkeypatch.setattr(two._opened.store.vectors, "get", counted)
+    assert two.clusterings.get("products").assignments["later"] == 1
+    assert len(read) == 1
+    assert two.clusterings.get("products").assignments["later"] == 1
+    assert len(read) == 1
+
+
+def test_documents_that_the_base_view_lacks_are_read_by_the_plain_reader(two):
+    expected = two.clusterings.classify(PRODUCT, ["kettle", "toy"]).to_json()
+    base = two._opened.store.views.find(two._opened.sources.encoders.view_key(""))
+    two._opened.store.vectors.remove_oldest(base.view_id, 1)
+    assert two.clusterings.classify(PRODUCT, ["kettle", "toy"]).to_json() == expected
+
+
+def test_saved_categories_are_shown_when_another_plain_reader_came(two, path):
+    two.clusterings.save("products", two.clusterings.classify(PRODUCT, ["kettle", "toy"]))
+    two.add([Document("seen", "a toy came later")])
+    before = two.clusterings.get("products").assignments
+    question = two._opened.sources.encoders.question
+    reembed(path, plain=Short(), load=gives(lambda: question))
+    with Index(path, encoder=question, plain=Short()) as again:
+        again.add([Document("unseen", "a kettle")])
+        found = again.clusterings.get("products").assignments
+    assert {id: found[id] for id in before} == before
+    assert found.keys() - before.keys() == {"unseen"}

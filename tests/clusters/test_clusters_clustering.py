@@ -1,4 +1,3 @@
-import hashlib
 import json
 import sqlite3
 from dataclasses import replace
@@ -7,11 +6,14 @@ import numpy as np
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, add_to_base, documents
 
-from retriever.clusters.clustering import still_holds
 from retriever.clusters.material import read_material
-from retriever.clusters.saved import extended, stored_clustering
+from retriever.clusters.placing import Centroids
+from retriever.clusters.saved import extended, kept
 from retriever.core.errors import EncoderMismatchError, FilterError, IndexDamagedError, InputError, UsageError
 from retriever.core.types import Document
+from retriever.index.completing import complete
+from retriever.index.reembedding import reembed
+from retriever.workspace import Index
 
 PRODUCTS, MOODS = KEYWORDS[PRODUCT][:3], KEYWORDS[MOOD][:4]
 CORPUS = [
@@ -46,7 +48,8 @@ def test_each_instruction_recovers_its_own_factor(full):
     assert sorted(map(sorted, parts(by_mood, 1))) == sorted([one] for one in MOODS)
     assert [cluster.keywords for cluster in by_mood.clusters] == [[one] for one in map(min, parts(by_mood, 1))]
     assert by_product.choice.k == 3
-    assert dict(by_product.choice.curve)[3] == pytest.approx(1, abs=1e-3)
+    silhouettes = {tried.k: tried.silhouette for tried in by_product.choice.curve}
+    assert silhouettes[3] == pytest.approx(1, abs=1e-3)
 
 
 def test_names_are_what_the_model_answered_and_what_the_texts_say_stands_beside(full):
@@ -58,36 +61,13 @@ def test_names_are_what_the_model_answered_and_what_the_texts_say_stands_beside(
         assert cluster.sentence.startswith("the ")
 
 
-def test_clusters_that_lie_together_are_groups_of_the_next_level(index):
-    words = KEYWORDS[PRODUCT]
-    kinds = [" ".join(words[9 + 2 * kind :][:2]) for kind in range(3)]
-    index.add(
-        [
-            Document(f"{word}-{row}", f"{word} {kinds[place // 3]} {'x' * row}")
-            for place, word in enumerate(words[:9])
-            for row in range(4)
-        ]
-    )
-    found = index.cluster(PRODUCT, k=9, levels=5)
-    (level,) = found.levels
-    names = {number: id.split("-")[0] for id, number in found.assignments.items()}
-    together = [{words.index(names[number]) // 3 for number in group.clusters} for group in level]
-    assert sorted(together, key=min) == [{0}, {1}, {2}]
-    for group, kind in zip(level, map(min, together), strict=True):
-        assert set(kinds[kind].split()) == set(group.keywords[:2])
-    assert sorted(number for group in level for number in group.clusters) == list(range(9))
-    first = {"label": level[0].label, "keywords": list(level[0].keywords), "clusters": list(level[0].clusters)}
-    assert [len(one) for one in found.to_json()["levels"]] == [3]
-    assert found.to_json()["levels"][0][0] == first
-    assert index.cluster(PRODUCT, k=9).levels == []
-
-
 def test_examples_are_central_and_measures_those_of_the_cluster(full):
-    (first, *_) = full.cluster(PRODUCT, k=3).clusters
-    assert (first.number, first.measures.size) == (0, 16)
-    assert first.measures.cohesion == pytest.approx(1, abs=1e-3)
-    assert first.measures.margin > 0.2
-    assert len({document.text for document in first.examples}) == 3
+    found = full.cluster(PRODUCT, k=3)
+    first = found.clusters[0]
+    assert (first.number, first.size) == (0, 16)
+    assert first.cohesion == pytest.approx(1, abs=1e-3)
+    assert first.margin > 0.2
+    assert len({found.documents[id].text for id in first.examples}) == 3
 
 
 def test_only_what_the_filter_accepts_is_clustered(full):
@@ -100,7 +80,7 @@ def test_equal_texts_are_documents_of_their_own(index):
     index.add([Document(id, text) for id, text in [("a", "toy"), ("b", "toy"), ("c", "lamp")]])
     found = index.cluster(k=2)
     assert found.assignments == {"a": 0, "b": 0, "c": 1}
-    assert [cluster.measures.size for cluster in found.clusters] == [2, 1]
+    assert [cluster.size for cluster in found.clusters] == [2, 1]
 
 
 def test_fields_are_counted_in_every_cluster(full):
@@ -111,10 +91,6 @@ def test_fields_are_counted_in_every_cluster(full):
         assert cluster.spreads["shop.town"].counts == {min(products)[0]: 16}
         assert cluster.spreads["shop.town"].entropy == 0
     assert found.months == {f"2024-0{month}": [4, 4, 4] for month in range(1, 5)}
-
-
-def test_the_largest_seed_is_taken(full):
-    assert len(full.cluster(PRODUCT, k=3, seed=2**31 - 1).clusters) == 3
 
 
 def test_the_last_part_of_a_field_is_enough_where_it_is_unique(full):
@@ -145,12 +121,12 @@ def test_a_blank_filter_is_none(full, blank):
     found = full.cluster(MOOD, k=4, where=blank)
     assert (found.request.where, len(found.assignments)) == (None, len(CORPUS))
     assert not full.views()[1].lazy
-    assert len(full.lacking([MOOD], where=blank)) == 0
+    assert len(full.upkeep.lacking([MOOD], where=blank)) == 0
     full.add([Document("new", "the toy and mad")])
-    full.complete([MOOD], where=blank)
+    full.upkeep.complete([MOOD], where=blank)
     assert full.views()[1].coverage == 1
     assert full.search("toy", where=blank, mode="dense").hits == full.search("toy", mode="dense").hits
-    assert full.search_like("new", where=blank).hits == full.search_like("new").hits
+    assert full.search(like="new", where=blank).hits == full.search(like="new").hits
 
 
 def test_values_that_are_missing_or_rare_are_counted_together(index):
@@ -198,10 +174,6 @@ def test_deleted_documents_are_in_no_cluster(full):
     [
         ({"k": 49}, UsageError, "49 clusters cannot be made of 48"),
         ({"k": 0}, UsageError, "0 clusters"),
-        ({"min_size": 0}, UsageError, "0 documents"),
-        ({"levels": 0}, UsageError, "0 levels"),
-        ({"seed": -1}, UsageError, "seed"),
-        ({"seed": 2**31}, UsageError, "The largest is 2147483647"),
         ({"where": "stars > 9"}, InputError, "No document matches"),
         ({"where": "price > 9"}, FilterError, "price"),
         ({"by": ["price"]}, UsageError, "No document has a field 'price'"),
@@ -238,23 +210,23 @@ def test_what_cannot_be_clustered_is_refused_before_anything_is_embedded(full, e
 
 def test_a_filter_that_matches_nothing_leaves_no_view(full):
     with pytest.raises(InputError, match="No document matches"):
-        full.complete([MOOD], where="stars > 9")
-    assert len(full.lacking([MOOD], where="stars > 9")) == 0
+        full.upkeep.complete([MOOD], where="stars > 9")
+    assert len(full.upkeep.lacking([MOOD], where="stars > 9")) == 0
     assert [view.instruction for view in full.views()] == [""]
-    full.complete([MOOD])
-    assert full.complete([MOOD], where="stars > 9")[0].key.instruction == MOOD
+    full.upkeep.complete([MOOD])
+    full.upkeep.complete([MOOD], where="stars > 9")
 
 
 def test_an_instruction_of_an_empty_index_leaves_no_view(index):
     index.add([])
     with pytest.raises(InputError, match=r"The index holds no documents.*retriever index"):
-        index.complete(["never read"])
+        index.upkeep.complete(["never read"])
     assert [view.instruction for view in index.views()] == [""]
 
 
 def test_several_instructions_are_read_in_one_pass_and_only_what_the_filter_accepts(full, encoder):
     encoder.forget()
-    found = full.cluster_each([MOOD, FAULT], k=2, where="stars = 1")
+    found = full.clusterings.each([MOOD, FAULT], k=2, where="stars = 1")
     assert [one.request.instruction for one in found] == [MOOD, FAULT]
     accepted = sorted(one.text for one in CORPUS if one.metadata["stars"] == 1)
     assert sorted(encoder.read) == sorted((text, each) for text in accepted for each in (MOOD, FAULT))
@@ -272,24 +244,24 @@ def test_one_document_and_equal_texts_are_one_cluster(index):
 
 @pytest.fixture
 def saved(full):
-    full.save_clustering("products", full.cluster(PRODUCT, k=3))
+    full.clusterings.save("products", full.cluster(PRODUCT, k=3))
     return full
 
 
 def test_a_saved_clustering_is_what_it_was(saved):
     before = saved.cluster(PRODUCT, k=3).to_json()
-    again = saved.saved_clustering("products").to_json()
+    again = saved.clusterings.get("products").to_json()
     assert {key: again[key] for key in before} == before
     assert (again["saved"]["name"], again["new"], again["fits_none"]) == ("products", [], [])
 
 
 def test_new_documents_are_put_without_moving_the_old(saved):
-    before = saved.saved_clustering("products").assignments
+    before = saved.clusterings.get("products").assignments
     home = {id.split("-")[0]: number for id, number in before.items()}
     toy = next(id for id in before if id.startswith("toy"))
     lamps = [Document(f"new-{number}", f"a lamp {'y' * number}") for number in range(30)]
     saved.add([*lamps, Document("odd", "a mug and a pan and a rug"), Document(toy, "now a kettle")])
-    again = saved.saved_clustering("products")
+    again = saved.clusterings.get("products")
     assert {id: number for id, number in again.assignments.items() if id in before and id != toy} == {
         id: number for id, number in before.items() if id != toy
     }
@@ -303,10 +275,10 @@ def test_new_documents_are_put_without_moving_the_old(saved):
 
 
 def test_a_clustering_saved_under_a_filter_reads_nothing_outside_of_it(full, encoder):
-    full.save_clustering("unloved", full.cluster(MOOD, k=2, where="stars <= 2"))
+    full.clusterings.save("unloved", full.cluster(MOOD, k=2, where="stars <= 2"))
     full.add([Document("in", "the toy and hate y", {"stars": 2}), Document("out", "the toy and sad y", {"stars": 4})])
     encoder.forget()
-    again = full.saved_clustering("unloved")
+    again = full.clusterings.get("unloved")
     assert encoder.read == [("the toy and hate y", MOOD)]
     assert again.new == ["in"]
 
@@ -314,33 +286,34 @@ def test_a_clustering_saved_under_a_filter_reads_nothing_outside_of_it(full, enc
 def test_a_new_document_with_the_text_of_an_old_one_joins_it(saved):
     old = CORPUS[5]
     saved.add([Document("again", old.text)])
-    stored = saved.store.clusterings.get("products")
-    unreachable = replace(stored, document={**stored.document, "floors": [2.0, 2.0, 2.0]})
-    found = extended(unreachable, read_material(saved.store, saved.complete([PRODUCT])[0]))
-    assert found.new == ["again"]
-    assert found.assignments["again"] == found.assignments[old.id]
+    stored = kept(saved._opened.store.clusterings.get("products"))
+    unreachable = replace(stored, placing=replace(stored.placing, floors=np.full(3, 2.0)))
+    material = read_material(saved._opened.store, complete(saved._opened, [PRODUCT])[0])
+    places, new = extended(unreachable, material, None)
+    assert new == ["again"]
+    assert places["again"] == places[old.id]
 
 
 @pytest.mark.parametrize(("above", "fits"), [(5e-5, True), (3e-4, False)])
 def test_the_floor_of_a_saved_clustering_has_a_tolerance(saved, above, fits):
     new = Document("new", "the toy and a clock")
     saved.add([new])
-    material = read_material(saved.store, saved.complete([PRODUCT])[0], ids=frozenset([new.id]))
-    stored = saved.store.clusterings.get("products")
-    nearest = float((stored.centroids @ material.vectors[0]).max())
-    floors = [nearest + above] * 3
-    found = extended(replace(stored, document={**stored.document, "floors": floors}), material)
-    assert (found.assignments["new"] != -1) == fits
+    material = read_material(saved._opened.store, complete(saved._opened, [PRODUCT])[0], ids=frozenset([new.id]))
+    stored = kept(saved._opened.store.clusterings.get("products"))
+    nearest = float((stored.placing.vectors @ material.vectors[0]).max())
+    floors = np.full(3, nearest + above)
+    places, _ = extended(replace(stored, placing=replace(stored.placing, floors=floors)), material, None)
+    assert (places["new"] != (-1,)) == fits
 
 
 def test_a_small_cluster_has_its_floor_three_deviations_below_the_mean(index):
-    toys = [f"toy{' clock' * (row % 2)}{' x' * row}" for row in range(120)]
+    toys = [f"toy{' clock' * (row % 6 == 0)}{' x' * row}" for row in range(120)]
     index.add([Document(f"t{row:03}", text) for row, text in enumerate(toys)])
     index.add([Document(f"l{row:03}", f"lamp{' rug pan sofa' * (row == 0)}{' x' * row}") for row in range(10)])
     found = index.cluster(PRODUCT, k=2)
-    index.save_clustering("both", found)
-    large, small = index.store.clusterings.get("both").document["floors"]
-    cosines = [found.partition.cosines[found.partition.labels == number].astype(float) for number in (0, 1)]
+    index.clusterings.save("both", found)
+    large, small = kept(index._opened.store.clusterings.get("both")).placing.floors
+    cosines = [found.nearness()[found.labels == number].astype(float) for number in (0, 1)]
     assert [len(one) for one in cosines] == [120, 10]
     assert large == pytest.approx(np.percentile(cosines[0], 1))
     assert small == pytest.approx(cosines[1].mean() - 3 * cosines[1].std())
@@ -348,9 +321,9 @@ def test_a_small_cluster_has_its_floor_three_deviations_below_the_mean(index):
 
 
 def test_deleted_documents_leave_a_saved_clustering(saved):
-    gone = saved.saved_clustering("products").to_json()["clusters"][0]["examples"][0]
+    gone = saved.clusterings.get("products").to_json()["clusters"][0]["examples"][0]
     saved.delete([gone])
-    again = saved.saved_clustering("products")
+    again = saved.clusterings.get("products")
     assert gone not in again.assignments
     examples = [one["examples"] for one in again.to_json()["clusters"]]
     assert [len(one) for one in examples] == [2, 3, 3]
@@ -359,11 +332,11 @@ def test_deleted_documents_leave_a_saved_clustering(saved):
 
 def test_names_are_given_once_and_unknown_ones_listed(saved):
     with pytest.raises(UsageError, match="There is a clustering 'products' already"):
-        saved.save_clustering("products", saved.cluster(PRODUCT, k=2))
+        saved.clusterings.save("products", saved.cluster(PRODUCT, k=2))
     with pytest.raises(UsageError, match="needs a name"):
-        saved.save_clustering(" ", saved.cluster(PRODUCT, k=2))
+        saved.clusterings.save(" ", saved.cluster(PRODUCT, k=2))
     with pytest.raises(InputError, match="no saved clustering 'moods'") as caught:
-        saved.saved_clustering("moods")
+        saved.clusterings.get("moods")
     assert caught.value.hint == "Saved: products."
 
 
@@ -382,23 +355,16 @@ def test_a_damaged_saved_clustering_is_refused(saved, column, value):
         raw.execute(f"UPDATE clusterings SET {column} = {value}")
     raw.close()
     with pytest.raises(IndexDamagedError, match=f"'{name}'"):
-        saved.saved_clustering(name)
-    assert list(saved.store.clusterings.damaged().values()) == [name]
-
-
-def test_a_clustering_that_an_older_version_saved_is_shown(saved):
-    with sqlite3.connect(saved.path / "corpus.sqlite3") as raw:
-        ((text, blob),) = raw.execute("SELECT document, centroids FROM clusterings")
-        older = hashlib.sha256(text.encode() + b"\0" + blob).hexdigest()
-        raw.execute("UPDATE clusterings SET sha256 = ?", (older,))
-    raw.close()
-    assert len(saved.saved_clustering("products").assignments) == len(CORPUS)
-    assert saved.store.clusterings.damaged() == {}
+        saved.clusterings.get(name)
+    assert list(saved._opened.store.clusterings.damaged().values()) == [name]
 
 
 def test_a_saved_clustering_of_another_encoder_is_refused(saved):
-    with pytest.raises(EncoderMismatchError, match="another encoder"):
-        stored_clustering(saved.store, "products", lambda instruction: FakeEncoder("other").fingerprint)
+    saved.close()
+    reembed(saved.path, FakeEncoder("other"))
+    with Index(saved.path, encoder=FakeEncoder("other")) as again:
+        with pytest.raises(EncoderMismatchError, match="another encoder"):
+            again.clusterings.get("products")
 
 
 def test_chosen_documents_are_clustered_alone_and_only_they_are_read(full, encoder):
@@ -414,15 +380,15 @@ def test_chosen_documents_are_clustered_alone_and_only_they_are_read(full, encod
     assert full.cluster(MOOD, k=4, ids=chosen).assignments == found.assignments
     assert len(encoder.calls) == calls
     assert len(full.cluster(MOOD, k=4, ids=chosen, where="stars = 1").assignments) == 4
-    assert len(full.lacking([MOOD])) == len(CORPUS) - len(chosen)
+    assert len(full.upkeep.lacking([MOOD])) == len(CORPUS) - len(chosen)
 
 
 def test_under_a_filter_only_what_it_accepts_is_read(full):
     full.cluster(MOOD, k=1, where="stars = 1")
     view = next(view for view in full.views() if view.instruction == MOOD)
     assert view.vectors == sum(document.metadata["stars"] == 1 for document in CORPUS)
-    assert len(full.lacking([MOOD], where="stars = 1")) == 0
-    assert len(full.lacking(["", MOOD], where="stars <= 2")) == view.vectors
+    assert len(full.upkeep.lacking([MOOD], where="stars = 1")) == 0
+    assert len(full.upkeep.lacking(["", MOOD], where="stars <= 2")) == view.vectors
 
 
 def test_chosen_documents_with_the_text_of_others_stand_alone(index):
@@ -437,21 +403,32 @@ def test_none_of_the_chosen_documents_is_there(full):
 
 def test_a_clustering_of_chosen_documents_is_not_saved(full):
     with pytest.raises(UsageError, match="chosen documents cannot be saved"):
-        full.save_clustering("some", full.cluster(k=1, ids=["unknown", CORPUS[0].id]))
+        full.clusterings.save("some", full.cluster(k=1, ids=["unknown", CORPUS[0].id]))
 
 
 @pytest.mark.parametrize("asked", [{}, {"where": "stars <= 2"}, {"ids": [one.id for one in CORPUS[:5]]}], ids=str)
 def test_a_clustering_holds_until_its_documents_change(full, asked):
     found = full.cluster(PRODUCT, k=2, **asked)
-    full.complete([MOOD])
-    assert still_holds(full.store, found)
+    full.upkeep.complete([MOOD])
+    assert full.clusterings.still_holds(found)
     first = CORPUS[0]
     full.add([Document(first.id, first.text, {**first.metadata, "stars": 2})])
-    assert not still_holds(full.store, found)
+    assert not full.clusterings.still_holds(found)
     full.add([first])
-    assert still_holds(full.store, found)
+    assert full.clusterings.still_holds(found)
     full.delete([first.id])
-    assert not still_holds(full.store, found)
+    assert not full.clusterings.still_holds(found)
     full.add([first])
     full.add([Document("new", "another toy", {"stars": 1})])
-    assert still_holds(full.store, found) == ("ids" in asked)
+    assert full.clusterings.still_holds(found) == ("ids" in asked)
+
+
+def test_what_was_seen_of_a_saved_clustering_stays_where_it_was_put(saved, monkeypatch):
+    saved.add([Document("seen", "toy seen later")])
+    before = saved.clusterings.get("products").assignments
+    monkeypatch.setattr(Centroids, "place", lambda self, vectors: [(-1,)] * len(vectors))
+    saved.add([Document("later", "toy later")])
+    found = saved.clusterings.get("products")
+    assert found.assignments == {**before, "later": -1}
+    assert found.new == ["later", "seen"]
+    assert "later" not in found.to_json()

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 from index_fakes import MOOD, PRODUCT, documents
@@ -47,7 +48,7 @@ def test_clusters_of_different_documents_are_not_compared(mixed):
 
 
 def test_ranks_and_answers_stand_side_by_side(mixed):
-    mixed.complete([PRODUCT, MOOD])
+    mixed.upkeep.complete([PRODUCT, MOOD])
     first, second = (mixed.search("toy hate", instruction=one, k=3, mode="dense") for one in (PRODUCT, MOOD))
     found = compare_ranks(first, second)
     assert [hit.document.id for hit in first.hits] == ["a", "b", "c"]
@@ -65,11 +66,13 @@ def test_ranks_and_answers_stand_side_by_side(mixed):
 
 def test_pages_show_what_is_hostile_and_run_nothing(index, tmp_path):
     index.add(documents("toy <script>alert(1)</script> love", "lamp hate"))
-    ranks = compare_ranks(*(index.search("<b>toy</b>", instruction=one, k=2) for one in (PRODUCT, MOOD))).to_json()
-    flows = compare_clusters(*(index.cluster(one, k=2) for one in (PRODUCT, MOOD))).to_json()
-    flows["clusters"][0][0]["label"] = "<script>alert(2)</script>"
-    for name, document in {"ranks": ranks, "flows": flows}.items():
-        write_page(tmp_path / name, document)
+    ranks = compare_ranks(*(index.search("<b>toy</b>", instruction=one, k=2) for one in (PRODUCT, MOOD)))
+    flows = compare_clusters(*(index.cluster(one, k=2) for one in (PRODUCT, MOOD)))
+    first, second = flows.clusterings
+    hostile = [replace(one, label="<script>alert(2)</script>") for one in first.clusters]
+    flows = replace(flows, clusterings=(replace(first, clusters=hostile), second))
+    for name, found in {"ranks": ranks, "flows": flows}.items():
+        write_page(tmp_path / name, found)
         page = (tmp_path / name).read_text()
         assert "<script" not in page
         assert "default-src 'none'" in page

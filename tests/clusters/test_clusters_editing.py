@@ -17,12 +17,12 @@ def saved(index):
     index.add([Document(f"{kind}{row}", f"{kind} {row}") for kind in KINDS for row in range(counts[kind])])
     found = index.cluster(PRODUCT, k=3)
     assert [one.label for one in found.clusters] == ["lamp", "kettle", "toy"]
-    index.save_clustering("products", found)
+    index.clusterings.save("products", found)
     return index
 
 
 def edit(index, **edits):
-    return index.edit_clustering("products", ClusterEdits(**edits), author="Ada")
+    return index.clusterings.edit("products", ClusterEdits(**edits), author="Ada")
 
 
 def sizes(found):
@@ -32,7 +32,7 @@ def sizes(found):
 def test_a_cluster_is_renamed_by_number_or_name_and_keeps_its_name_when_documents_join(saved):
     edit(saved, rename={"0": "  Bright  things ", "KETTLE": "Kitchen = all"})
     saved.add([Document("new", "lamp new")])
-    found = saved.saved_clustering("products")
+    found = saved.clusterings.get("products")
     assert sizes(found) == {"Bright things": 6, "Kitchen = all": 4, "toy": 3}
     assert found.new == ["new"]
 
@@ -41,7 +41,7 @@ def test_clusters_are_merged_and_later_documents_go_along(saved):
     found = edit(saved, merge=[["kettle", "2"]])
     assert sizes(found) == {"lamp": 5, "kettle": 7}
     saved.add([Document("new", "toy new")])
-    again = saved.saved_clustering("products")
+    again = saved.clusterings.get("products")
     assert (sizes(again), again.assignments["new"]) == ({"lamp": 5, "kettle": 8}, 1)
     merged = again.to_json()["clusters"][1]
     assert set(merged["keywords"]) == {"kettle", "toy"}  # described anew: 1 - 1/8 is the cosine of two kinds
@@ -55,7 +55,7 @@ def test_a_merged_cluster_is_split_again_and_later_documents_go_to_the_nearest_p
     assert sizes(found) == {"lamp": 5, "kettle": 4, "toy": 3}
     assert set(found.assignments.values()) == {0, 1, 3}  # numbers are given once
     saved.add([Document("new", "toy new"), Document("other", "kettle new")])
-    assert sizes(saved.saved_clustering("products")) == {"lamp": 5, "kettle": 5, "toy": 4}
+    assert sizes(saved.clusterings.get("products")) == {"lamp": 5, "kettle": 5, "toy": 4}
 
 
 def test_a_cluster_that_cannot_be_split_is_left(saved):
@@ -63,36 +63,36 @@ def test_a_cluster_that_cannot_be_split_is_left(saved):
         edit(saved, split={"toy": 2})
     with pytest.raises(UsageError, match="has 3 documents and cannot be split into 4"):
         edit(saved, split={"toy": 4})
-    assert saved.saved_clustering("products").edits == []
+    assert saved.clusterings.get("products").edits == []
 
 
 def test_a_hidden_cluster_is_shown_again(saved):
     assert edit(saved, hide=["toy", "0"]).to_json()["hidden"] == [0, 2]
     assert edit(saved, show=["lamp"]).to_json()["hidden"] == [2]
-    assert sizes(saved.saved_clustering("products"))["toy"] == 3
+    assert sizes(saved.clusterings.get("products"))["toy"] == 3
 
 
 def test_a_moved_document_stays_where_it_was_put_until_it_says_something_else(saved):
     found = edit(saved, move={"toy0": "kettle", "toy1": "none"})
     assert (found.assignments["toy0"], found.assignments["toy1"], sizes(found)["toy"]) == (1, -1, 1)
     saved.add([Document("toy0", "lamp now")])
-    assert saved.saved_clustering("products").assignments["toy0"] == 0
+    assert saved.clusterings.get("products").assignments["toy0"] == 0
     with pytest.raises(InputError, match="no document 'gone'"):
         edit(saved, move={"gone": "toy"})
 
 
 def test_changes_are_taken_back_one_by_one_and_the_history_stays(saved):
-    before = sizes(saved.saved_clustering("products"))
+    before = sizes(saved.clusterings.get("products"))
     edit(saved, rename={"0": "Light"})
-    saved.edit_clustering("products", ClusterEdits(merge=[["Light", "toy"]]))
-    assert saved.undo_edit("products").change["kind"] == "merge"
-    assert sizes(saved.saved_clustering("products")) == {"Light": 5, "kettle": 4, "toy": 3}
+    saved.clusterings.edit("products", ClusterEdits(merge=[["Light", "toy"]]))
+    assert saved.clusterings.undo("products").change.kind == "merge"
+    assert sizes(saved.clusterings.get("products")) == {"Light": 5, "kettle": 4, "toy": 3}
     edit(saved, hide=["toy"])
-    assert [saved.undo_edit("products").change["kind"] for _ in range(2)] == ["hide", "rename"]
-    assert sizes(saved.saved_clustering("products")) == before
+    assert [saved.clusterings.undo("products").change.kind for _ in range(2)] == ["hide", "rename"]
+    assert sizes(saved.clusterings.get("products")) == before
     with pytest.raises(InputError, match="Nothing in 'products' is left to take back"):
-        saved.undo_edit("products")
-    edits = saved.saved_clustering("products").to_json()["edits"]
+        saved.clusterings.undo("products")
+    edits = saved.clusterings.get("products").to_json()["edits"]
     assert [one["author"] for one in edits] == ["Ada", usual_author(), "Ada"]
     assert [one["does"] for one in edits] == [
         "cluster 0 is called 'Light'", "cluster 0 takes in 2", "cluster 2 is hidden"
@@ -104,7 +104,7 @@ def test_of_several_changes_all_are_made_or_none(saved):
     with pytest.raises(UsageError, match="no cluster 'shoe'") as caught:
         edit(saved, merge=[["lamp", "toy"]], rename={"kettle": "Kitchen", "shoe": "Shoes"})
     assert caught.value.hint == "There are: 0 (lamp), 1 (Kitchen)."
-    assert saved.saved_clustering("products").edits == []
+    assert saved.clusterings.get("products").edits == []
 
 
 @pytest.mark.parametrize(
@@ -121,28 +121,8 @@ def test_what_makes_no_sense_is_refused(saved, edits, problem):
         edit(saved, **edits)
 
 
-def test_documents_become_a_cluster_of_their_own_which_can_be_saved(saved):
-    found = saved.cluster(PRODUCT, k=3)
-    drawn = ["kettle0", "lamp0", "lamp1", "toy0", "toy1", "toy2"]
-    apart = saved.set_apart(found, drawn, " Best  of all ")
-    assert [(one.label, one.measures.size) for one in apart.clusters] == [
-        ("Best of all", 6),
-        ("lamp", 3),
-        ("kettle", 3),
-    ]
-    assert {id for id, number in apart.assignments.items() if number == 0} == set(drawn)
-    assert "toy" in saved.set_apart(found, drawn).clusters[0].label  # there is no other cluster of that name any more
-    with pytest.raises(UsageError, match="There is a cluster 'KETTLE' already"):
-        saved.set_apart(found, ["lamp0"], "KETTLE")
-    saved.save_clustering("mine", apart)
-    saved.add([Document("new", "toy new")])
-    assert sizes(saved.saved_clustering("mine")) == {"Best of all": 7, "lamp": 3, "kettle": 3}
-    with pytest.raises(UsageError, match="have changed since they were clustered"):
-        saved.set_apart(found, drawn)
-
-
 def test_edits_of_a_clustering_that_is_not_there(saved):
     with pytest.raises(InputError, match="no saved clustering 'moods'"):
-        saved.edit_clustering("moods", ClusterEdits(hide=["0"]))
+        saved.clusterings.edit("moods", ClusterEdits(hide=["0"]))
     with pytest.raises(InputError, match="no saved clustering 'moods'"):
-        saved.undo_edit("moods")
+        saved.clusterings.undo("moods")

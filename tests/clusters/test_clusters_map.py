@@ -2,13 +2,11 @@ import json
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from index_fakes import PRODUCT
 
-from retriever.clusters.clustering import ClusterGroup
-from retriever.clusters.map import COLOURS, draw_map, map_places, write_map
-from retriever.core.errors import OutputError, UsageError
+from retriever.clusters.map import map_places, write_map
+from retriever.core.errors import OutputError
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 
@@ -77,18 +75,6 @@ def test_what_the_page_leaves_out_is_marked(index, tmp_path):
     assert "`${point.left_out} more fields`" in page
 
 
-def test_the_page_holds_the_groups_of_every_level_in_the_middle_of_their_documents(clustered, tmp_path):
-    group = ClusterGroup("things", ["toy", "lamp"], [0, 1])
-    places = map_places(clustered)
-    write_map(tmp_path / "map.html", replace(clustered, levels=[[group]]), places)
-    ((shown,),) = page_data((tmp_path / "map.html").read_text())["levels"]
-    middle = [float(one) for one in np.median(places, axis=0)]
-    assert [shown.pop("x"), shown.pop("y")] == pytest.approx(middle, abs=1e-4)
-    assert shown == {"label": "things", "size": 13, "colour": COLOURS[0], "clusters": [0, 1]}
-    write_map(tmp_path / "map.html", clustered, places)
-    assert page_data((tmp_path / "map.html").read_text())["levels"] == []
-
-
 def test_hostile_text_ends_no_element_and_only_the_one_script_may_run(clustered, tmp_path):
     write_map(tmp_path / "map.html", clustered, map_places(clustered))
     page = (tmp_path / "map.html").read_text()
@@ -106,14 +92,6 @@ def test_the_same_clustering_gives_the_same_page(clustered, tmp_path):
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
-def test_the_picture_is_one(clustered, tmp_path):
-    draw_map(tmp_path / "map.png", clustered, map_places(clustered))
-    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_a_file_that_cannot_be_written_says_so(clustered, tmp_path):
-    for write in (write_map, draw_map):
-        with pytest.raises(OutputError, match="cannot be written"):
-            write(tmp_path / "gone" / "map.png", clustered, map_places(clustered))
-    with pytest.raises(UsageError, match="cannot be written"):
-        draw_map(tmp_path / "map.nonsense", clustered, map_places(clustered))
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_map(tmp_path / "gone" / "map.html", clustered, map_places(clustered))

@@ -1,12 +1,10 @@
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from index_fakes import KEYWORDS, MOOD, PRODUCT
 
-from retriever.clusters.clustering import ClusterGroup
 from retriever.clusters.map import map_places, write_map
 from retriever.core.types import Document
 
@@ -34,11 +32,10 @@ def opened(browser, clustered, tmp_path):
     """Open a map with every document at a place of its own, or where it is told; nothing may go wrong meanwhile."""
     wrong = []
 
-    def open_map(places=None, *, wide=1000, levels=()):
+    def open_map(places=None, *, wide=1000):
         angles = np.linspace(0, 2 * np.pi, len(clustered.material.documents), endpoint=False)
         circle = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-        found = replace(clustered, levels=levels)
-        write_map(tmp_path / "map.html", found, circle if places is None else places)
+        write_map(tmp_path / "map.html", clustered, circle if places is None else places)
         page = browser.new_page(viewport={"width": wide, "height": 700})
         page.set_default_timeout(60_000)
         page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
@@ -107,30 +104,6 @@ def test_the_legend_filters_clusters_with_their_labels(opened):
     assert "toy" in [label for label, *_ in page.evaluate(BOXES)]
 
 
-def test_a_level_names_colours_and_filters_groups_of_clusters(opened, clustered):
-    both, alone = ClusterGroup("household", [], [0, 2]), ClusterGroup("<i>other</i>", [], [1])
-    page = opened(levels=[[both, alone]])
-    names = [one.label for one in clustered.clusters]
-    level = page.get_by_label("Level of clusters")
-    assert level.locator("option").all_text_contents() == ["3 clusters", "2 groups"]
-    level.select_option("2 groups")
-    sizes = [clustered.clusters[number].measures.size for number in range(3)]
-    assert page.locator("#legend button").all_text_contents() == [
-        f"household{sizes[0] + sizes[2]}",
-        f"<i>other</i>{sizes[1]}",
-    ]
-    assert {label for label, *_ in page.evaluate(BOXES)} == {"household", "<i>other</i>"}
-    page.locator("#legend button").first.click()
-    assert shown(page) == str(sizes[1])
-    assert [label for label, *_ in page.evaluate(BOXES)] == ["<i>other</i>"]
-    level.select_option("3 clusters")
-    pressed = [one.get_attribute("aria-pressed") for one in page.locator("#legend button").all()]
-    assert pressed == ["false", "true", "false"]
-    _, x, y = next(one for one in spots(page) if one[0]["cluster"] == 1)
-    page.mouse.click(x, y)
-    assert page.locator("dd").all_text_contents()[:2] == [names[1], "<i>other</i>"]
-
-
 def test_a_document_can_be_opened_by_keys(opened, clustered):
     places = np.full((len(clustered.material.documents), 2), 0.9, dtype=np.float32)
     places[3] = [-0.2, 0.3]
@@ -155,10 +128,6 @@ def test_the_wheel_and_the_buttons_zoom_and_a_drag_moves(opened):
     page.mouse.up()
     page.mouse.move(x - 30, y + 50)
     assert page.locator(".scatter-tip").is_visible()
-
-
-def test_without_levels_there_is_nothing_to_choose(opened):
-    assert opened().locator("#level").is_hidden()
 
 
 @pytest.mark.parametrize("wide", [1000, 390])

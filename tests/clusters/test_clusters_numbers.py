@@ -55,6 +55,21 @@ def test_of_two_values_one_is_compared_and_of_one_none():
     assert by_segment(groups, ["x"] * 10) == []
 
 
+def test_the_reviews_with_an_item_are_compared_with_those_without():
+    groups = grouped(*"aaabbb")
+    compared = by_segment(groups, [["x", "y"], ["x"], "x", ["y"], [], ["y", "y"]])
+    found = {(one.part, one.group): (one.total, len(one.reviews), one.other.value) for one in compared}
+    assert found["x", 0] == (3, 3, 0)
+    assert found["y", 0] == (3, 1, 2 / 3)
+    assert found["(none)", 1] == (1, 1, 2 / 5)
+
+
+def test_of_two_items_that_reviews_may_both_have_each_is_compared_and_one_that_all_have_is_not():
+    groups = grouped(*"aabb")
+    assert {one.part for one in by_segment(groups, [["x", "y"], ["x"], ["y"], ["y"]])} == {"x", "y"}
+    assert {one.part for one in by_segment(groups, [["x", "y"], ["x"], ["x"], ["x"]])} == {"y"}
+
+
 def test_the_more_is_compared_the_surer_a_difference_must_be():
     groups = grouped(*"a" * 9, "b", *"a" * 3, *"b" * 7)
     rows = np.arange(20)

@@ -7,7 +7,7 @@ import pytest
 from index_fakes import KEYWORDS, MOOD, documents
 from markdown_it import MarkdownIt
 
-from retriever.clusters.groups import groups_of, saved_groups
+from retriever.clusters.groups import groups_of
 from retriever.clusters.index_numbers import NumbersRequest, numbers_of
 from retriever.clusters.report import make_report, model_names, render, report_format, write_report
 from retriever.core.errors import OutputError, UsageError
@@ -17,6 +17,7 @@ from retriever.core.verdicts import Verdict
 GOOD, BAD = KEYWORDS[MOOD][:2]
 HOSTILE = '<script>hurt=1</script> <img src=x onerror="hurt=1"> [x](javascript:hurt) | \u202e$x$ '
 MODELS = {"Model": "<b>m</b>, 0123"}
+VERDICT = Verdict("<em>asked</em>", "unclear", 0.5, 40, [], True)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def found(index):
 @pytest.fixture
 def report(index, found):
     counted = numbers_of(index, groups_of(found), NumbersRequest(("product",), "month"))
-    return make_report(found, counted, MODELS, diagnosis="The <em>verdict</em>.", where="stars > 0")
+    return make_report(replace(found, verdict=VERDICT), counted, MODELS, where="stars > 0")
 
 
 def test_a_report_says_all_that_is_known(report):
@@ -101,7 +102,7 @@ def test_the_markdown_holds_hostile_text_as_text(report):
 @pytest.mark.parametrize("kind", ["html", "md"])
 def test_both_forms_say_every_number(report, kind):
     text = render(report, kind).replace("\\", "")
-    for said in ("66.7% [54.1, 77.3]", "-2.67 [", "+1.33 [", "5.00", "Wilson", "Holm", "verdict", "by product"):
+    for said in ("66.7% [54.1, 77.3]", "-2.67 [", "+1.33 [", "5.00", "Wilson", "Holm", "asked", "by product"):
         assert said in text, said
     for one in report.sections:
         for quote in one.quotes:
@@ -120,7 +121,6 @@ def test_groups_of_a_question_that_is_hardly_followed_are_called_what_they_are(i
     text = render(made, kind).replace("\\", "")
     assert divided in text
     assert "This model hardly follows this question" in text
-    assert make_report(hardly, counted, MODELS, diagnosis="Looked anew.").diagnosis == "Looked anew."
 
 
 def test_differences_that_are_more_than_chance_are_told(index):
@@ -138,10 +138,10 @@ def test_differences_that_are_more_than_chance_are_told(index):
 
 
 def test_a_saved_clustering_is_reported_with_what_is_new(index, found):
-    index.save_clustering("mine", found)
+    index.clusterings.save("mine", found)
     index.add([Document("new", f"All {GOOD}.", {"stars": 5, "product": "p0<u>", "date": "2024-07-01"})])
-    saved = index.saved_clustering("mine")
-    report = make_report(saved, numbers_of(index, saved_groups(saved), NumbersRequest()), MODELS)
+    saved = index.clusterings.get("mine")
+    report = make_report(saved, numbers_of(index, groups_of(saved), NumbersRequest()), MODELS)
     assert report.name == "mine"
     assert report.numbers.documents == 61
     assert report.numbers.trend.periods[-1] == "2024-07"

@@ -6,8 +6,8 @@ from index_fakes import FakeEncoder
 
 from retriever.clusters.comparing import compare_clusters
 from retriever.clusters.edit_requests import ClusterEdits
-from retriever.clusters.groups import groups_of, saved_groups
-from retriever.clusters.having import documents_having, parse_having, topics_of
+from retriever.clusters.groups import groups_of
+from retriever.clusters.having import parse_having
 from retriever.clusters.index_numbers import NumbersRequest, numbers_of
 from retriever.clusters.map import map_page, map_places
 from retriever.clusters.report import make_report
@@ -49,18 +49,19 @@ def test_both_topics_of_every_review_are_found_and_counted(topics):
     assert {one["label"]: (one["size"], one["documents"]) for one in document["clusters"]} == dict.fromkeys(
         TOPICS, (9 + 4, 9 + 2)
     )
-    by_id = topics_of(document)
     named = numbers(document)
-    assert all({named[word] for word in TOPICS if word in one.text.split()} == set(by_id[one.id]) for one in REVIEWS)
+    assert all(
+        {named[word] for word in TOPICS if word in one.text.split()} == set(topics.topics[one.id]) for one in REVIEWS
+    )
 
 
 def test_whole_reviews_show_one_topic_each(tmp_path):
     with Index(tmp_path / "index", encoder=FakeEncoder()) as index:
         index.add(REVIEWS)
-        document = index.cluster(k=4).to_json()
-    assert document["units"] is None
-    assert [one["documents"] for one in document["clusters"]] == [one["size"] for one in document["clusters"]]
-    assert all(len(found) == 1 for found in topics_of(document).values())
+        found = index.cluster(k=4)
+    assert found.to_json()["units"] is None
+    assert [one.documents for one in found.clusters] == [one.size for one in found.clusters]
+    assert all(len(numbers) == 1 for numbers in found.topics.values())
 
 
 def test_values_and_months_are_counted_by_review(topics):
@@ -82,37 +83,37 @@ def test_values_and_months_are_counted_by_review(topics):
     ],
 )
 def test_reviews_with_this_topic_and_or_that_one(topics, expression, wanted):
-    document = topics.to_json()
-    found = documents_having(document, parse_having(document, expression))
+    found = parse_having(topics, expression).documents(topics)
     expected = [one.id for one in REVIEWS if wanted(lambda word, one=one: word in one.text.split())]
     assert sorted(found) == sorted(expected)
     by_number = expression.casefold()
-    for word, number in numbers(document).items():
+    for word, number in numbers(topics.to_json()).items():
         by_number = by_number.replace(word, str(number))
-    assert documents_having(document, parse_having(document, by_number)) == found
+    assert parse_having(topics, by_number).documents(topics) == found
 
 
 @pytest.mark.parametrize("expression", ["", "9", "kettle and", "kettle toy", "not", "1 and and 2", "and"])
 def test_a_condition_that_names_no_cluster_is_refused(topics, expression):
     with pytest.raises(UsageError, match="no cluster"):
-        parse_having(topics.to_json(), expression)
+        parse_having(topics, expression)
 
 
 def test_a_saved_clustering_takes_in_the_sentences_of_new_reviews(index, topics):
-    index.save_clustering("topics", topics)
+    index.clusterings.save("topics", topics)
     named = numbers(topics.to_json())
     index.add([Document("new", "That toy again . Some knife again . Nothing else here at all .", {"stars": 1})])
-    shown = index.saved_clustering("topics").to_json()
+    saved = index.clusterings.get("topics")
+    shown = saved.to_json()
     assert (shown["documents"], shown["units"]) == (27, 55)
     assert shown["new"] == ["new#1", "new#2", "new#3"]
     assert [shown["assignments"][f"new#{number}"] for number in (1, 2)] == [named["toy"], named["knife"]]
-    found = documents_having(shown, parse_having(shown, "toy and knife"))
+    found = parse_having(saved, "toy and knife").documents(saved)
     assert "new" in found
     assert len(found) == 4
     sizes = {one["label"]: (one["size"], one["documents"]) for one in shown["clusters"]}
     assert sizes["toy"] == (14, 12)
     index.delete(["new"])
-    assert index.saved_clustering("topics").to_json()["units"] == 52
+    assert index.clusterings.get("topics").to_json()["units"] == 52
 
 
 def test_some_reviews_or_the_sentences_of_one_cluster_are_clustered_again(index, topics):
@@ -127,7 +128,7 @@ def test_two_clusterings_of_sentences_are_compared_and_drawn(index, topics):
     other = index.cluster(k=2)
     found = compare_clusters(topics, other)
     assert sum(len(one.ids) for one in found.flows) == 52
-    assert index.still_holds(topics)
+    assert index.clusterings.still_holds(topics)
     page = map_page(topics, map_places(topics))
     assert "The kettle came ." in page
     assert "kettle-toy-1#1" in page
@@ -150,9 +151,9 @@ def test_numbers_count_reviews_and_not_their_sentences(index, topics):
 
 
 def test_a_report_of_sentences_quotes_them_and_counts_reviews(index, topics):
-    index.save_clustering("told", topics)
-    found = index.saved_clustering("told")
-    report = make_report(found, numbers_of(index, saved_groups(found), NumbersRequest(stars="stars")), {})
+    index.clusterings.save("told", topics)
+    found = index.clusterings.get("told")
+    report = make_report(found, numbers_of(index, groups_of(found), NumbersRequest(stars="stars")), {})
     assert report.numbers.documents == 26
     for section in report.sections:
         assert len(section.numbers.reviews) == 9 + 2
@@ -160,8 +161,8 @@ def test_a_report_of_sentences_quotes_them_and_counts_reviews(index, topics):
 
 
 def test_what_somebody_hid_is_not_counted(index, topics):
-    index.save_clustering("hidden", topics)
-    index.edit_clustering("hidden", ClusterEdits(hide=["toy"]))
-    assert saved_groups(index.saved_clustering("hidden")).names == [
+    index.clusterings.save("hidden", topics)
+    index.clusterings.edit("hidden", ClusterEdits(hide=["toy"]))
+    assert groups_of(index.clusterings.get("hidden")).names == [
         one.label for one in topics.clusters if one.label != "toy"
     ]

@@ -6,16 +6,17 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 import torch
+from replay_server import Model, serving
 
 from retriever import load_encoder
-from retriever.core.encoder import Encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.prompts import TEMPLATES
+from retriever.core.protocols import Encoder
 from retriever.core.registry import resolve
-from retriever.encoders.catalog import CATALOG, WHOLE_MODELS
+from retriever.encoders.answers import loading
+from retriever.encoders.catalog import ANSWERED, CATALOG, WHOLE_MODELS
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
-from retriever.encoders.methods import METHODS, build, encoder_class
-from retriever.encoders.options import DEFAULT_INSTRUCTION, EncoderOptions
+from retriever.encoders.methods import DEFAULT_INSTRUCTION, METHODS, EncoderOptions, build, encoder_class
 from retriever.index.encoding import describe, view_key
 
 TEXTS = [
@@ -30,8 +31,10 @@ TEXTS = [
 INSTRUCTION = "what kind of product"
 INSTRUCTIONS = ["mood", INSTRUCTION, "which material is the handle of, in a few words", "mood"]
 SETTINGS = ("steps", "look_ahead")
-WHOLE = {"st": "sentence"}
-"""The tiny model of each row of `WHOLE_MODELS`."""
+WHOLE = {"st": "sentence", "chat": "endpoint"}
+"""The tiny model of each row of `WHOLE_MODELS`; of chats, a server that answers with a text's and a question's end."""
+ANSWERING = ("chat", "inbedder-written")
+"""Rows that embed answers: an empty instruction is another encoder as it is, and one without words."""
 
 
 def rows():
@@ -44,6 +47,7 @@ def rows():
             yield from ((method, "roberta", pooling) for pooling in kind.for_masked.poolings)
             yield method, "bert", None
     yield from ((method, WHOLE.get(method), None) for method in WHOLE_MODELS)
+    yield from (("inbedder-written", name, ANSWERED[1]) for name in ("llama", "mistral", "gpt2"))
 
 
 ROWS = list(rows())
@@ -56,16 +60,30 @@ by_method = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def make(tiny, backbone):
+def named(tiny):
+    """Give the name that a row's encoder is loaded by."""
+    pytest.importorskip("sentence_transformers")
+    model = Model(answer=lambda text, question: f"{text[-9:]} {question[-9:]}")
+    with serving(model) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "BASE", str(tiny("sentence")))
+
+        def named(row):
+            method, name, _ = row
+            return f"chat:{url}#tiny" if method == "chat" else f"{method.removesuffix('-written')}:{tiny(name)}"
+
+        yield named
+
+
+@pytest.fixture(scope="module")
+def make(named, backbone):
     """Give the encoder of a row; options are those of its method."""
 
     def make(row, **options):
         method, name, pooling = row
         if method in METHODS:
             return build(method, backbone(name), EncoderOptions(pooling=pooling, **options))
-        pytest.importorskip("sentence_transformers")
         assert name is not None, f"WHOLE names no tiny model for {method}"
-        return load_encoder(f"{method}:{tiny(name)}", device="cpu", dtype="float32", **options)
+        return load_encoder(named(row), device="cpu", dtype="float32", pooling=pooling, **options)
 
     return make
 
@@ -136,7 +154,7 @@ def test_a_vector_does_not_change_with_neighbours_batch_size_order_or_duplicates
 @pytest.mark.parametrize("template", TEMPLATES)
 @by_row
 def test_several_instructions_in_one_pass_equal_separate_passes(make, row, template):
-    if row[0] in WHOLE_MODELS and template != next(iter(TEMPLATES)):
+    if row[0] not in METHODS and template != next(iter(TEMPLATES)):
         return  # without a template there is nothing to say twice
     encoder = make(row, **({"template": template} if row[0] in METHODS else {}))
     separate = {one: encoder.encode(TEXTS, instruction=one) for one in INSTRUCTIONS}
@@ -166,7 +184,7 @@ def test_words_come_with_the_same_embeddings(make, row):
     encoder = make(row)
     encoded = encoder.encode_with_words(TEXTS, instruction=INSTRUCTION, top=3)
     close(encoded.embeddings, encoder.encode(TEXTS, instruction=INSTRUCTION))
-    assert any(encoded.words) == (row[0] in METHODS)
+    assert any(encoded.words) == (row[0] in (*METHODS, *ANSWERING))
     assert len(encoded.words) == len(TEXTS)
     assert max(map(len, encoded.words)) <= 3
     many = encoder.encode_views([*TEXTS, TEXTS[0]], INSTRUCTIONS, words=3)
@@ -174,7 +192,9 @@ def test_words_come_with_the_same_embeddings(make, row):
         alone = encoder.encode_with_words(TEXTS, instruction=instruction, top=3)
         close(one.embeddings[:-1], alone.embeddings)
         assert one.words == [*alone.words, alone.words[0]]
-    assert encoded.words[TEXTS.index("")] == []  # it says what the instruction alone says
+    # Answerers say so of a text that says nothing; others answer it with what the instruction alone says.
+    said = ["not said"] if row[0] in ANSWERING else []
+    assert encoded.words[TEXTS.index("")] == said
     assert [one.words for one in encoder.encode_views(TEXTS[:2], ["mood", ""])] == [[[], []]] * 2
 
 
@@ -222,7 +242,7 @@ def test_a_reconfigured_encoder_is_one_made_with_that_setting(make, row):
         close(np.concatenate([other.encode([text], instruction=INSTRUCTION) for text in TEXTS]), together)
         assert view_key(other, "") != view_key(encoder, "")
         assert vars_of(encoder.spec)[name] != 2
-    if row[0] in WHOLE_MODELS:
+    if row[0] not in METHODS:
         with pytest.raises(EncoderError, match="has no steps to choose"):
             encoder.reconfigured(steps=2)
         with pytest.raises(UsageError, match="has no look-ahead to choose"):
@@ -238,11 +258,10 @@ def vars_of(spec):
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row[1] in ("llama", "roberta", *WHOLE.values())], ids=str)
-def test_it_loads_by_its_name_and_as_an_index_describes_it(make, tiny, row):
-    method, model, pooling = row
+def test_it_loads_by_its_name_and_as_an_index_describes_it(make, named, row):
     made = make(row)
-    encoder = load_encoder(f"{method}:{tiny(model)}", device="cpu", dtype="float32", pooling=pooling)
-    assert encoder.spec == replace(made.spec, name=f"{method}:{tiny(model)}")
+    encoder = load_encoder(named(row), device="cpu", dtype="float32", pooling=row[2])
+    assert encoder.spec == replace(made.spec, name=named(row))
     close(encoder.encode(TEXTS), made.encode(TEXTS))
     described = describe(encoder)
     settings = {key: described[key] for key in ("pooling", "steps", "look_ahead", "template", "dtype")}

@@ -8,18 +8,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.registry import resolve
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
 from retriever.encoders import catalog
-from retriever.evaluation import files
-from retriever.evaluation.run.evaluating import evaluate
-from retriever.evaluation.run.requests import EvaluationRequest
-from retriever.evaluation.splits import split_of
-from retriever.evaluation.suites import SUITES
+from retriever.evaluation.rows import split_of
+from retriever.evaluation.run.evaluating import EvaluationRequest, evaluate
+from retriever.evaluation.suites import SUITES, DataFile
 from retriever.evaluation.unmet import by_file
-from retriever.evaluation.unmet_kinds import unmet_kinds
+from retriever.evaluation.wordings import unmet_kinds
 
 TASKS = [(suite, task) for suite, tasks in SUITES.items() for task in tasks]
 KINDS, MOODS = ("food", "staff", "place"), ("positive", "negative")
@@ -34,7 +32,7 @@ def aspects(*pairs):
 
 ACOS = {"food": "FOOD#QUALITY", "staff": "SERVICE#GENERAL", "place": "AMBIENCE#GENERAL"}
 ROWS = {
-    files.TRIPLETS: [
+    DataFile.TRIPLETS: [
         {
             "anchor": f"{mood} {kind} 1",
             "same_kind": f"{other} {kind} 2",
@@ -44,25 +42,25 @@ ROWS = {
         for kind in ("food", "staff")
         for mood, other in (MOODS, MOODS[::-1])
     ],
-    files.RESTAURANTS: [
+    DataFile.RESTAURANTS: [
         {"id": text, "text": text, "aspects": aspects((ACOS[kind], mood))} for text, kind, mood in TEXTS
     ],
-    files.REVIEWS: [
+    DataFile.REVIEWS: [
         {"text": text, "labels": {"category": kind, "polarity": mood}, "split": "test"} for text, kind, mood in TEXTS
     ],
-    files.PRODUCTS: [
+    DataFile.PRODUCTS: [
         {"text": text, "labels": {"product": kind}, "aspects": aspects(("any", mood)), "split": "test"}
         for text, kind, mood in TEXTS
     ],
-    files.MAMS: [
+    DataFile.MAMS: [
         {"id": text, "text": text, "aspects": aspects((kind, mood)), "split": "test"} for text, kind, mood in TEXTS
     ],
-    files.PASSAGES: [{"id": word, "text": f"{word} and more"} for word in WORDS],
-    files.WEB_QUERIES: [
+    DataFile.PASSAGES: [{"id": word, "text": f"{word} and more"} for word in WORDS],
+    DataFile.WEB_QUERIES: [
         {"id": f"q{word}", "text": word, "relevant": [word], "instructions": ["briefly", "for a child"]}
         for word in WORDS[:4]
     ],
-    files.STORIES: [
+    DataFile.STORIES: [
         {
             "text": f"{tale} {word}",
             "question": f"who is {word}",
@@ -73,12 +71,12 @@ ROWS = {
         for tale in TALES
         for word in WORDS[:3]
     ],
-    files.SENTENCE_PAIRS: [
+    DataFile.SENTENCE_PAIRS: [
         {"a": f"{WORDS[0]} {word}", "b": f"{WORDS[1]} {word}", "score": score, "split": "test"}
         for score, word in enumerate(WORDS[:5])
     ],
-    files.INTENTS: [{"text": text, "labels": {"intent": kind}, "split": "test"} for text, kind, _ in TEXTS],
-    files.RELATIONS: [
+    DataFile.INTENTS: [{"text": text, "labels": {"intent": kind}, "split": "test"} for text, kind, _ in TEXTS],
+    DataFile.RELATIONS: [
         {"text": text, "head": "Ann", "tail": "Ben", "labels": {"relation": kind}, "split": "test"}
         for text, kind, _ in TEXTS
     ],
@@ -89,7 +87,7 @@ ROWS = {
         ]
         for file, kinds in by_file(unmet_kinds()).items()
     },
-    files.ASKED: [
+    DataFile.ASKED: [
         {
             "split": split,
             "questions": [{"kind": one, "wordings": [f"which {one}", one]} for one in asked],
@@ -122,7 +120,7 @@ class Unread(HashedWords):
 
 
 def test_every_data_file_has_rows_here():
-    declared = {name for key, name in vars(files).items() if key.isupper()}
+    declared = set(DataFile)
     assert declared == ROWS.keys() == {name for _, task in TASKS for name in task.files}
 
 
@@ -133,7 +131,6 @@ def test_a_suite_has_tasks_with_names_files_and_a_line_of_help(suite):
         assert callable(resolve(task.function))
         assert 20 < len(task.summary) < 120
         assert "\n" not in task.summary
-        assert task.needs_model == bool(task.files)
 
 
 @pytest.mark.parametrize(("suite", "task"), TASKS, ids=[f"{suite}-{task.name}" for suite, task in TASKS])
@@ -142,7 +139,7 @@ def test_a_task_reads_its_own_files_scores_in_range_and_is_kept(suite, task, tmp
     data.mkdir()
     for name in task.files:
         (data / name).write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]))
-    monkeypatch.setattr(catalog, "load", lambda *names, **options: HashedWords())  # what mines the negatives
+    monkeypatch.setattr(catalog, "load_encoder", lambda *names, **options: HashedWords())  # what mines the negatives
     request = EvaluationRequest(suite, data, tasks=(task.name,), limit=200)
     found = evaluate(request, HashedWords(), folder=tmp_path / "kept")
     assert any(one.headline for one in found.scores)

@@ -21,8 +21,8 @@ from retriever.training.objectives.base import ObjectiveSettings
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
 from retriever.training.run import finetuning
-from retriever.training.run.base import load_base
 from retriever.training.run.finetuning import FinetuneRequest, finetune
+from retriever.training.run.start import load_base
 
 SHORT = "[loop]\nmax_steps = 2\nlearning_rate = 0.01\n[adapter]\nrank = 2\n[batch]\ntexts = 4\n"
 ROWS = [

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from retriever.core import progress
-from retriever.core.encoder import TUNED, Encoder, EncoderSpec, Tuning, WrappedEncoder
+from retriever.core import contexts
 from retriever.core.errors import EncoderError, UsageError
+from retriever.core.protocols import TUNED, Encoder, EncoderSpec, Tuning, WrappedEncoder
 from retriever.core.types import Encoded
 
 
@@ -105,7 +105,7 @@ def test_one_string_is_no_sequence_of_texts_or_instructions():
 def test_a_bar_counts_the_tokens_that_are_read_and_stands_on_a_terminal_only(monkeypatch, capsys):
     Counting().encode(TEXTS, show_progress=True)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(contexts.sys.stderr, "isatty", lambda: True)
     Counting().encode(TEXTS[:4], show_progress=True)
     assert "5.00/5.00" in capsys.readouterr().err  # 1 + 1 + 1 + 2, the long one cut to two
     Counting().encode(TEXTS)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from retriever import load_encoder, open_index
-from retriever.core import stopwords
+from retriever.core import words
 from retriever.core.types import Document
 
-HEAVY = "torch", "transformers", "faiss", "sentence_transformers", "peft", "pyarrow", "qdrant_client"
+HEAVY = "torch", "transformers", "faiss", "sentence_transformers", "peft", "pyarrow", "pymilvus"
 SERVERS = "fastapi", "starlette", "uvicorn", "mcp", "prometheus_client", "langchain_core", "llama_index"
 
 
@@ -29,7 +29,7 @@ def test_importing_loads_neither_torch_nor_faiss(code):
 
 
 def test_core_loads_nothing_but_numpy_and_the_standard_library():
-    modules = sorted(path.stem for path in Path(stopwords.__file__).parent.glob("[!_]*.py"))
+    modules = sorted(path.stem for path in Path(words.__file__).parent.glob("[!_]*.py"))
     assert len(modules) > 9
     code = (
         "import importlib, sys\n"
@@ -55,7 +55,7 @@ def loaded_by(code):
 
 def test_a_sentence_encoder_reads_a_query_without_a_model_library(tiny):
     name = f"st:{tiny('sentence')}"
-    code = f"from retriever import load_encoder; print(load_encoder({name!r}).encode(['the toy broke']).shape)"
+    code = f"from retriever import load_encoder; print(load_encoder({name!r}).encode_queries(['the toy broke']).shape)"
     assert loaded_by(code) == "[]"
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from retriever.core.markdown import escape_markdown, readable_markdown
+from retriever.core.text import escape_markdown, readable_markdown
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -4,7 +4,7 @@ import numpy as np  # noqa: F401 - loads the BLAS library
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from retriever.core.one_thread import one_thread, single_threaded
+from retriever.core.contexts import one_thread, single_threaded
 
 
 def threads():

@@ -111,8 +111,8 @@ def test_the_readable_backend_does_what_the_page_says(here, capsys):
 def test_an_index_is_built_with_the_readable_backend(here):
     from index_fakes import FakeEncoder, documents, found
 
-    from retriever.index.durability.verify import verify
     from retriever.index.generations import IndexType
+    from retriever.index.upkeep.verify import verify
     from retriever.vectors.backend import BACKENDS
     from retriever.workspace import Index
 
@@ -162,6 +162,6 @@ def test_every_table_is_on_the_storage_page(here):
     with sqlite3.connect(here / "corpus.sqlite3") as database:
         tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     database.close()
-    ours = {name for name in tables if not name.startswith(("contents_words_", "sqlite_"))}
+    ours = {name for name in tables if not name.startswith(("contents_fts_", "sqlite_"))}
     rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "storage.md").read_text(encoding="utf-8"), re.M)
     assert set(rows) == ours

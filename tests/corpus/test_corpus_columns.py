@@ -1,7 +1,14 @@
 import pytest
 
-from retriever.core.types import Document
-from retriever.corpus.columns import Columns, iso_date, normalised, recognise, star_value
+from retriever.corpus.fields import Columns, recognise
+from retriever.corpus.rows import Notes
+from retriever.corpus.values import iso_date, says_stars, star_value, written_date
+
+
+def wide(number):
+    """Write a number in the digits of Chinese and Japanese fonts."""
+    return "".join(chr(0xFF10 + int(digit)) for digit in str(number))
+
 
 LONG = "It boils a full litre in two minutes."
 
@@ -68,18 +75,60 @@ def test_stars_become_numbers(value, stars):
     [
         ("2024-05-31", "2024-05-31"), ("2024-05-31T23:10:00Z", "2024-05-31"), ("2024/05/31", "2024-05-31"),
         ("31 May 2024", "2024-05-31"), ("May 31, 2024", "2024-05-31"), ("31.05.2024", "2024-05-31"),
-        (1717113600, "2024-05-31"), (1717113600000, "2024-05-31"), ("05/31/2024", None), ("01/02/2024", None),
+        (1717113600, "2024-05-31"), (1717113600000, "2024-05-31"), ("05/31/2024", "2024-05-31"), ("01/02/2024", None),
         ("yesterday", None), (5, None), (True, None), (None, None), ("2024-13-01", None), (10**20, None),
-        (float("inf"), None),
+        (10**400, None), (float("inf"), None),
     ],
 )  # fmt: skip
 def test_dates_become_iso_dates(value, day):
     assert iso_date(value) == day
 
 
-def test_a_document_gets_plain_stars_and_dates():
-    columns = Columns("text", stars="rating", date="when")
-    document = Document("a", LONG, {"rating": "4 out of 5", "when": 1717113600, "size": "4/5"})
-    assert normalised(document, columns).metadata == {"rating": 4, "when": "2024-05-31", "size": "4/5"}
-    unread = Document("b", LONG, {"rating": "good", "when": None})
-    assert normalised(unread, columns) is unread
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("3. Mai 2024", "2024-05-03"), ("12. März 2024, 14:30 Uhr", "2024-03-12T14:30:00"), ("3.5.24", "2024-05-03"),
+        ("3 de mayo de 2024", "2024-05-03"), ("1er août 2024", "2024-08-01"), ("03-May-2024", "2024-05-03"),
+        (f"{wide(2024)}-{wide(5)}-{wide(3)}", "2024-05-03"), ("2024年5月3日", "2024-05-03"), ("2024-5-3", "2024-05-03"),
+        ("May 3rd, 2024 at 5:04 pm", "2024-05-03T17:04:00"),
+        ("Fri, 3 May 2024 10:00:00 +0200", "2024-05-03T10:00:00+02:00"),
+        ("Reviewed in the United States on May 3, 2024", "2024-05-03"), ("12:30", None), ("Mai 2024", None),
+        ("2024-05-31T23:10:00Z", "2024-05-31T23:10:00Z"), ("05/31/2024 10:15 AM", "2024-05-31T10:15:00"),
+        ("31.04.2024", None), ("5/3/2024 25:00", None), ("2.10.1", None), ("Foo 3, 2024", None), ("", None),
+    ],
+)  # fmt: skip
+def test_dates_are_read_as_people_write_them(text, date):
+    written = written_date(text)
+    assert (written and written.iso()) == date
+
+
+def test_the_order_of_day_and_month_is_left_to_the_column():
+    written = written_date("03/04/2024")
+    assert (written.iso(day_first=True), written.iso(day_first=False)) == ("2024-04-03", "2024-03-04")
+    assert written.day_first is None
+    assert written_date("13/04/2024").day_first is True
+    assert written_date("04/13/2024").day_first is False
+
+
+@pytest.mark.parametrize(
+    ("text", "stars", "says"),
+    [
+        ("★★★★☆", 4, True), ("⭐⭐⭐", 3, True), ("☆☆☆☆☆", 0, True), ("4,0 von 5 Sternen", 4, True),
+        ("4,5", 4.5, False),
+        ("vier Sterne", 4, False), ("five stars", 5, False), ("two", 2, False), (wide(4), 4, False),
+        ("4-star", 4, True),
+        ("4 étoiles sur 5", 4, True), ("4/5", 4, False), ("", None, False), ("4 starters", None, False),
+    ],
+)  # fmt: skip
+def test_stars_are_read_as_people_write_them(text, stars, says):
+    assert (star_value(text), says_stars(text)) == (stars, says)
+
+
+def test_notes_are_one_line_per_file():
+    notes = Notes("a.csv")
+    assert str(notes) == ""
+    notes.add("id from 'ID'")
+    notes.add("")
+    notes.add("id from 'ID'")
+    notes.add("2 header rows skipped")
+    assert str(notes) == "a.csv: id from 'ID'; 2 header rows skipped"

@@ -4,7 +4,7 @@ import pytest
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
     """Keep FAISS's threads from waiting for each other over a few vectors."""
-    from retriever.vectors.faiss._faiss import faiss
+    from retriever.vectors.faiss import faiss
 
     faiss.omp_set_num_threads(1)
 

@@ -24,9 +24,9 @@ from replay import read_tree, write_tree
 
 from retriever.core.errors import RetrieverError, SchemaError
 from retriever.core.types import BadRow, Document
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import verify
 from retriever.index.indexing import IndexingOptions
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE, Store
 from retriever.workspace import Index
 
@@ -97,7 +97,7 @@ def make_index(path: Path, corpus: Sequence[Document] = CORPUS, options: Indexin
     with Index(path, encoder=FakeEncoder()) as index:
         bad = BadRow("reviews.jsonl", 3, "bad", "no text", "{}")
         index.add([*corpus, bad], instructions=[MOOD], options=options)
-        index.save_clustering(SAVED, index.cluster(MOOD, k=2))
+        index.clusterings.save(SAVED, index.cluster(MOOD, k=2))
         index.search("hot", instruction=MOOD)
         index.delete(["d03"])
         index.add(corpus[:1])
@@ -164,7 +164,7 @@ def torture(path: Path, found: Iterable[Damage], folder: Path) -> Outcome:
         if damage.earlier is not None and seen.get("answers") != expected["answers"]:
             before = _in_child(_laid_out(folder, {**tree, damage.file: damage.earlier}))
         verdict, why = _verdict(seen, expected, before)
-        outcome.add(damage, verdict, bool(seen.get("mended")), why)
+        outcome.add(damage, verdict, bool(seen.get("repaired")), why)
     return outcome
 
 
@@ -203,7 +203,7 @@ def look(path: Path) -> dict[str, Any]:
     if seen["findings"]:
         try:
             done = repair(path, load=gives(FakeEncoder))
-            seen |= {"repaired": True, "mended": done.mended, "lost": [*done.lost, *done.left]}
+            seen |= {"repaired": True, "lost": done.lost}
             seen["after"] = _looked_at(path)
         except RetrieverError as error:
             seen |= {"repaired": False, "left alone": str(error), "out of reach": _out_of_reach(path, error)}
@@ -211,16 +211,14 @@ def look(path: Path) -> dict[str, Any]:
 
 
 def _out_of_reach(path: Path, error: RetrieverError) -> bool:
-    """Whether an index is left alone because a table's pages, the schema's steps or the encoder's record changed."""
-    if isinstance(error, SchemaError) or "no longer says which encoder made it" in str(error):
+    """Whether only a copy helps: pages, the schema, a key, or the encoder's record changed."""
+    if isinstance(error, SchemaError) or "it no longer says" in str(error):
         return True
     try:
         Store.open(path / DATABASE, check=False).close()
         with closing(sqlite3.connect(path / DATABASE)) as database:
             database.execute("REINDEX")
             return database.execute("PRAGMA integrity_check").fetchall() != [("ok",)]
-    except sqlite3.IntegrityError:  # two rows with one key
-        return False
     except (sqlite3.DatabaseError, RetrieverError):
         return True
 
@@ -249,8 +247,8 @@ def answers(path: Path) -> Any:
             for mode, where in (("dense", None), ("lexical", None), ("hybrid", None), ("dense", "row <= 5"))
         ]
         hits = [[(hit.document.id, hit.document.text, hit.score, hit.words) for hit in one.hits] for one in asked]
-        clustering = index.saved_clustering(SAVED)
-        views = [(one.instruction, one.vectors) for one in index.views()]
+        clustering = index.clusterings.get(SAVED)
+        views = [(one.instruction, one.coverage) for one in index.views()]
     state = state_of(path)
     vectors = {
         str(key): sorted((text, row.hex()) for text, row in held.items()) for key, held in state["vectors"].items()
@@ -324,7 +322,7 @@ def _page_owners(database: Path) -> dict[int, str]:
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro&immutable=1", uri=True)) as opened:
         rows = opened.execute("SELECT pageno, name FROM dbstat ORDER BY pageno").fetchall()
         pages = opened.execute("PRAGMA page_count").fetchone()[0]
-    owners = {page: "contents_words" if name.startswith("contents_words") else name for page, name in rows}
+    owners = {page: "contents_fts" if name.startswith("contents_fts") else name for page, name in rows}
     return {page: owners.get(page, "free page") for page in range(1, pages + 1)}
 
 

@@ -14,10 +14,10 @@ from replay import read_tree, write_tree
 
 from retriever.core.errors import RetrieverError
 from retriever.core.paths import config_dir
+from retriever.encoders.catalog import POINTER, promoted_folder, write_promotion
 from retriever.encoders.checkpoint import load_checkpoint
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.promoted import POINTER, promoted_folder, write_promotion
-from retriever.index.durability.archive import export_index, import_index
+from retriever.encoders.methods import EncoderOptions
+from retriever.index.upkeep.archive import export_index, import_index
 from retriever.training.checkpoints import Position, TrainingCheckpoints
 
 Read = Callable[[Path], Any]

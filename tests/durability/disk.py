@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import stat
+import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class Disk:
         global _shim
         _shim = _shim or Shim()
         with ExitStack() as stack:
-            for module, name in [(builtins, "open"), (io, "open")]:
+            for module, name in [(builtins, "open"), (io, "open"), (tarfile, "bltn_open")]:
                 stack.enter_context(mock.patch.object(module, name, self._open))
             for name in ("open", "close", "fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir"):
                 stack.enter_context(mock.patch.object(os, name, getattr(self, f"_os_{name}")))

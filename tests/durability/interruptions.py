@@ -11,7 +11,7 @@ from operations import INDEX, OTHER, Operation, legal_states
 from replay import after, after_power_loss, read_tree, write_tree
 
 from retriever.core.errors import IndexNotFoundError, RetrieverError
-from retriever.index.durability.verify import verify
+from retriever.index.upkeep.verify import verify
 
 Tree = dict[str, bytes | None]
 

@@ -16,11 +16,11 @@ from index_fakes import ALL_WORDS, MOOD, FakeEncoder
 
 from retriever.core.errors import IndexNotFoundError
 from retriever.core.types import Document
-from retriever.index.durability.archive import export_index, import_index
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
 from retriever.index.reembedding import reembed, roll_back
-from retriever.index.status import ENCODER
+from retriever.index.sources.encoders import ENCODER
+from retriever.index.upkeep.archive import export_index, import_index
 from retriever.store.database import DATABASE, Store
 from retriever.store.filter_tree import Compiled
 from retriever.workspace import Index
@@ -34,9 +34,9 @@ DIVIDED = [
 ]
 NEW = "second"
 _MORE = [Document("more", f"{ALL_WORDS[3]} {ALL_WORDS[5]}")]
-SMALL = IndexingOptions(shard=4)
-"""Four rows are a shard."""
-SENTENCES = IndexingOptions(shard=4, units="sentences")
+SMALL = IndexingOptions(batch=4)
+"""Four rows are a batch."""
+SENTENCES = IndexingOptions(batch=4, units="sentences")
 ALL = Compiled("1", ())
 
 
@@ -78,10 +78,10 @@ def state_of(path: Path) -> Mapping[str, Any]:
                 for view in store.views.all()
             }
             vectors = {key: held for key, held in vectors.items() if held}
-            heads = {made_of: dict(store.heads.of(made_of).document) for made_of in store.heads.sources().values()}
+            heads = {row.view_id: dict(store.sources.get(row.view_id).state) for row in store.sources.rows()}
             units = {one.id: one.text for group in store.units.expand(list(live), ALL).values() for one in group}
             encoder = store.settings.get(ENCODER)
-            saved = {name: store.clusterings.get(name).document["assignments"] for name in store.clusterings.names()}
+            saved = {name: store.clusterings.get(name).document["places"] for name in store.clusterings.names()}
     except IndexNotFoundError:
         return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}, "heads": {}, "units": {}}
     held = {id: (one.text, dict(one.metadata)) for id, one in documents.items()}
@@ -166,7 +166,7 @@ def _archive_state(root: Path) -> Any:
 
 def _reembed(root: Path, encoder: FakeEncoder) -> None:
     with Index(root / INDEX) as index:
-        done = index.store.settings.get(ENCODER)["fingerprint"] == encoder.fingerprint
+        done = index._opened.store.settings.get(ENCODER)["fingerprint"] == encoder.fingerprint
     if not done:
         reembed(root / INDEX, encoder, options=SMALL)
 
@@ -183,7 +183,7 @@ def _reembedded(root: Path) -> None:
 
 def _roll_back(root: Path, encoder: FakeEncoder) -> None:
     with Index(root / INDEX) as index:
-        done = index.store.settings.get(ENCODER)["fingerprint"] == encoder.fingerprint
+        done = index._opened.store.settings.get(ENCODER)["fingerprint"] == encoder.fingerprint
     if not done:
         roll_back(root / INDEX, load=lambda description: encoder)
 
@@ -196,20 +196,20 @@ def _searched(root: Path) -> None:
 
 def _drop(index: Index) -> None:
     if MOOD in {view.instruction for view in index.views()}:
-        index.drop_views([MOOD])
+        index.upkeep.drop_views([MOOD])
 
 
 def _limit(index: Index) -> None:
-    index.lazy_limit = 0
+    index.upkeep.lazy_limit = 0
 
 
 def _save(index: Index) -> None:
-    if "saved" not in index.store.clusterings.names():
-        index.save_clustering("saved", index.cluster(MOOD, k=2))
+    if "saved" not in index._opened.store.clusterings.names():
+        index.clusterings.save("saved", index.cluster(MOOD, k=2))
 
 
 def _teach(index: Index) -> None:
-    index.teach(MOOD, [(one.id, "even" if row % 2 else "odd") for row, one in enumerate(CORPUS[:6])])
+    index.teaching.teach(MOOD, [(one.id, "even" if row % 2 else "odd") for row, one in enumerate(CORPUS[:6])])
 
 
 def _taught(root: Path) -> None:
@@ -219,8 +219,8 @@ def _taught(root: Path) -> None:
 
 
 def _forget(index: Index) -> None:
-    if index.lessons(MOOD) is not None:
-        index.forget(MOOD)
+    if index.teaching.lessons(MOOD) is not None:
+        index.teaching.forget(MOOD)
 
 
 def _second(**options) -> FakeEncoder:
@@ -231,8 +231,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "index": Operation(lambda root: None, _on(_index), _at(INDEX), 6),
     "add": Operation(_filled, _on(lambda i: i.add(CORPUS, options=SMALL)), _at(INDEX), 2),
     "delete": Operation(_viewed, _on(lambda i: i.delete(["d01", "d07"])), _at(INDEX)),
-    "compact": Operation(_cut_down, _on(lambda i: i.compact(IndexType())), _at(INDEX)),
-    "complete": Operation(_filled, _on(lambda i: i.complete([MOOD], options=SMALL)), _at(INDEX), 2),
+    "compact": Operation(_cut_down, _on(lambda i: i.upkeep.repair(IndexType())), _at(INDEX)),
+    "complete": Operation(_filled, _on(lambda i: i.upkeep.complete([MOOD], options=SMALL)), _at(INDEX), 2),
     "search": Operation(_filled, _on(lambda i: i.search("hot", instruction=MOOD)), _at(INDEX), 1),
     "reembed": Operation(_viewed, _reembed, _at(INDEX), 6, _second, _unswitched),
     "export": Operation(_viewed, _export, _archive_state),
@@ -241,7 +241,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "drop view": Operation(_viewed, _on(_drop), _at(INDEX)),
     "evict": Operation(_searched, _on(_limit), _at(INDEX)),
     "index sentences": Operation(lambda root: None, _on(_index_sentences), _at(INDEX), 6),
-    "compact sentences": Operation(_divided, _on(lambda i: i.compact(IndexType())), _at(INDEX)),
+    "compact sentences": Operation(_divided, _on(lambda i: i.upkeep.repair(IndexType())), _at(INDEX)),
     "save": Operation(_viewed, _on(_save), _at(INDEX)),
     "teach": Operation(_viewed, _on(_teach), _at(INDEX)),
     "add to a taught view": Operation(_taught, _on(lambda i: i.add(_MORE, options=SMALL)), _at(INDEX), 2),
@@ -250,7 +250,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 def legal_states(operation: Operation, root: Path) -> list[Any]:
-    """Return the states an interruption may leave: before, after, and whole shards between.
+    """Return the states an interruption may leave: before, after, and whole batches between.
 
     Those between are made by an encoder that falls over, which needs no file system to fail.
     """

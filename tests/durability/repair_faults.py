@@ -10,8 +10,8 @@ from interruptions import LostError, Recording, Tree, fail
 from operations import INDEX, OPERATIONS, Operation, state_of
 from replay import read_tree, write_tree
 
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import verify
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE
 
 

@@ -89,10 +89,10 @@ def _draw(chance: random.Random, *, exists: bool) -> tuple[str, Run, Run]:
     instruction = chance.choice((MOOD, FAULT))
     runs: dict[str, Run] = {
         "index": lambda index: index.add(documents, instructions=[instruction], options=SMALL),
-        "sync": lambda index: index.add(documents, options=IndexingOptions(sync=True, shard=4)),
+        "sync": lambda index: index.add(documents, options=IndexingOptions(sync=True, batch=4)),
         "delete": lambda index: index.delete([one.id for one in documents]),
-        "compact": lambda index: index.compact(IndexType()),
-        "complete": lambda index: index.complete([instruction], options=SMALL),
+        "compact": lambda index: index.upkeep.repair(IndexType()),
+        "complete": lambda index: index.upkeep.complete([instruction], options=SMALL),
         "search": lambda index: index.search("hot kettle", instruction=instruction),
         "save": lambda index: _save(index, str(some[0])),
         "drop": lambda index: _drop(index, instruction),
@@ -109,13 +109,13 @@ def document_of(row: int, version: int) -> Document:
 
 def _save(index: Index, name: str) -> None:
     """Save a clustering, unless the run that was killed has done so."""
-    if name not in index.store.clusterings.names() and len(index.store.documents):
-        index.save_clustering(name, index.cluster(k=1))
+    if name not in index._opened.store.clusterings.names() and len(index._opened.store.documents):
+        index.clusterings.save(name, index.cluster(k=1))
 
 
 def _drop(index: Index, instruction: str) -> None:
     with suppress(InputError):  # there is no such view
-        index.drop_views([instruction])
+        index.upkeep.drop_views([instruction])
 
 
 def _operation(run: Run, before: Callable[[Path], None], reads: int) -> Operation:

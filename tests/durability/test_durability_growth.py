@@ -71,7 +71,7 @@ def compact_often(path, times):
         def compact(turn):
             index.add(documents(200 * (turn % 3), 400), instructions=[MOOD])
             index.delete([f"d{row}" for row in range(200 * (turn % 3), 200 * (turn % 3) + 100)])
-            index.compact()
+            index.upkeep.repair()
             assert index.search("kettle", mode="dense").hits
 
         return growth(compact, times)
@@ -92,13 +92,13 @@ def taken(path):
 def test_the_disk_has_back_what_was_deleted(tmp_path, record_property):
     with Index(tmp_path / "small", encoder=ForgetfulEncoder()) as index:
         index.add(documents(0, CORPUS), instructions=[MOOD])
-        index.compact()
+        index.upkeep.repair()
     with Index(tmp_path / "large", encoder=ForgetfulEncoder()) as index:
         index.add(documents(0, 4 * CORPUS), instructions=[MOOD])
-        index.compact()
+        index.upkeep.repair()
         full = taken(index.path)
         index.delete([f"d{row}" for row in range(CORPUS, 4 * CORPUS)])
-        index.compact()
+        index.upkeep.repair()
     small, left = taken(tmp_path / "small"), taken(tmp_path / "large")
     record_property("full, left, small", (full, left, small))
     assert full > 3 * small

@@ -18,10 +18,10 @@ from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, gives
 
 from retriever.core.errors import InputError
 from retriever.core.types import Document
-from retriever.index.durability.archive import export_index, import_index
-from retriever.index.durability.verify import verify
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
+from retriever.index.upkeep.archive import export_index, import_index
+from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index
 
 VOCABULARY = [word for words in KEYWORDS.values() for word in words[:4]]
@@ -75,7 +75,7 @@ class IndexMachine(RuleBasedStateMachine):
         rows = [Document(id, text, {"stars": stars}) for id, (text, stars) in batch.items()]
         new = batch.keys() - self.documents.keys()
         same = [id for id in batch if self.documents.get(id) == batch[id]]
-        report = self.index.add(rows, instructions=instructions, options=IndexingOptions(shard=4))
+        report = self.index.add(rows, instructions=instructions, options=IndexingOptions(batch=4))
         assert (report.added, report.unchanged) == (len(new), len(same))
         self.documents.update(batch)
         self.whole.update(instructions)
@@ -89,7 +89,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(factory=st.sampled_from(["auto", "IVF2,SQfp16"]))
     def compact(self, factory):
-        self.index.compact(IndexType(factory))
+        self.index.upkeep.repair(IndexType(factory))
         for texts in self.read.values():
             texts &= self.live
 
@@ -97,16 +97,16 @@ class IndexMachine(RuleBasedStateMachine):
     def complete(self, instruction):
         if not self.live and instruction not in self.read:
             with pytest.raises(InputError, match="holds no documents"):
-                self.index.complete([instruction])
+                self.index.upkeep.complete([instruction])
             return
-        self.index.complete([instruction], options=IndexingOptions(shard=4))
+        self.index.upkeep.complete([instruction], options=IndexingOptions(batch=4))
         self.fill(instruction)
 
     @precondition(lambda self: len(self.read) > 1)
     @rule(data=st.data())
     def drop(self, data):
         instruction = data.draw(st.sampled_from(sorted(self.read.keys() - {""})))
-        self.index.drop_views([instruction])
+        self.index.upkeep.drop_views([instruction])
         del self.read[instruction]
         self.whole.discard(instruction)
 
@@ -130,9 +130,11 @@ class IndexMachine(RuleBasedStateMachine):
     def search_base(self, query, k, least, reads):
         handle = self.reader if reads else self.index
         found = handle.search(query, k=k, mode="dense", where=self.where(least))
-        scores = {id: score(query, self.documents[id][0], "") for id in self.matching(least)}
+        groups = self.by_text(least)
+        scores = {id: score(query, self.documents[id][0], "") for id in groups}
         best = sorted(scores, key=lambda id: (-scores[id], id))[:k]
         assert [(hit.document.id, hit.score) for hit in found.hits] == [(id, scores[id]) for id in best]
+        assert [list(hit.equal) for hit in found.hits] == [groups[id] for id in best]
         self.require_stored(found)
 
     @rule(query=TEXTS, k=FEW, least=st.none() | st.integers(0, 5), instruction=VIEWED, reads=st.booleans())
@@ -141,7 +143,7 @@ class IndexMachine(RuleBasedStateMachine):
         found = handle.search(query, instruction=instruction, k=k, mode="dense", where=self.where(least))
         assert found.path == "complete"  # the budget reads all that matches
         matching = self.matching(least)
-        scores = [score(query, self.documents[id][0], instruction) for id in matching]
+        scores = [score(query, self.documents[id][0], instruction) for id in self.by_text(least)]
         assert [hit.score for hit in found.hits] == sorted(scores, reverse=True)[:k]
         assert {hit.document.id for hit in found.hits} <= set(matching)
         self.require_stored(found)
@@ -151,7 +153,7 @@ class IndexMachine(RuleBasedStateMachine):
     def search_words(self, word, least, reads):
         handle = self.reader if reads else self.index
         found = handle.search(word, k=len(VOCABULARY), mode="lexical", where=self.where(least))
-        holds = [id for id in self.matching(least) if word in self.documents[id][0].split()]
+        holds = [id for id in self.by_text(least) if word in self.documents[id][0].split()]
         assert sorted(hit.document.id for hit in found.hits) == sorted(holds)
         self.require_stored(found)
 
@@ -160,7 +162,7 @@ class IndexMachine(RuleBasedStateMachine):
     def save_clusters(self, instruction):
         found = self.index.cluster(instruction, k=2)
         name = f"clusters {len(self.saved)}"
-        self.index.save_clustering(name, found)
+        self.index.clusterings.save(name, found)
         assert found.assignments.keys() == self.documents.keys()
         self.saved[name] = instruction, {id: (self.documents[id][0], one) for id, one in found.assignments.items()}
         self.fill(instruction)
@@ -170,7 +172,7 @@ class IndexMachine(RuleBasedStateMachine):
     def show_clusters(self, data):
         name = data.draw(st.sampled_from(sorted(self.saved)))
         instruction, known = self.saved[name]
-        shown = self.index.saved_clustering(name)
+        shown = self.index.clusterings.get(name)
         self.fill(instruction)
         kept = {id: known[id][1] for id, (text, _) in self.documents.items() if id in known and known[id][0] == text}
         assert shown.assignments.keys() == self.documents.keys()
@@ -179,7 +181,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_what_was_put_in(self):
-        store = self.index.store
+        store = self.index._opened.store
         stored = store.documents.get(list(store.documents.ids()))
         assert {id: (one.text, one.metadata["stars"]) for id, one in stored.items()} == self.documents
         views = {view.key.instruction: store.vectors.count(view.view_id) for view in store.views.all()}
@@ -201,6 +203,13 @@ class IndexMachine(RuleBasedStateMachine):
 
     def matching(self, least):
         return [id for id, (_, stars) in self.documents.items() if least is None or stars >= least]
+
+    def by_text(self, least):
+        """Return the first of the matching documents of every text, and the others by id."""
+        groups = {}
+        for id in sorted(self.matching(least)):
+            groups.setdefault(self.documents[id][0], []).append(id)
+        return {first: rest for first, *rest in groups.values()}
 
     def require_stored(self, found):
         """Every hit is shown with the text and metadata that were put in last."""

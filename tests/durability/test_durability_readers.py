@@ -18,7 +18,7 @@ from retriever.workspace import Index
 pytestmark = pytest.mark.durability
 SECONDS = 120 if NIGHTLY else 10
 READERS = 4
-DOCUMENTS = 24  # fewer than a shard has: a round is one transaction
+DOCUMENTS = 24  # fewer than a batch has: a round is one transaction
 COMPACT_EVERY = 3
 QUERY = "kettle love leaks"
 
@@ -52,7 +52,7 @@ def write(path, start, seconds):
             index.add(corpus(turn), instructions=[MOOD])
             index.delete(deleted(turn))
             if turn % COMPACT_EVERY == 0:
-                index.compact()
+                index.upkeep.repair()
     return turn
 
 

@@ -4,7 +4,7 @@ from interruptions import crash_everywhere, fail_everywhere
 from operations import INDEX
 from repair_faults import damaged, fail_repair, judge_repair, record_repair
 
-from retriever.index.durability.verify import verify
+from retriever.index.upkeep.verify import verify
 
 pytestmark = pytest.mark.durability
 EVERY = 20

@@ -10,8 +10,8 @@ from replay import read_tree, write_tree
 
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderMismatchError, IndexDamagedError
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import verify
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
 
@@ -29,7 +29,7 @@ def pair(tmp_path):
             [replace(row, text=f"{row.text} {ALL_WORDS[-1]}") for row in CORPUS],
             instructions=[MOOD],
         )
-        index.compact()
+        index.upkeep.repair()
     return one, other
 
 

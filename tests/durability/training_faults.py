@@ -27,7 +27,7 @@ import finetune_fakes
 import tiny_checkpoints
 
 from retriever.core.errors import CheckpointError, RetrieverError
-from retriever.encoders.promoted import promoted_folder, read_promotion, write_promotion
+from retriever.encoders.catalog import promoted_folder, read_promotion, write_promotion
 from retriever.encoders.sources import check_manifest
 from retriever.evaluation.general import GeneralScore
 from retriever.evaluation.scores import Score, mean_score

@@ -14,8 +14,7 @@ def slow(tiny):
 @pytest.fixture(scope="session")
 def make(backbone):
     """Give an encoder over a tiny model: method, model name, number format, options."""
-    from retriever.encoders.methods import build
-    from retriever.encoders.options import EncoderOptions
+    from retriever.encoders.methods import EncoderOptions, build
 
     def make(method, name, dtype="float32", **options):
         return build(method, backbone(name, dtype), EncoderOptions(**options))

@@ -14,12 +14,11 @@ from retriever import load_encoder
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 from retriever.encoders.bert import reader
-from retriever.encoders.bert.arrays import ArrayBert, read_weights
+from retriever.encoders.bert.arrays import ArrayBert, plan_packs, read_weights
 from retriever.encoders.bert.layout import read_layout
-from retriever.encoders.bert.packs import plan_packs
 from retriever.encoders.bert.reader import BertReader
 from retriever.encoders.bert.tensors import TensorBert, quick_dtype
-from retriever.encoders.packing import can_pack
+from retriever.encoders.linear import can_pack
 from retriever.encoders.sentence_encoder import StockModel
 
 TEXTS = [
@@ -140,18 +139,19 @@ def unchanged(folder):
     ],
 )
 def test_vectors_are_those_of_sentence_transformers_with_numpy_and_with_torch(folder, change):
-    before = native(folder).encode(TEXTS)
+    before = native(folder).encode_queries(TEXTS)
     change(folder)
     encoder = native(folder)
     if change is half_precision:  # in which stock would compute as well
         read = {name: values.astype(np.float32) for name, values in load_file(folder / "model.safetensors").items()}
         save_file(read, folder / "model.safetensors", {"format": "pt"})
     expected = stock(folder)
-    close(encoder.encode(TEXTS), expected)
+    close(encoder.encode_queries(TEXTS), expected)
     close(in_torch(folder, torch.float32), expected)
+    assert (encoder.encode(TEXTS) * expected).sum(axis=1).min() > 0.999
     assert (in_torch(folder, torch.bfloat16) * expected).sum(axis=1).min() > 0.999
     changes = {first_token, old_settings, half_precision, upper_case}
-    assert (abs(encoder.encode(TEXTS) - before).max() > 1e-4) == (change in changes)
+    assert (abs(encoder.encode_queries(TEXTS) - before).max() > 1e-4) == (change in changes)
 
 
 def test_texts_are_cut_where_the_model_cuts_them(folder):
@@ -171,13 +171,21 @@ def test_texts_are_cut_where_the_model_cuts_them(folder):
     assert native(folder).spec.max_text_tokens == 126  # the model's positions
 
 
-def test_a_vector_is_the_same_alone_and_in_any_order(folder):
-    encoder = native(folder)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_text_has_one_vector_alone_and_in_any_order(folder, dtype):
+    encoder = load_encoder(f"st:{folder}", device="cpu", dtype=dtype)
     together = encoder.encode(TEXTS)
-    close(np.concatenate([encoder.encode([text]) for text in TEXTS]), together)
-    close(encoder.encode(TEXTS[::-1])[::-1], together)
+    assert np.array_equal(np.concatenate([encoder.encode([text]) for text in TEXTS]), together)
+    assert np.array_equal(encoder.encode(TEXTS[::-1])[::-1], together)
+    assert np.array_equal(encoder.encode(TEXTS, batch_size=3), together)
+
+
+def test_a_query_has_one_vector_alone_and_in_any_order_to_rounding(folder):
+    encoder = native(folder)
+    together = encoder.encode_queries(TEXTS)
+    close(np.concatenate([encoder.encode_queries([text]) for text in TEXTS]), together)
+    close(encoder.encode_queries(TEXTS[::-1])[::-1], together)
     close(in_torch(folder, torch.float32, TEXTS[::-1])[::-1], together)
-    assert (together[4] == together[8]).all()
 
 
 def changed(name, **changes):
@@ -283,20 +291,23 @@ def test_other_models_are_read_by_their_own_package(folder, change, dim):
     assert encoder.count_tokens([]) == []
 
 
-def test_the_number_of_tokens_decides_what_reads(folder, monkeypatch):
+def test_queries_are_read_without_torch_unless_they_are_very_long_and_texts_with_it(folder, monkeypatch):
     encoder = native(folder)
-    made = []
     monkeypatch.setattr(reader, "ARRAY_TOKENS", 12)
-    monkeypatch.setattr(BertReader, "_in_torch", lambda self: made.append(self) or pytest.fail("torch reads"))
-    few, more = ["knife"] * 9 + ["toy", "lamp", "x"], ["knife", "toy", "lamp", "dog", "x"]
-    few_vectors = encoder.encode(few)  # equal texts are read once: 4 texts of 3 tokens
-    with pytest.raises(pytest.fail.Exception, match="torch reads"):
-        encoder.encode(more)
+    monkeypatch.setattr(BertReader, "_in_torch", lambda _: pytest.fail("torch reads"))
+    few, more = ["knife", "toy", "lamp", "x"], ["knife", "toy", "lamp", "dog", "x"]  # 3 tokens each
+    queries = encoder.encode_queries(few)
+    for read in (lambda: encoder.encode_queries(more), lambda: encoder.encode(["x"])):
+        with pytest.raises(pytest.fail.Exception, match="torch reads"):
+            read()
     monkeypatch.undo()
-    monkeypatch.setattr(reader, "ARRAY_TOKENS", 12)
     monkeypatch.setattr(ArrayBert, "read", lambda *_: pytest.fail("NumPy reads"))
-    assert (encoder.encode(more)[[0, 1, 2]] * few_vectors[[0, 9, 10]]).sum(axis=1).min() > 0.999
+    texts = encoder.encode(few)
+    assert (texts * queries).sum(axis=1).min() > 0.999
     assert encoder.spec.dtype == "float32"
+    assert encoder.encode_queries([]).shape == (0, 32)
+    with pytest.raises(UsageError, match="sequences of strings"):
+        encoder.encode_queries("knife")
 
 
 def test_a_query_is_read_in_one_thread_which_leaves_the_others_to_the_model_that_follows(folder, monkeypatch):
@@ -306,14 +317,13 @@ def test_a_query_is_read_in_one_thread_which_leaves_the_others_to_the_model_that
     encoder, seen, read = native(folder), [], ArrayBert.read
     monkeypatch.setattr(ArrayBert, "read", lambda self, pack: (seen.append(threads()), read(self, pack))[1])
     with threadpool_limits(2, user_api="blas"):
-        alone = encoder.encode(["knife toy"])
+        alone = encoder.encode_queries(["knife toy"])
         monkeypatch.setattr(reader, "ALONE_TOKENS", 0)
-        close(encoder.encode(["knife toy"]), alone)
+        close(encoder.encode_queries(["knife toy"]), alone)
         assert (seen, threads()) == ([{1}, {2}], {2})
 
 
-def test_many_texts_are_read_in_what_the_processor_multiplies_fastest(folder, monkeypatch):
-    monkeypatch.setattr(reader, "ARRAY_TOKENS", 0)
+def test_texts_are_read_in_what_the_processor_multiplies_fastest(folder, monkeypatch):
     vectors = native(folder).encode(TEXTS)
     dtype = quick_dtype(torch.device("cpu"))
     assert dtype is (torch.bfloat16 if can_pack() else torch.float32)
@@ -324,26 +334,16 @@ def test_many_texts_are_read_in_what_the_processor_multiplies_fastest(folder, mo
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_another_number_format_is_read_by_torch_alone(folder, monkeypatch, dtype):
-    expected = native(folder).encode(TEXTS)
+def test_another_number_format_is_read_by_torch_alone_and_is_of_the_same_view(folder, monkeypatch, dtype):
+    first = native(folder)
+    expected = first.encode(TEXTS)
     monkeypatch.setattr(ArrayBert, "read", lambda *_: pytest.fail("NumPy reads"))
     encoder = load_encoder(f"st:{folder}", device="cpu", dtype=dtype)
-    assert encoder.spec.dtype == dtype
+    assert (encoder.spec.dtype, encoder.fingerprint) == (dtype, first.fingerprint)
     assert (encoder.encode(TEXTS) * expected).sum(axis=1).min() > 0.999
 
 
-def test_devices_and_number_formats_there_are_not(folder, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UsageError, match="No CUDA device is available"):
-        load_encoder(f"st:{folder}", device="cuda")
-    with pytest.raises(UsageError, match="Unknown device 'gpu'"):
-        load_encoder(f"st:{folder}", device="gpu")
-    with pytest.raises(UsageError, match="Unknown dtype 'int8'"):
-        load_encoder(f"st:{folder}", device="cpu", dtype="int8")
-
-
 def test_threads_share_one_model_in_torch(folder, monkeypatch):
-    monkeypatch.setattr(reader, "ARRAY_TOKENS", 0)
     encoder, found = native(folder), [None] * 4
     made = []
     before = TensorBert.__init__

@@ -1,18 +1,55 @@
+import subprocess
+import sys
+
 import pytest
 import torch
+from tiny_checkpoints import save_trained
 
 from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.protocols import Encoder
-from retriever.encoders import catalog
+from retriever.encoders import catalog, device
 from retriever.encoders.catalog import CATALOG, resolve_name
 from retriever.encoders.device import pick_device, pick_dtype
 from retriever.encoders.gircse import GircseEncoder
-from retriever.encoders.inbedder import InBedderEncoder
-from retriever.encoders.masked import MaskedInBedderEncoder
-from retriever.encoders.methods import METHODS, build
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.inbedder import InBedderEncoder, MaskedInBedderEncoder
+from retriever.encoders.methods import METHODS
 from retriever.encoders.sources import WHEELS
+from retriever.index.encoding import describe, load_described, view_key
+
+LEFT_OUT = "transformers peft accelerate sklearn scipy pandas sentence_transformers pydantic faiss".split()
+CODE = """
+import sys
+from retriever.encoders.catalog import load_encoder
+for name in {names!r}:
+    encoder = load_encoder(name, device="cpu", dtype="float32")
+    encoder.encode_views(["the toy broke", "x"], ["mood", "kind of product"], words=2)
+    print(type(encoder.backbone).__name__, sorted(set(sys.argv[1:]) & set(sys.modules)))
+"""
+
+
+def imported(*names):
+    """Return a line for each encoder: its backbone, and what was imported until it had answered."""
+    command = [sys.executable, "-c", CODE.format(names=list(map(str, names))), *LEFT_OUT]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_a_checkpoint_over_a_llama_is_read_without_model_libraries(tiny, tmp_path):
+    methods = ["instemb", "gircse", "inbedder", "plain"]
+    for method in methods:
+        save_trained(tmp_path / method, tiny("llama"), method=method)
+    assert imported(*(tmp_path / method for method in methods)) == ["LlamaBackbone []"] * 4
+
+
+def test_another_family_is_read_with_transformers(tiny):
+    name, _, found = imported(f"plain:{tiny('mistral')}")[0].partition(" ")
+    assert name == "TransformersBackbone"
+    assert "'transformers'" in found
+
+
+@pytest.mark.model
+def test_the_default_is_read_without_model_libraries():
+    assert imported("default") == ["LlamaBackbone []"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +77,6 @@ def test_names_of_the_table_resolve_to_a_method_and_a_backbone(monkeypatch, tmp_
         assert method in {*METHODS, "st"}
         assert backbone in WHEELS
         assert resolve_name(entry.spec) == entry.spec
-    assert ":" in resolve_name("default")
 
 
 def test_a_folder_that_is_no_checkpoint_says_how_to_load_a_bare_model(tiny):
@@ -64,19 +100,6 @@ def test_method_and_backbone_load_by_name(tiny, spec, kind):
         assert encoder.steps == 2
 
 
-@pytest.mark.parametrize("method", ["gircse", "instemb", "plain"])
-def test_a_masked_model_is_refused_by_methods_that_need_a_causal_one(tiny, method):
-    with pytest.raises(EncoderError, match=f"{method} needs a causal model") as caught:
-        load_encoder(f"{method}:{tiny('bert')}", device="cpu")
-    assert caught.value.hint == "Use inbedder."
-
-
-def test_every_method_builds_and_names_itself(backbone):
-    for method in METHODS:
-        assert build(method, backbone("llama"), EncoderOptions()).method == method
-    assert build("inbedder", backbone("roberta"), EncoderOptions()).method == "inbedder"
-
-
 def test_an_unknown_template_is_refused(tiny):
     with pytest.raises(UsageError, match="Unknown template 'chat'") as caught:
         load_encoder(f"plain:{tiny('llama')}", device="cpu", template="chat")
@@ -92,9 +115,44 @@ def test_number_formats_by_name(tiny, name):
 
 
 @pytest.mark.parametrize(("flags", "dtype"), [({"amx_bf16": True}, "bfloat16"), ({"avx2": True}, "float32")])
-def test_auto_takes_bfloat16_where_the_processor_multiplies_it(monkeypatch, flags, dtype):
+def test_auto_takes_bfloat16_where_the_processor_multiplies_it_and_says_so_elsewhere(monkeypatch, caplog, flags, dtype):
+    device._say_float32.cache_clear()
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags)
+    for _ in range(2):
+        assert pick_dtype("auto", torch.device("cpu")) is getattr(torch, dtype)
+    assert caplog.messages == [
+        "This device does not multiply bfloat16: models compute in float32, which takes longer."
+    ] * (dtype == "float32")
+
+
+@pytest.mark.parametrize(
+    ("limit", "dtype"),
+    [
+        ("AVX2", "float32"),
+        ("avx512_core", "float32"),
+        ("AVX512_CORE_VNNI", "float32"),
+        ("AVX512_CORE_BF16", "bfloat16"),
+        ("AVX512_CORE_AMX", "bfloat16"),
+        ("DEFAULT", "bfloat16"),
+        ("", "bfloat16"),
+    ],
+)
+def test_auto_goes_by_the_instructions_that_the_library_may_use(monkeypatch, limit, dtype):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert pick_dtype("auto", torch.device("cpu")) is getattr(torch, dtype)
+
+
+def test_an_index_made_in_bfloat16_is_read_in_float32_where_the_processor_does_not_multiply_it(tiny, monkeypatch):
+    made = load_encoder(f"plain:{tiny('llama')}", device="cpu", dtype="bfloat16")
+    assert load_described(describe(made), device="cpu").spec == made.spec
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
+    opened = load_described(describe(made), device="cpu")
+    assert view_key(opened, "what broke") == view_key(made, "what broke")
+    assert {weight.dtype for weight in opened._encoder.backbone.model.parameters()} == {torch.float32}
+    texts = ["the toy broke", "love the lamp"]
+    assert (opened.encode(texts) * made.encode(texts)).sum(axis=1).min() > 0.999
 
 
 def test_an_unknown_number_format_or_device_is_refused():

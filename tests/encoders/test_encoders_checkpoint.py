@@ -1,4 +1,3 @@
-import json
 import shutil
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from retriever import load_encoder
 from retriever.core.errors import CheckpointError
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
 from retriever.encoders.instemb import LEARNED, InstEmbEncoder
-from retriever.encoders.methods import build
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.methods import EncoderOptions, build
 from retriever.encoders.sources import write_manifest
 from retriever.encoders.transformers_backbone import load_trainable
 
@@ -77,20 +75,6 @@ def test_what_a_checkpoint_put_into_the_model_is_not_saved_without_it(adapted, t
     assert not (tmp_path / "again").exists()
 
 
-@pytest.mark.parametrize(
-    ("method", "options"), [("gircse", {"steps": 3}), ("inbedder", {"pooling": "last-gen", "steps": 2}), ("plain", {})]
-)
-def test_other_encoders_survive_a_round_trip(make, tmp_path, method, options):
-    encoder = make(method, "llama", **options)
-    save_checkpoint(encoder, tmp_path / "saved", card="")
-    loaded = load(tmp_path / "saved")
-    assert type(loaded) is type(encoder)
-    assert (loaded.pooling, loaded.steps, loaded.spec.name) == (encoder.pooling, encoder.steps, str(tmp_path / "saved"))
-    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
-    # By name: what a template left to its default means must not change with a later version.
-    assert json.loads((tmp_path / "saved" / "retriever.json").read_text())["options"]["template"] == "input-first"
-
-
 def test_a_merged_adapter_gives_the_vectors_of_the_unmerged_one(adapted, make):
     folder, unmerged = adapted
     loaded = load(folder)
@@ -119,30 +103,23 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("at", ["middle", "end"])
 @pytest.mark.parametrize("name", FILES)
-def test_a_changed_byte_in_any_file_is_refused(adapted, tmp_path, name, at):
+def test_a_changed_byte_in_any_file_is_refused(adapted, tmp_path, name):
     folder = shutil.copytree(adapted[0], tmp_path / "copy")
     assert {path.name for path in folder.iterdir()} == set(FILES)
-    size = (folder / name).stat().st_size
-    # The manifest's last bytes are white space and braces: take the last hash's last digit instead.
-    last = (folder / name).read_bytes().rstrip(b' }"\n')
-    flip_byte(folder / name, at=size // 2 if at == "middle" else len(last) - 1)
+    # The manifest's last bytes are white space and braces: the byte is the last digit of the last hash.
+    flip_byte(folder / name, at=len((folder / name).read_bytes().rstrip(b' }"\n')) - 1)
     with pytest.raises(CheckpointError) as caught:
         load(folder)
     assert str(folder) in caught.value.message
     assert "Restore the folder" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", FILES[1:])
 def test_a_missing_file_is_refused(adapted, tmp_path, name):
     folder = shutil.copytree(adapted[0], tmp_path / "copy")
     (folder / name).unlink()
-    with (
-        pytest.raises(CheckpointError, match="cannot be read")
-        if name != "retriever.json"
-        else pytest.raises(CheckpointError)
-    ):
+    with pytest.raises(CheckpointError, match="cannot be read"):
         load_checkpoint(folder, EncoderOptions(), device="cpu")
 
 
@@ -158,16 +135,6 @@ def test_a_file_that_the_manifest_does_not_list_is_refused(adapted, tmp_path, na
         load(folder)
     assert str(folder / name) in caught.value.message
     assert "Restore the folder" in caught.value.hint
-
-
-def test_an_adapter_put_beside_a_checkpoint_without_one_is_not_merged(adapted, backbone, tmp_path):
-    save_checkpoint(
-        InstEmbEncoder(backbone("llama"), EncoderOptions(), {LEARNED: learned()}), tmp_path / "bare", card=""
-    )
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
-        shutil.copy(adapted[0] / name, tmp_path / "bare")
-    with pytest.raises(CheckpointError, match=r"adapter_config\.json is not in the manifest"):
-        load(tmp_path / "bare")
 
 
 def test_the_systems_own_files_are_left_alone(adapted, tmp_path):
@@ -226,11 +193,6 @@ def test_pooling_and_look_ahead_can_be_chosen_at_loading(adapted, tmp_path, back
     assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
 
 
-def test_a_moved_folder_is_the_same_encoder(adapted, tmp_path):
-    shutil.copytree(adapted[0], tmp_path / "moved")
-    assert load(tmp_path / "moved").fingerprint == load(adapted[0]).fingerprint
-
-
 def test_fingerprint_changes_with_what_makes_vectors_incomparable(adapted, tiny, backbone, make, tmp_path):
     def instemb(look_ahead=None, **options):
         tensors = None if look_ahead is None else {LEARNED: look_ahead}
@@ -258,13 +220,3 @@ def test_fingerprint_changes_with_what_makes_vectors_incomparable(adapted, tiny,
         make("gircse", "mistral").fingerprint,
     ]
     assert len(set(prints)) == len(prints)
-
-
-def test_fingerprint_stays_with_what_a_view_records_itself(adapted, make):
-    assert make("gircse", "llama", steps=2).fingerprint == make("gircse", "llama", steps=7).fingerprint
-    one, other = make("inbedder", "llama", pooling="avg-gen", steps=2), make("inbedder", "llama", pooling="avg-ppt")
-    assert one.fingerprint == other.fingerprint
-    assert load(adapted[0], pooling="input-last", look_ahead=3).fingerprint == load(adapted[0]).fingerprint
-    assert make("plain", "llama", "bfloat16").fingerprint == make("plain", "llama").fingerprint
-    explicit = make("plain", "llama", template="input-first")
-    assert explicit.fingerprint == make("plain", "llama").fingerprint

@@ -14,7 +14,7 @@ from torch import nn
 
 from retriever.core.errors import CheckpointError, RetrieverError
 from retriever.encoders.checkpoint import load_checkpoint, read_checkpoint_config
-from retriever.encoders.options import EncoderOptions
+from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import check_manifest, write_manifest
 from retriever.training.adapter_files import load_trained
 from retriever.training.checkpoints import Position, TrainingCheckpoints

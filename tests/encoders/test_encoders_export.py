@@ -13,14 +13,12 @@ from tiny_models import edit_json
 from retriever import load_encoder
 from retriever.core.errors import EncoderError
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.catalog import load
-from retriever.encoders.export import prompt_tokens, stock_modules
+from retriever.encoders.export import stock_modules
 from retriever.encoders.export.gircse_folder import export_gircse
-from retriever.encoders.export.stock_modules import export_sentence_transformer, pooling_shares
-from retriever.encoders.methods import build
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.pooling import Shares
-from retriever.encoders.prefix import prompt_pieces
+from retriever.encoders.export.stock_modules import export_sentence_transformer, extended_table, pooling_shares
+from retriever.encoders.methods import EncoderOptions, build
+from retriever.encoders.reading import prompt_pieces
+from retriever.encoders.readout import Shares
 from retriever.encoders.sources import WHEELS
 
 TEXTS = [
@@ -50,16 +48,16 @@ def exported(tiny, tmp_path_factory):
     """A trained InstEmb checkpoint, loaded by its own package and, exported, by theirs."""
     root = tmp_path_factory.mktemp("exported")
     save_trained(root / "checkpoint", tiny("llama"), default_instruction="what is it about")
-    encoder = load(str(root / "checkpoint"), EncoderOptions(), device="cpu", dtype="float32")
+    encoder = load_encoder(str(root / "checkpoint"), device="cpu", dtype="float32")
     export_sentence_transformer(encoder, root / "out")
     return encoder, root / "out"
 
 
-@pytest.mark.parametrize("instruction", INSTRUCTIONS)
-@pytest.mark.parametrize("batch_size", [1, 4, 32])
-def test_an_exported_checkpoint_gives_the_vectors_of_its_encoder(exported, instruction, batch_size):
+def test_an_exported_checkpoint_gives_the_vectors_of_its_encoder(exported):
     encoder, folder = exported
-    assert same(encoder, stock(folder), instruction, batch_size=batch_size)
+    model = stock(folder)
+    assert all(same(encoder, model, instruction, batch_size=4) for instruction in INSTRUCTIONS)
+    assert same(encoder, model, INSTRUCTIONS[1], batch_size=1)
 
 
 def test_the_instruction_the_adapter_and_the_look_ahead_tokens_count(exported, tiny):
@@ -124,14 +122,12 @@ def test_a_mark_in_a_text_is_read_as_characters(exported):
 
 OTHERS = [
     ("instemb", "llama", {"look_ahead": 2}),
-    *[("instemb", "llama", {"pooling": name}) for name in ("input-last", "special-first", "special-mean", "all-mean")],
+    *[("instemb", "llama", {"pooling": name}) for name in ("special-first", "all-mean")],
     ("instemb", "llama", {"pooling": "input-last+special-first", "look_ahead": 4}),
     ("instemb", "llama", {"look_ahead": 0}),
     ("instemb", "gpt2", {}),
     ("instemb", "mistral", {}),
-    ("plain", "llama", {}),
     ("plain", "mistral", {"pooling": "mean"}),
-    ("inbedder", "gpt2", {}),
     ("inbedder", "mistral", {"pooling": "avg-ppt"}),
     ("inbedder", "roberta", {}),
     ("inbedder", "roberta", {"pooling": "avg-ppt"}),
@@ -182,9 +178,9 @@ def test_what_stock_modules_cannot_do_is_refused(make, tmp_path, method, name, o
 @pytest.mark.parametrize(
     ("module", "name", "broken"),
     [
-        (stock_modules, "extended_table", lambda *given: prompt_tokens.extended_table(*given) * 1.1),
+        (stock_modules, "extended_table", lambda *given: extended_table(*given) * 1.1),
         (stock_modules, "pooling_shares", lambda encoder: Shares(1.0)),
-        (prompt_tokens, "SEAM", ""),
+        (stock_modules, "SEAM", ""),
     ],
 )
 def test_a_folder_that_would_give_other_vectors_is_refused(make, tmp_path, monkeypatch, module, name, broken):
@@ -197,7 +193,7 @@ def test_a_folder_that_would_give_other_vectors_is_refused(make, tmp_path, monke
 def gircse(tiny, tmp_path_factory):
     root = tmp_path_factory.mktemp("gircse")
     save_trained(root / "checkpoint", tiny("llama"), method="gircse", steps=3, default_instruction="what is it about")
-    encoder = load(str(root / "checkpoint"), EncoderOptions(), device="cpu", dtype="float32")
+    encoder = load_encoder(str(root / "checkpoint"), device="cpu", dtype="float32")
     export_gircse(encoder, root / "out")
     return encoder, root / "out"
 
@@ -210,8 +206,7 @@ def loader(folder):
     return module.Gircse
 
 
-@pytest.mark.parametrize("instruction", INSTRUCTIONS[:3])
-@pytest.mark.parametrize("batch_size", [1, 3, 16])
+@pytest.mark.parametrize(("instruction", "batch_size"), [("", 1), (INSTRUCTIONS[1], 3), (INSTRUCTIONS[2], 16)])
 def test_the_gircse_loader_gives_the_vectors_of_the_encoder(gircse, instruction, batch_size):
     encoder, folder = gircse
     loaded = loader(folder)(folder)
@@ -250,13 +245,11 @@ def test_a_gircse_folder_that_would_give_other_vectors_is_refused(gircse, tmp_pa
 @pytest.mark.skipif(
     importlib.util.find_spec(WHEELS["smollm2-135m"].module) is None, reason=WHEELS["smollm2-135m"].install
 )
-@pytest.mark.parametrize("method", ["instemb", "gircse"])
-def test_the_real_backbone_is_exported(tmp_path, method):
-    encoder = load(method, EncoderOptions(), device="cpu", dtype="float32")
+def test_the_real_backbone_is_exported(tmp_path):
+    encoder = load_encoder("instemb", device="cpu", dtype="float32")
     texts = ["Boils water fast.", "My son loves it \U0001f600", "", "It broke. " * 40]
-    (export_gircse if method == "gircse" else export_sentence_transformer)(encoder, tmp_path / "out")
-    loaded = loader(tmp_path / "out")(tmp_path / "out") if method == "gircse" else stock(tmp_path / "out")
-    for instruction in ("", "What kind of product is this about?", "How does the customer feel?"):
-        asked = {"instruction": instruction} if method == "gircse" else {"prompt": instruction or None}
-        theirs = np.asarray(loaded.encode(texts, **asked))
+    export_sentence_transformer(encoder, tmp_path / "out")
+    loaded = stock(tmp_path / "out")
+    for instruction in ("", "What kind of product is this about?"):
+        theirs = np.asarray(loaded.encode(texts, prompt=instruction or None))
         np.testing.assert_allclose(theirs, encoder.encode(texts, instruction=instruction), atol=1e-3)

@@ -2,13 +2,12 @@ import pytest
 import torch
 
 from retriever.core.errors import UsageError
-from retriever.core.stopwords import STOPWORDS
-from retriever.encoders.inbedder import Generated, InBedderEncoder, generate
+from retriever.core.words import STOPWORDS
+from retriever.encoders.inbedder import Generated, generate
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "a sharp knife that is dull " * 4]
 INSTRUCTION = "what kind of product"
-CAUSAL = ["llama", "mistral", "qwen3"]
-PLAIN = ["last", "mean"]
+CAUSAL = {"llama": "input-first", "mistral": "instruct-query", "qwen3": "input-first"}
 GENERATING = ["avg-gen", "last-gen", "avg-all", "avg-gen+filter", "last-gen+filter"]
 
 
@@ -21,9 +20,8 @@ def banned_ids(slow, instruction):
     return banned
 
 
-@pytest.mark.parametrize("template", ["input-first", "instruct-query"])
-@pytest.mark.parametrize("pooling", PLAIN)
-@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+@pytest.mark.parametrize(("name", "template"), CAUSAL.items())
 def test_plain_equals_the_reference(make, slow, name, pooling, template):
     vectors = make("plain", name, pooling=pooling, template=template).encode(TEXTS, instruction=INSTRUCTION)
     for text, vector in zip(TEXTS, vectors, strict=True):
@@ -31,9 +29,8 @@ def test_plain_equals_the_reference(make, slow, name, pooling, template):
         assert vector == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("template", ["input-first", "instruct-query"])
 @pytest.mark.parametrize("pooling", ["1st-gen", "avg-ppt", *GENERATING])
-@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize(("name", "template"), CAUSAL.items())
 def test_inbedder_equals_the_reference(make, slow, name, pooling, template):
     vectors = make("inbedder", name, pooling=pooling, template=template).encode(TEXTS, instruction=INSTRUCTION)
     banned = banned_ids(slow(name), INSTRUCTION)
@@ -57,7 +54,7 @@ def ending(slow, backbone, monkeypatch):
 
 
 @pytest.mark.parametrize("pooling", GENERATING)
-@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
 def test_states_behind_the_end_of_an_answer_are_left_out(make, slow, ending, name, pooling):
     lengths = {len(answer) for answer in ending(name)}
     assert len(lengths) > 1
@@ -123,14 +120,6 @@ def test_filter_falls_back_to_h_n_when_nothing_is_left(make):
     assert filtered(encoder, "toy", [[toy, the, toy]], [[True] * 4]) == [[True, False, False, False]]
 
 
-def test_filter_changes_a_vector_when_the_instruction_holds_the_answer(make, slow):
-    reference = slow("llama")
-    answer = reference.greedy(reference.prompt("the toy broke", INSTRUCTION), 3)
-    banned = banned_ids(reference, INSTRUCTION) | {answer[0]}
-    plain = reference.inbedder("the toy broke", INSTRUCTION, "avg-gen")
-    assert abs(plain - reference.inbedder("the toy broke", INSTRUCTION, "avg-gen+filter", banned=banned)).max() > 1e-2
-
-
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_steps_is_the_number_of_generated_tokens(make, slow, steps):
     vectors = make("inbedder", "llama", pooling="avg-gen", steps=steps).encode(TEXTS, instruction=INSTRUCTION)
@@ -145,15 +134,3 @@ def test_what_cannot_be_is_refused(make):
         make("inbedder", "llama", pooling="avg-gen", steps=0)
     assert make("inbedder", "llama").steps is None
     assert make("inbedder", "llama", pooling="last-gen").steps == 3
-
-
-def test_reconfigured_shares_the_model_and_keeps_the_rest(make):
-    encoder = make("inbedder", "llama", template="instruct-query", default_instruction="mood")
-    encoder.name = "inbedder:tiny"
-    other = encoder.reconfigured(pooling="avg-gen", steps=2)
-    assert other.spec.name == "inbedder:tiny"
-    assert isinstance(other, InBedderEncoder)
-    assert other.backbone is encoder.backbone
-    assert (other.pooling, other.steps, other.template.name) == ("avg-gen", 2, "instruct-query")
-    assert other.options.default_instruction == "mood"
-    assert encoder.pooling == "1st-gen"

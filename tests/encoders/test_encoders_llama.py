@@ -1,5 +1,6 @@
 import json
 import shutil
+from functools import partial
 
 import pytest
 import torch
@@ -9,12 +10,10 @@ from transformers import LlamaForCausalLM
 
 from retriever import load_encoder
 from retriever.core.errors import EncoderError
-from retriever.encoders import llama
+from retriever.encoders import attention, llama
 from retriever.encoders.backbone import load_backbone
-from retriever.encoders.llama import KeyValues
-from retriever.encoders.llama_backbone import LlamaBackbone
-from retriever.encoders.llama_config import read_config
-from retriever.encoders.run import PromptRun
+from retriever.encoders.llama import LlamaBackbone, read_config
+from retriever.encoders.reading import PromptRun
 from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
 
 BASE = {
@@ -84,7 +83,7 @@ def read_on(backbone, rows, *, cached=True):
     return read
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], LONG], ids=["padded", "alone", "long"])
+@pytest.mark.parametrize("rows", [ROWS, LONG], ids=["padded", "long"])
 @torch.inference_mode()
 def test_states_and_logits_are_those_of_transformers(pair, rows):
     own, theirs = pair
@@ -102,28 +101,46 @@ def test_half_the_digits_point_the_same_way(saved, dtype):
     whole = load_backbone(str(saved("grouped")), device="cpu", dtype="float32")
     one.pack()
     for mine, expected in zip(read_on(one, LONG), read_on(whole, LONG), strict=True):
-        assert mine.dtype == one.dtype == getattr(torch, dtype)
+        assert (mine.dtype, one.dtype) == (torch.float32, getattr(torch, dtype))
         assert torch.cosine_similarity(mine.float(), expected, dim=-1).min() > 0.999
 
 
 def test_the_fused_kernel_and_blocks_of_queries_find_the_same(saved, monkeypatch):
     backbone = load_backbone(str(saved("grouped")), device="cpu", dtype="float32")
     blocks = [read_on(backbone, rows) for rows in (ROWS, LONG)]
-    monkeypatch.setattr(llama, "_attended_in_blocks", llama._attended)  # as on a GPU
+
+    def fused(mask, read, new, like):
+        return partial(attention._attended, hidden=attention._hidden(mask, read, new, like.device))
+
+    monkeypatch.setattr(llama, "attention", fused)  # as on a GPU
     for expected, rows in zip(blocks, (ROWS, LONG), strict=True):
         for mine, other in zip(read_on(backbone, rows), expected, strict=True):
             torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rows", [ROWS, LONG], ids=["short", "long"])
 @torch.inference_mode()
-def test_padding_is_finite_and_changes_nothing(saved):
+def test_padding_is_finite_and_changes_not_a_bit(saved, rows, dtype):
+    backbone = load_backbone(str(saved("grouped")), device="cpu", dtype=dtype)
+    backbone.pack()
+    assert PromptRun(backbone, rows, cached=False).start().isfinite().all()
+    prompts, *more = read_on(backbone, rows)
+    for i, prompt in enumerate(torch.split(prompts, [len(row) for row in rows])):
+        alone, *behind = read_on(backbone, [rows[i]])
+        assert torch.equal(prompt, alone)
+        assert all(torch.equal(mine[i], other[0]) for mine, other in zip(more, behind, strict=True))
+
+
+@torch.inference_mode()
+def test_where_a_text_is_divided_changes_not_a_bit(saved):
     backbone = load_backbone(str(saved("grouped")), device="cpu", dtype="float32")
-    run = PromptRun(backbone, ROWS, cached=False)
-    states = run.start()
-    assert states.isfinite().all()
-    for i, row in enumerate(ROWS):
-        alone = PromptRun(backbone, [row], cached=False).start()
-        torch.testing.assert_close(states[i, -len(row) :], alone[0], atol=1e-5, rtol=1e-4)
+    row = LONG[0]
+    whole = PromptRun(backbone, [row], cached=True).start()[0]
+    for first in (1, 5, 63, 64, 65, 100):
+        run = PromptRun(backbone, [row[:first]], cached=True)
+        parts = [run.start()[0], run.extend(backbone.embed(torch.tensor([row[first:]])))[0]]
+        assert torch.equal(torch.cat(parts), whole)
 
 
 @torch.inference_mode()
@@ -132,7 +149,7 @@ def test_keys_and_values_lie_in_one_piece_that_is_moved_when_it_is_full(saved):
     run = PromptRun(backbone, ROWS, cached=True)
     run.start()
     memory = run.cache._memory
-    assert memory.shape == (3, 2, 3, 2, 9 + llama.HEADROOM, 8)
+    assert memory.shape == (3, 2, 3, 2, 9 + attention.HEADROOM, 8)
     at_once = PromptRun(backbone, ROWS, cached=True)
     at_once.start()
     more = backbone.embed(torch.arange(10, 80).expand(3, -1))
@@ -142,20 +159,9 @@ def test_keys_and_values_lie_in_one_piece_that_is_moved_when_it_is_full(saved):
     found = []
     for part in parts:
         found.append(run.extend(part))
-        assert (run.cache._memory is memory) == (run.length <= 9 + llama.HEADROOM)
+        assert (run.cache._memory is memory) == (run.length <= 9 + attention.HEADROOM)
     torch.testing.assert_close(torch.cat(found, dim=1), expected, atol=1e-5, rtol=1e-4)
     assert run.cache.length == run.length == 79
-
-
-def test_no_room_is_no_cache():
-    with pytest.raises(RuntimeError, match="no room"):
-        KeyValues(4).append(0, torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 1, 2))
-
-
-def test_the_shipped_shape_is_read(tiny):
-    config = read_config(tiny("llama"))
-    assert (config.dim, config.heads, config.groups, config.width, config.layers) == (32, 4, 2, 8, 2)
-    assert (config.theta, config.tied, config.positions) == (10_000.0, True, 1024)
 
 
 def test_an_older_description_is_read(tiny, tmp_path):

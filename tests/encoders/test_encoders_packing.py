@@ -1,10 +1,14 @@
+import math
+
+import numpy as np
 import pytest
 import torch
 
-from retriever.encoders import packing
-from retriever.encoders.packing import PackedLinear, pack_linear_layers
+from retriever.encoders import linear
+from retriever.encoders.bert.arrays import gelu, plan_packs
+from retriever.encoders.linear import PackedLinear, pack_linear_layers
 
-packs = pytest.mark.skipif(not packing.can_pack(), reason="this CPU has no AVX-512, so nothing is packed on it")
+packs = pytest.mark.skipif(not linear.can_pack(), reason="this CPU has no AVX-512, so nothing is packed on it")
 
 
 def bfloat16_layer(bias):
@@ -32,7 +36,7 @@ def test_only_bfloat16_linear_layers_are_replaced():
 
 
 def test_nothing_is_packed_where_the_cpu_cannot(monkeypatch):
-    monkeypatch.setattr(packing, "can_pack", lambda: False)
+    monkeypatch.setattr(linear, "can_pack", lambda: False)
     layer = torch.nn.Sequential(bfloat16_layer(True))
     assert pack_linear_layers(layer) == 0
     assert layer(torch.ones(1, 24, dtype=torch.bfloat16)).shape == (1, 40)
@@ -40,14 +44,36 @@ def test_nothing_is_packed_where_the_cpu_cannot(monkeypatch):
 
 def test_a_packed_backbone_gives_the_same_embeddings(tiny):
     from retriever.encoders.backbone import load_backbone
-    from retriever.encoders.methods import build
-    from retriever.encoders.options import EncoderOptions
+    from retriever.encoders.methods import EncoderOptions, build
 
     texts = ["a short text", "and a somewhat longer one about kettles", ""]
     plain = build("plain", load_backbone(str(tiny("llama")), dtype="bfloat16"), EncoderOptions())
     packed = build("plain", load_backbone(str(tiny("llama")), dtype="bfloat16"), EncoderOptions())
     packed.backbone.pack()
     replaced = any(isinstance(module, PackedLinear) for module in packed.backbone.model.modules())
-    assert replaced == packing.can_pack()
+    assert replaced == linear.can_pack()
     cosines = (plain.encode(texts) * packed.encode(texts)).sum(axis=1)
     assert cosines.min() > 0.999
+
+
+@pytest.mark.parametrize("budget", [1, 7, 10, 1000])
+def test_packs_hold_every_text_once_longest_first_without_padding(budget):
+    texts = [[1], [2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [12, 13], [14], [15, 16, 17]]
+    packs = list(plan_packs(texts, budget))
+    assert sorted(row for pack in packs for row in pack.rows) == list(range(6))
+    assert [row for pack in packs for row in pack.rows] == [2, 5, 1, 3, 0, 4]
+    for pack in packs:
+        assert len(pack.ids) <= budget or len(pack.rows) == 1
+        assert pack.ids.tolist() == [token for row in pack.rows for token in texts[row]]
+        assert pack.places.tolist() == [place for row in pack.rows for place in range(len(texts[row]))]
+        lengths = [len(texts[row]) for row in pack.rows]
+        assert [run.length for run in pack.runs for _ in range(run.texts)] == lengths
+        assert [run.start for run in pack.runs] == [sum(lengths[: lengths.index(run.length)]) for run in pack.runs]
+    assert len(packs) == {1: 6, 7: 3, 10: 2, 1000: 1}[budget]
+    assert list(plan_packs([], budget)) == []
+
+
+def test_gelu_is_the_exact_one():
+    values = np.concatenate([np.linspace(-9, 9, 4001), [-1e4, 1e4, 0]]).astype(np.float32)
+    exact = [0.5 * x * (1 + math.erf(x / math.sqrt(2))) for x in values.tolist()]
+    assert (abs(gelu(values) - exact) / np.maximum(1, values)).max() < 3e-7

@@ -12,8 +12,17 @@ from tiny_models import flip_byte
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, EncoderError, UsageError
 from retriever.encoders import catalog
-from retriever.encoders.catalog import CATALOG, SHIPPED_FOLDER, named, resolve_name, shipped
-from retriever.encoders.promoted import promoted_folder, read_promotion, remove_promotion, write_promotion
+from retriever.encoders.catalog import (
+    CATALOG,
+    SHIPPED_FOLDER,
+    named,
+    promoted_folder,
+    read_promotion,
+    remove_promotion,
+    resolve_name,
+    shipped,
+    write_promotion,
+)
 from retriever.encoders.sources import check_manifest, write_manifest
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]
@@ -65,10 +74,16 @@ def test_shipped_models_go_before_the_table_and_leave_no_path_behind(with_models
     assert resolve_name("instemb") == CATALOG["instemb"].spec
 
 
-def test_without_shipped_models_names_stand_for_the_table(without_models):
+def test_without_shipped_models_names_stand_for_the_table_and_no_other_model_is_taken_for_the_default(without_models):
     assert shipped() == []
     assert {name: resolve_name(name) for name in CATALOG} == {name: one.spec for name, one in CATALOG.items()}
     assert named() == CATALOG
+    with pytest.raises(EncoderError, match="Unknown encoder 'default'"):
+        resolve_name("default")
+
+
+def test_no_row_of_the_table_stands_behind_a_shipped_model():
+    assert not set(shipped()) & set(CATALOG)
 
 
 def test_options_override_what_a_shipped_model_stores(with_models):

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "reviews.jsonl"
-TEXTS = [json.loads(line)["text"] for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
+TEXTS = [json.loads(line)["text"] for line in EXAMPLES.read_text(encoding="utf-8").splitlines()][:120]
 ODD = [
     "",
     " \n\t ",
@@ -28,7 +28,7 @@ ODD = [
     "\u6c34\u58fa \u2026 Caf\u00e9 na\u00efve \u00c5ngstr\u00f6m \u0130stanbul \u00df",
     "the [SEP] toy [MASK] broke [CLS]",
     "a\x00b\u200bc\ufffd",
-    "x" * 300,
+    "x" * 90,
     " ".join(TEXTS[:9]),  # cut at 256 tokens
     "word " * 2000,
 ]
@@ -50,29 +50,29 @@ def expected(encoder):
     return normalise(stock.encode([*ODD, *TEXTS]))
 
 
-def read(encoder, texts):
-    vectors = np.zeros((len(texts), encoder.dim), dtype=np.float32)
-    for rows, some in encoder.model.read(texts):
-        vectors[rows] = some
-    return normalise(vectors)
-
-
 def test_numpy_reads_what_sentence_transformers_reads(encoder, expected, monkeypatch):
     monkeypatch.setattr(reader, "ARRAY_TOKENS", 10**9)
     monkeypatch.setattr(BertReader, "_in_torch", lambda _: pytest.fail("torch reads"))
-    vectors = read(encoder, [*ODD, *TEXTS])
+    assert all(encoder.knows(ODD))  # what it does not know goes by its characters
+    vectors = encoder.encode_queries([*ODD, *TEXTS])
     assert abs(vectors - expected).max() < 1e-5
     assert ((vectors * expected).sum(axis=1)).min() > 1 - 1e-5
-    assert abs(read(encoder, [*TEXTS, *ODD[::-1]])[: len(TEXTS)] - vectors[len(ODD) :]).max() < 1e-5
-    assert abs(read(encoder, ODD[-1:]) - vectors[len(ODD) - 1]).max() < 1e-5
+    assert abs(encoder.encode_queries([*TEXTS, *ODD[::-1]])[: len(TEXTS)] - vectors[len(ODD) :]).max() < 1e-5
+    assert abs(encoder.encode_queries(ODD[-1:]) - vectors[len(ODD) - 1]).max() < 1e-5
+
+
+def test_a_text_has_one_vector_whatever_is_read_with_it(encoder):
+    texts = [*ODD, *TEXTS[:60]]
+    together = encoder.encode(texts)
+    assert np.array_equal(encoder.encode(texts, batch_size=7), together)
+    assert np.array_equal(np.concatenate([encoder.encode([text]) for text in texts]), together)
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 1 - 1e-5), (torch.bfloat16, 0.9995)])
 def test_torch_reads_the_same(encoder, expected, monkeypatch, dtype, least):
-    monkeypatch.setattr(reader, "ARRAY_TOKENS", 0)
     made = TensorBert(encoder.model._layout, encoder.model._weights, torch.device("cpu"), dtype)
     monkeypatch.setattr(encoder.model, "_tensors", made)
-    assert (read(encoder, [*ODD, *TEXTS]) * expected).sum(axis=1).min() > least
+    assert (encoder.encode([*ODD, *TEXTS]) * expected).sum(axis=1).min() > least
 
 
 def test_its_fingerprint_is_that_of_earlier_versions(encoder):

@@ -9,9 +9,10 @@ from retriever.core.fingerprint import file_hash, json_hash
 from retriever.encoders.backbone import load_backbone
 from retriever.encoders.catalog import SHIPPED_FOLDER
 from retriever.encoders.checkpoint import save_checkpoint
-from retriever.encoders.llama_backbone import LlamaBackbone
+from retriever.encoders.device import pick_dtype
+from retriever.encoders.llama import LlamaBackbone
 from retriever.encoders.methods import build
-from retriever.encoders.run import PromptRun
+from retriever.encoders.reading import PromptRun
 from retriever.encoders.sources import WHEELS
 from retriever.encoders.transformers_backbone import load_trainable
 
@@ -49,7 +50,7 @@ PRODUCT, MOOD = "What kind of product is this about?", "How does the customer fe
 
 @pytest.fixture(scope="module")
 def loaded():
-    return load_encoder("inbedder", device="cpu", dtype="bfloat16")
+    return load_encoder("inbedder", device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -62,50 +63,39 @@ def cosines(one, other):
     return (one * other).sum(axis=1)
 
 
-def same_ranks(one, other, margin):
-    """Compare nearest neighbours wherever the first is ahead of the second by more than ``margin``."""
-    compared = 0
-    for row, (a, b) in enumerate(zip(one @ one.T, other @ other.T, strict=True)):
-        a, b = np.delete(a, row), np.delete(b, row)
-        second, first = np.sort(a)[-2:]
-        if first - second > margin:
-            assert a.argmax() == b.argmax()
-            compared += 1
-    return compared
-
-
 def test_the_backbone_is_the_wheels(loaded):
     assert loaded.backbone.source.name == "smollm2-135m"
-    assert (loaded.dim, loaded.spec.dtype) == (576, "bfloat16")
+    assert loaded.dim == 576
+    assert loaded.spec.dtype == str(pick_dtype("auto", loaded.backbone.device)).removeprefix("torch.")
     assert loaded.backbone.tokenizer.piece("the toy")
     assert len(loaded.backbone.tokenizer.special_ids) > 2
 
 
-# Untrained states are close to each other (cosines about 0.99), so few nearest neighbours of 1st-gen have a margin.
-@pytest.mark.parametrize(("pooling", "instruction", "decided"), [("1st-gen", PRODUCT, 3), ("avg-ppt", "", 12)])
-def test_vectors_and_ranks_do_not_change_with_neighbours_batches_or_padding(encoder, pooling, instruction, decided):
-    chosen = encoder("inbedder", pooling=pooling)
-    together = chosen.encode(REVIEWS, instruction=instruction)
-    one_by_one = np.concatenate([chosen.encode([text], instruction=instruction) for text in REVIEWS])
-    small = chosen.encode(REVIEWS[::-1], instruction=instruction, batch_size=3)[::-1]
+@pytest.mark.parametrize(
+    ("method", "options", "instruction"),
+    [
+        ("inbedder", {"pooling": "1st-gen"}, PRODUCT),
+        ("instemb", {}, PRODUCT),
+        ("gircse", {"steps": 3}, PRODUCT),
+    ],
+)
+def test_a_text_has_one_vector_whatever_is_read_with_it(encoder, method, options, instruction):
+    chosen = encoder(method, **options)
+    texts = REVIEWS[::3]
+    together = chosen.encode(texts, instruction=instruction)
+    assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-5)
+    one_by_one = np.concatenate([chosen.encode([text], instruction=instruction) for text in texts])
+    small = chosen.encode(texts[::-1], instruction=instruction, batch_size=3)[::-1]
     long = "A long story about a shop and its many customers. " * 12
-    padded = chosen.encode([*REVIEWS[:5], long], instruction=instruction)[:5]
-    assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(len(REVIEWS)), abs=1e-5)
-    for other in (one_by_one, small):
-        assert cosines(together, other).min() >= 0.995
-        assert same_ranks(together, other, margin=1e-3) >= decided
-    assert cosines(together[:5], padded).min() >= 0.995
-
-
-# Soft tokens amplify bfloat16's rounding step by step; in float32 the tiny models show the runs to be equal.
-@pytest.mark.parametrize(("method", "least"), [("inbedder", 0.999), ("instemb", 0.999), ("gircse", 0.995)])
-def test_several_instructions_in_one_pass_equal_separate_runs(encoder, method, least):
-    chosen = encoder(method, steps=3) if method == "gircse" else encoder(method)
-    together = chosen.encode_many(REVIEWS[:10], [PRODUCT, MOOD])
-    for vectors, instruction in zip(together, (PRODUCT, MOOD), strict=True):
-        separate = chosen.encode(REVIEWS[:10], instruction=instruction)
-        assert cosines(vectors, separate).min() >= least
-    assert cosines(*together).max() < 0.998
+    padded = chosen.encode([*texts, long], instruction=instruction)[:-1]
+    several = chosen.encode_many(texts, [MOOD, instruction, "Who wrote it, and for whom?"])[1]
+    with_words = chosen.encode_with_words(texts, instruction=instruction).embeddings
+    for other in (one_by_one, small, padded, several):
+        assert np.array_equal(other, together)
+    if method == "instemb":
+        assert np.array_equal(with_words, together)
+    else:
+        assert cosines(with_words, together).min() > 0.999
 
 
 def test_the_instruction_changes_what_is_near(encoder):
@@ -123,12 +113,12 @@ def test_gircse_says_what_a_review_is_about(encoder):
 
 
 def test_loading_twice_gives_the_same_fingerprint_and_vectors(loaded, encoder, tmp_path):
-    again = load_encoder("inbedder", device="cpu", dtype="bfloat16")
+    again = load_encoder("inbedder", device="cpu")
     assert again.fingerprint == loaded.fingerprint
     assert (again.encode(REVIEWS[:2]) == loaded.encode(REVIEWS[:2])).all()
     instemb = encoder("instemb", look_ahead=4)
     save_checkpoint(instemb, tmp_path / "saved", card="# A card\n")
-    loaded_again = load_encoder(str(tmp_path / "saved"), device="cpu", dtype="bfloat16")
+    loaded_again = load_encoder(str(tmp_path / "saved"), device="cpu")
     assert loaded_again.fingerprint == instemb.fingerprint
     assert (loaded_again.encode(REVIEWS[:2]) == instemb.encode(REVIEWS[:2])).all()
 
@@ -148,38 +138,37 @@ def test_the_shipped_gircse_reads_a_text_differently_under_two_instructions():
 
 
 @torch.inference_mode()
-def read_on(backbone, *, cached):
+def read_on(backbone):
     """States of padded reviews, of two tokens behind them and, the cache cropped, of another in their place."""
     rows = backbone.tokenizer.texts([*REVIEWS[:4], " ".join(REVIEWS)]).ids
-    run = PromptRun(backbone, rows, cached=cached)
+    run = PromptRun(backbone, rows, cached=True)
     states = run.start()
     read, length = [states[run.mask(run.length)]], run.length
-    for ids in ([300, 301], [302]) if cached else ():
+    for ids in ([300, 301], [302]):
         read.append(run.extend(backbone.embed_ids(ids).expand(run.size, -1, -1)).flatten(0, 1))
         run.rewind(length)
     return read, [backbone.logits(each[-8:]) for each in read]
 
 
-@pytest.mark.parametrize("cached", [False, True])
-def test_states_and_logits_are_those_of_transformers(cached):
+def test_states_and_logits_are_those_of_transformers():
     own, theirs = (load("smollm2-135m", device="cpu", dtype="float32") for load in (load_backbone, load_trainable))
     assert type(own) is LlamaBackbone
-    (states, logits), (expected, their_logits) = read_on(own, cached=cached), read_on(theirs, cached=cached)
+    (states, logits), (expected, their_logits) = read_on(own), read_on(theirs)
     for one, other in zip(states, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-4)  # states of a size of up to 50
     for one, other in zip(logits, their_logits, strict=True):
         torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["instemb", "plain", "inbedder"])
-def test_vectors_in_bfloat16_are_near_those_of_transformers(method):
+def test_vectors_in_bfloat16_are_near_those_of_transformers():
     own, theirs = (load("smollm2-135m", device="cpu", dtype="bfloat16") for load in (load_backbone, load_trainable))
     options = load_encoder("inbedder", device="cpu").options
     for backbone in (own, theirs):
         backbone.pack()
-    mine, other = (build(method, one, options).encode_many(REVIEWS, [PRODUCT, MOOD, ""]) for one in (own, theirs))
-    for one, two in zip(mine, other, strict=True):
-        assert cosines(one, two).min() > 0.999
+    for method in ("instemb", "plain", "inbedder"):
+        mine, other = (build(method, one, options).encode_many(REVIEWS[::3], [PRODUCT, ""]) for one in (own, theirs))
+        for one, two in zip(mine, other, strict=True):
+            assert cosines(one, two).min() > 0.999
 
 
 def test_the_digest_of_the_shipped_default_is_made_of_its_files():

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
 from retriever.evaluation.suites import Bench

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Document, Embeddings, Encoded
 from retriever.evaluation.suites import Bench, ScoredIds

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from label_fakes import (
     AMBIENCE,
@@ -14,13 +13,12 @@ from label_fakes import (
     sentences,
     write_rows,
 )
-from sklearn.metrics import v_measure_score
 
 from retriever.core.errors import InputError
-from retriever.evaluation import awareness, files
-from retriever.evaluation.clustering import SEEDS
+from retriever.evaluation import awareness
 from retriever.evaluation.labelled import LABELLED, load_texts
-from retriever.evaluation.scores import harmonic_mean
+from retriever.evaluation.metrics import SEEDS
+from retriever.evaluation.suites import DataFile
 from retriever.evaluation.wordings import find_wordings
 
 KINDS, MOODS = (FOOD, SERVICE, AMBIENCE), (GOOD, BAD)
@@ -53,7 +51,7 @@ def triplet_rows():
 
 
 def triplets(tmp_path, encoder, rows=None, **options):
-    write_rows(tmp_path, files.TRIPLETS, triplet_rows() if rows is None else rows)
+    write_rows(tmp_path, DataFile.TRIPLETS, triplet_rows() if rows is None else rows)
     return by_metric(awareness.triplets(bench(tmp_path, encoder, **options)))
 
 
@@ -98,12 +96,11 @@ def test_an_encoder_that_hears_one_instruction_alone_fails_the_other(tmp_path):
     assert scores["clustering, harmonic mean"].value == pytest.approx(0, abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_blind_encoder_gets_at_most_half_of_the_triplets(tmp_path, seed):
+def test_a_blind_encoder_gets_at_most_half_of_the_triplets(tmp_path):
     for scores in (
-        restaurants(tmp_path, BlindEncoder(), seed=seed),
-        restaurants(tmp_path, Oracle({ASPECT: KINDS, POLARITY: KINDS}), seed=seed),
-        triplets(tmp_path, BlindEncoder(), seed=seed),
+        restaurants(tmp_path, BlindEncoder()),
+        restaurants(tmp_path, Oracle({ASPECT: KINDS, POLARITY: KINDS})),
+        triplets(tmp_path, BlindEncoder()),
     ):
         successes = [score.value for metric, score in scores.items() if "triplets, success" in metric]
         assert len(successes) == 2
@@ -117,17 +114,6 @@ def test_texts_are_read_once_under_both_instructions(tmp_path):
     restaurants(tmp_path, encoder)
     assert [instructions for _, instructions in encoder.calls] == [[ASPECT, POLARITY]]
     assert len(encoder.calls[0][0]) == 48
-
-
-def test_clustering_is_the_mean_v_measure_over_seeds(tmp_path):
-    from sklearn.cluster import KMeans
-
-    scores = restaurants(tmp_path, BlindEncoder(), seed=2)
-    texts = [row["text"] for row in restaurant_rows()]
-    vectors, labels = BlindEncoder().encode(texts), [text.split()[0] for text in texts]
-    runs = [KMeans(3, n_init=1, random_state=10 + run).fit_predict(vectors) for run in range(5)]
-    expected = 100 * np.mean([v_measure_score(labels, run) for run in runs])
-    assert scores["clustering, V-measure by aspect"].value == pytest.approx(expected)
 
 
 def test_a_limit_takes_fewer_texts_of_every_cell(tmp_path):
@@ -188,25 +174,12 @@ def test_triplets_by_hand(tmp_path):
     assert scores["triplets, harmonic mean"].value == pytest.approx(2 / (1 / 75 + 1 / 100))
 
 
-def test_a_limit_takes_fewer_triplets(tmp_path):
-    assert triplets(tmp_path, obedient(), limit=7)["triplets, harmonic mean"].items == 7
-
-
-def test_intervals_of_a_triplet_score_hold_its_parts_together(tmp_path):
-    scores = triplets(tmp_path, BlindEncoder())
-    parts = [scores[f"triplets, success by {one}"] for one in ("kind", "mood")]
-    expected = harmonic_mean(np.array([part.resampled for part in parts]))
-    assert scores["triplets, harmonic mean"].resampled == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"anchor": None}, "row 3: 'anchor' is not a string"),
-        ({"anchor": " "}, "row 3: 'anchor' is empty"),
         ({"same_mood": ...}, "row 3: 'same_mood' is missing"),
         ({"instructions": {"kind": BY_KIND}}, "row 3: 'instructions.mood' is missing"),
-        ({"instructions": "both"}, "row 3: 'instructions.kind' is missing"),
     ],
 )
 def test_a_broken_triplet_is_named(tmp_path, change, problem):
@@ -214,7 +187,7 @@ def test_a_broken_triplet_is_named(tmp_path, change, problem):
     rows[2] = {key: value for key, value in (rows[2] | change).items() if value is not ...}
     with pytest.raises(InputError) as raised:
         triplets(tmp_path, obedient(), rows, limit=1)
-    assert raised.value.message == f"{tmp_path / files.TRIPLETS}, {problem}."
+    assert raised.value.message == f"{tmp_path / DataFile.TRIPLETS}, {problem}."
 
 
 def test_triplets_of_three_criteria_are_refused(tmp_path):
@@ -228,10 +201,8 @@ def test_triplets_of_three_criteria_are_refused(tmp_path):
     ("row", "problem"),
     [
         ({"text": "x"}, "row 3: 'aspects' is missing"),
-        ({"aspects": []}, "row 3: 'text' is missing"),
         ({"text": "x", "aspects": [{"aspect": "FOOD#QUALITY"}]}, "row 3: aspect 1 has no 'polarity'"),
         ({"text": "x", "aspects": [{"polarity": "positive"}]}, "row 3: aspect 1 has no 'aspect'"),
-        ({"text": "x", "aspects": ["food"]}, "row 3: aspect 1 has no 'aspect'"),
     ],
 )
 def test_a_row_without_its_labels_is_named(tmp_path, row, problem):
@@ -242,49 +213,11 @@ def test_a_row_without_its_labels_is_named(tmp_path, row, problem):
     assert raised.value.message == f"{tmp_path / RESTAURANTS}, {problem}."
 
 
-def test_a_review_without_its_label_is_named(tmp_path):
-    rows = [
-        {"text": "toy", "labels": {"category": "toy", "polarity": "good"}, "split": "test"},
-        {"text": "x", "labels": {"category": "b"}, "split": "test"},
-    ]
-    write_rows(tmp_path, "reviews_dmaste.jsonl", rows)
-    with pytest.raises(InputError, match=r"reviews_dmaste.jsonl, row 2: 'labels.polarity' is missing"):
-        list(awareness.reviews(bench(tmp_path, BlindEncoder())))
-
-
-def test_texts_that_may_be_trained_on_are_not_measured(tmp_path):
-    rows = [
-        {"text": f"{text} {split}", "labels": {"category": kind, "polarity": mood}, "split": split}
-        for text, kind, mood in sentences(("toy", "book"), MOODS, 3)
-        for split in ("train", "dev", "test")
-    ]
-    encoder = BlindEncoder()
-    write_rows(tmp_path, "reviews_dmaste.jsonl", rows)
-    list(awareness.reviews(bench(tmp_path, encoder)))
-    assert encoder.calls[0][0] == [row["text"] for row in rows if row["split"] == "test"]
-
-
-def test_a_criterion_needs_two_labels(tmp_path):
-    rows = [row for row in restaurant_rows() if row["aspects"][0]["polarity"] == "positive"]
-    with pytest.raises(InputError, match=r"acos.jsonl: fewer than two kinds of polarity are left among its 24 rows"):
-        restaurants(tmp_path, obedient(), rows)
-
-
 def test_labels_that_never_cross_are_refused(tmp_path):
     crossing = {(FOOD, GOOD), (SERVICE, BAD)}
     rows = [row for row in restaurant_rows() if tuple(row["text"].split()[:2]) in crossing]
     with pytest.raises(InputError, match=r"no text has partners"):
         restaurants(tmp_path, obedient(), rows)
-
-
-@pytest.mark.parametrize("task", [awareness.triplets, awareness.restaurants, awareness.reviews, awareness.products])
-def test_a_missing_or_empty_file_is_named(tmp_path, task):
-    with pytest.raises(InputError, match=r"\.jsonl cannot be read"):
-        list(task(bench(tmp_path, BlindEncoder())))
-    for file in (files.TRIPLETS, RESTAURANTS, "reviews_dmaste.jsonl", "aspects_huliu.jsonl"):
-        (tmp_path / file).write_text("\n")
-    with pytest.raises(InputError, match=r"\.jsonl is empty"):
-        list(task(bench(tmp_path, BlindEncoder())))
 
 
 def test_sentences_about_restaurants_count_where_all_aspects_agree(tmp_path):

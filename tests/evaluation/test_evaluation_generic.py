@@ -4,8 +4,8 @@ import pytest
 from retrieval_fakes import BagEncoder, RuleEncoder, bench, by_name, write_rows
 
 from retriever.core.errors import InputError
-from retriever.evaluation import files, generic
-from retriever.evaluation.suites import find_suite
+from retriever.evaluation import generic
+from retriever.evaluation.suites import DataFile
 
 SECOND = 1 / math.log2(3)
 
@@ -38,8 +38,8 @@ def test_similarity_without_a_test_split_is_refused(tmp_path):
 
 def retrieval_files(folder, queries):
     texts = {"p1": "cat", "p2": "cat dog", "p3": "dog", "p4": "fish", "p5": "bird"}
-    write_rows(folder, files.PASSAGES, [{"id": id, "text": text} for id, text in texts.items()])
-    return write_rows(folder, files.WEB_QUERIES, queries)
+    write_rows(folder, DataFile.PASSAGES, [{"id": id, "text": text} for id, text in texts.items()])
+    return write_rows(folder, DataFile.WEB_QUERIES, queries)
 
 
 CAT = {"id": "q1", "text": "cat", "relevant": ["p2"]}
@@ -61,7 +61,7 @@ def test_retrieval_is_scored_in_every_mode(tmp_path):
 
 def test_a_limit_keeps_the_relevant_passages_and_a_few_others(tmp_path):
     retrieval_files(tmp_path, [CAT, FISH])
-    write_rows(tmp_path, files.PASSAGES, [{"id": f"p{n}", "text": "dog"} for n in range(50)])
+    write_rows(tmp_path, DataFile.PASSAGES, [{"id": f"p{n}", "text": "dog"} for n in range(50)])
     given = bench(tmp_path, BagEncoder("cat dog"), limit=1)
     assert {score.items for score in generic.retrieval(given)} == {1}
     assert {documents for _, documents, _ in given.search.asked} == {1 + generic.DISTRACTORS}
@@ -91,7 +91,7 @@ def test_intents_are_clustered_under_their_instruction(tmp_path):
         for number in range(20)
         for mood in ("pay", "lost", "limit")
     ]
-    write_rows(tmp_path, files.INTENTS, [*rows, {"text": "x", "labels": {"intent": "other"}, "split": "train"}])
+    write_rows(tmp_path, DataFile.INTENTS, [*rows, {"text": "x", "labels": {"intent": "other"}, "split": "train"}])
 
     def rule(text, instruction):
         return text.split()[instruction == generic.INTENT_INSTRUCTION]
@@ -114,7 +114,7 @@ def test_relations_are_clustered_with_the_names_behind_the_sentence(tmp_path):
         }
         for number, tail in enumerate(["Ben", "Rome"] * 10)
     ]
-    write_rows(tmp_path, files.RELATIONS, rows)
+    write_rows(tmp_path, DataFile.RELATIONS, rows)
     encoder = BagEncoder("someone Ann; Ben Rome")
     (score,) = generic.relations(bench(tmp_path, encoder))
     assert score.value == pytest.approx(100)
@@ -134,7 +134,7 @@ def test_a_question_ranks_the_sections_of_its_own_story(tmp_path):
         *story("alone", ("egg", "den")),
         *story("seen", ("den", "egg"), ("egg", "den"), split="train"),
     ]
-    write_rows(tmp_path, files.STORIES, rows)
+    write_rows(tmp_path, DataFile.STORIES, rows)
     (score,) = generic.rerank(bench(tmp_path, BagEncoder("egg corn den")))
     assert (score.task, score.metric, score.items) == ("rerank", "MAP", 5)
     assert score.value == pytest.approx(100 * (1 + 1 + 0.5 + 1 + 1) / 5)
@@ -143,7 +143,7 @@ def test_a_question_ranks_the_sections_of_its_own_story(tmp_path):
 
 def test_a_limit_reads_few_stories(tmp_path):
     rows = [one for name in "abcdefgh" for one in story(name, (f"{name} egg", "egg"), (f"{name} corn", "corn"))]
-    write_rows(tmp_path, files.STORIES, rows)
+    write_rows(tmp_path, DataFile.STORIES, rows)
     for limit, stories in ((1, 1), (2, 1), (3, 2), (15, 8), (16, 8), (99, 8)):
         encoder = BagEncoder("egg corn")
         (score,) = generic.rerank(bench(tmp_path, encoder, limit=limit))
@@ -152,15 +152,6 @@ def test_a_limit_reads_few_stories(tmp_path):
 
 
 def test_stories_of_one_section_have_nothing_to_rank(tmp_path):
-    write_rows(tmp_path, files.STORIES, story("alone", ("egg", "den")))
+    write_rows(tmp_path, DataFile.STORIES, story("alone", ("egg", "den")))
     with pytest.raises(InputError, match="no story of two sections"):
         list(generic.rerank(bench(tmp_path, BagEncoder("egg"))))
-
-
-def test_every_task_of_the_suites_can_be_run():
-    for suite in ("generic", "instructed-retrieval", "index"):
-        for task in find_suite(suite):
-            assert callable(task.run)
-            module, attribute = task.function.split(":")
-            assert hasattr(__import__(module, fromlist=[attribute]), attribute)
-            assert task.needs_model == bool(task.files)

@@ -3,9 +3,10 @@ import pytest
 from label_fakes import BlindEncoder, bench, by_metric, write_rows
 
 from retriever.core.errors import InputError
-from retriever.evaluation import files, ice
+from retriever.evaluation import ice
 from retriever.evaluation.ice import IceRow
-from retriever.evaluation.splits import split_of
+from retriever.evaluation.rows import split_of
+from retriever.evaluation.suites import DataFile
 
 HELD_OUT = [name for name in (f"tale {number}" for number in range(60)) if split_of(name) == "test"][:3]
 TRAINED_ON = next(name for name in ("tale a", "tale b", "tale c") if split_of(name) == "train")
@@ -101,13 +102,13 @@ NEARNESS = {
 
 
 def fairytale(tmp_path, rows=ROWS, encoder=None, miner=None, **options):
-    write_rows(tmp_path, files.STORIES, rows)
+    write_rows(tmp_path, DataFile.STORIES, rows)
     one = bench(tmp_path, encoder or BlindEncoder(), **options)
     return by_metric(ice.fairytale(one, miner=lambda: miner or TableEncoder(NEARNESS)))
 
 
 def test_negatives_are_the_nearest_wrong_answers_of_the_story(tmp_path):
-    write_rows(tmp_path, files.STORIES, ROWS)
+    write_rows(tmp_path, DataFile.STORIES, ROWS)
     questions = ice.held_out_questions(tmp_path)
     mined = ice.mine_negatives(questions, questions, TableEncoder(NEARNESS))
     assert [(row.output, row.negatives) for row in mined] == [
@@ -139,25 +140,6 @@ def test_an_encoder_that_answers_scores_everything(tmp_path):
     assert {score.value for score in scores.values()} == {100}
 
 
-def test_an_encoder_with_one_vector_for_all_scores_nothing(tmp_path):
-    class Constant(BlindEncoder):
-        def row(self, text, instruction):
-            return np.ones(self.dim)
-
-    assert {score.value for score in fairytale(tmp_path, encoder=Constant()).values()} == {0}
-
-
-def test_a_limit_keeps_the_negatives_of_a_row(tmp_path):
-    def negative(limit):
-        encoder = BlindEncoder()
-        scores = fairytale(tmp_path, encoder=encoder, limit=limit)
-        assert scores["IGS"].items == limit
-        asked = {(texts[0], one) for texts, (first, *rest) in encoder.calls if first for one in (first, *rest)}
-        return asked, encoder.calls[-1][0][-1]
-
-    assert negative(1)[0] < negative(7)[0]
-
-
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
@@ -170,13 +152,13 @@ def test_a_limit_keeps_the_negatives_of_a_row(tmp_path):
 def test_a_broken_row_is_named(tmp_path, row, problem):
     rows = [*ROWS]
     rows[2] = {key: value for key, value in (rows[2] | row).items() if value is not ...}
-    with pytest.raises(InputError, match=rf"{files.STORIES}, {problem}"):
+    with pytest.raises(InputError, match=rf"{DataFile.STORIES}, {problem}"):
         fairytale(tmp_path, rows)
 
 
 def test_a_file_without_a_held_out_story_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"fairytale.jsonl: no story is held out"):
         fairytale(tmp_path, [ROWS[5]])
-    (tmp_path / files.STORIES).write_text("")
+    (tmp_path / DataFile.STORIES).write_text("")
     with pytest.raises(InputError, match=r"fairytale.jsonl is empty"):
         list(ice.fairytale(bench(tmp_path, BlindEncoder())))

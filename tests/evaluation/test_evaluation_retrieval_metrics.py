@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from retriever.core.errors import UsageError
-from retriever.evaluation.retrieval_metrics import by_group, p_mrr_values, ranking_measures, ranks
+from retriever.evaluation.retrieval_metrics import (
+    ConditionRankings,
+    by_group,
+    p_mrr_values,
+    ranking_measures,
+    ranks,
+    sicr_values,
+    wise,
+    wise_values,
+)
 
 
 def ranking(*ids):
@@ -124,3 +133,56 @@ def test_p_mrr_needs_both_rankings_and_a_document():
 def test_the_lowest_of_every_group():
     values = np.array([0.5, 1.0, 0.25, 0.75, 1.0])
     assert by_group(values, ["b", "a", "b", "a", "c"], min).tolist() == [0.25, 0.75, 1.0]
+
+
+def case(original, instructed, reversed_, meeting=("d",), judged=3):
+    """Rankings from ids, best first; a number behind an id is its score."""
+
+    def scored(ids):
+        return [
+            (one.partition(":")[0], float(one.partition(":")[2] or -place)) for place, one in enumerate(ids.split())
+        ]
+
+    return ConditionRankings(scored(original), scored(instructed), scored(reversed_), meeting, judged)
+
+
+def test_sicr_asks_for_rank_and_score_under_the_condition_and_under_its_denial():
+    complies = case("a:.9 d:.8 b:.7", "d:.9 a:.8 b:.7", "a:.9 b:.8 d:.7")
+    first_already = case("d:.9 a:.8 b:.7", "d:1.0 a:.8 b:.7", "a:.9 b:.8 d:.7")
+    lower_score = case("a:.9 d:.8 b:.7", "d:.8 a:.7 b:.6", "a:.9 b:.8 d:.7")
+    same_rank_denied = case("a:.9 d:.8 b:.7", "d:.9 a:.8 b:.7", "a:.9 d:.7 b:.6")
+    higher_denied = case("a:.9 d:.8 b:.7", "d:.9 a:.8 b:.7", "a:1.1 b:1.0 d:.9")
+    cases = [complies, first_already, lower_score, same_rank_denied, higher_denied]
+    assert sicr_values(cases).tolist() == [1, 0, 0, 0, 0]
+
+
+def test_sicr_counts_a_query_by_its_documents_and_what_is_not_found_comes_last():
+    two = case("a:.9 d:.8 b:.7 e:.6", "d:.9 a:.8 b:.7 e:.6", "a:.9 b:.8 d:.7 e:.6", meeting=("d", "e"))
+    unfound = case("a:.9 d:.8", "d:.9 a:.8", "a:.9")
+    assert sicr_values([two, unfound]).tolist() == [0.5, 0]  # at rank 2 before, and after the last of one denied
+    assert sicr_values([case("a:.9 d:.8", "d:.9 a:.8", "a:.9 b:.8")]).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("original", "instructed", "reversed_", "judged", "value"),
+    [
+        (3, 1, 4, 3, 1.0),  # among the first N before, first under the condition
+        (4, 1, 9, 3, 1 - 3 / 20),  # not among the first N
+        (9, 4, 12, 3, (1 - 5 / 20) / 2),
+        (20, 20, 21, 3, 1 / 20**0.5),
+        (21, 4, 30, 3, 0.01),  # beyond K
+        (5, 8, 2, 3, -1.0),  # the wrong way both times
+        (5, 8, 9, 3, -3 / 8),  # fell under the condition
+        (5, 5, 5, 3, 0.0),
+        (5, 3, 2, 3, -3 / 5),  # rose under the denial
+        (5, 3, 5, 3, 0.0),
+    ],
+)
+def test_wise_of_a_document_by_hand(original, instructed, reversed_, judged, value):
+    assert wise(original, instructed, reversed_, judged=judged) == pytest.approx(value)
+
+
+def test_wise_is_the_mean_over_a_query_s_documents():
+    two = case("a d e b", "d a b e", "a b e d", meeting=("d", "e"))
+    # d: from 2 to 1, denied 4, N 3: 1. e: from 3 to 4, denied 3: (3 - 4) / 4.
+    assert wise_values([two, case("a d", "a d", "a d")]).tolist() == [pytest.approx((1 - 0.25) / 2), 0]

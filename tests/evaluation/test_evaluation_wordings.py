@@ -1,10 +1,17 @@
+import json
+from collections import Counter
 from itertools import chain, combinations
+from pathlib import Path
 
+import mixture
 import pytest
+from label_types import load_label_types
 
 from retriever.core.errors import UsageError
 from retriever.evaluation.labelled import LABELLED
-from retriever.evaluation.wordings import WORDING_KINDS, all_wordings, find_wordings
+from retriever.evaluation.suites import SUITES
+from retriever.evaluation.unmet import by_file
+from retriever.evaluation.wordings import FAMILIES, WORDING_KINDS, all_wordings, find_wordings, unmet_kinds
 
 EVERY = list(all_wordings().items())
 
@@ -53,3 +60,61 @@ def test_no_two_wordings_are_the_same_but_for_a_word():
 def test_an_unknown_criterion_suggests_the_nearest():
     with pytest.raises(UsageError, match=r"No wordings for 'categories' of 'reviews'.*'reviews category'"):
         find_wordings("reviews", "categories")
+
+
+KINDS = unmet_kinds()
+RECIPES = Path(mixture.__file__).parent
+
+
+def trained_kinds():
+    """Return the names of all kinds that the recipes ask."""
+    return {*load_label_types(), *json.loads((RECIPES / "derived_wordings.json").read_text())}
+
+
+def bare_words(text):
+    return set(text.lower().translate(str.maketrans("", "", "?.,:;'-")).split())
+
+
+def test_there_are_at_least_sixteen_kinds_in_four_families():
+    assert len({one.kind for one in KINDS}) == len(KINDS) >= 16
+    counts = Counter(one.family for one in KINDS)
+    assert tuple(counts) == FAMILIES
+    assert min(counts.values()) >= 4
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda one: one.kind)
+def test_a_kind_has_ten_wordings_that_differ(kind):
+    assert len(kind.wordings) == 10
+    assert all(one.isascii() and one == one.strip() for one in kind.wordings)
+    assert kind.wordings[0].endswith("?")
+    assert kind.wordings[1].endswith(".")
+    assert not kind.wordings[2].endswith((".", "?"))
+    for one, other in combinations(kind.wordings, 2):
+        assert len(bare_words(one) ^ bare_words(other)) > 2, (one, other)
+
+
+def test_no_two_kinds_share_a_wording():
+    wordings = [wording.lower() for one in KINDS for wording in one.wordings]
+    assert len(set(wordings)) == len(wordings)
+
+
+def test_no_recipe_asks_for_the_kinds_or_learns_from_their_files():
+    assert not {source.file for source in mixture.SOURCES} & {one.file for one in KINDS}
+    assert not trained_kinds() & {one.kind for one in KINDS}
+    recipes = [path.read_text() for path in [*RECIPES.glob("*.py"), *RECIPES.glob("*.toml")]]
+    for file in {one.file for one in KINDS}:
+        assert not any(file in text for text in recipes), file
+
+
+def test_no_wording_is_one_that_recipes_ask_in():
+    trained = " ".join(path.read_text().lower() for path in RECIPES.glob("*.json"))
+    for one in KINDS:
+        for wording in one.wordings:
+            assert json.dumps(wording).lower() not in trained, wording
+
+
+def test_the_suite_names_the_files_of_the_kinds():
+    tasks = {task.name: task for task in SUITES["unmet"]}
+    files = by_file(KINDS)
+    assert set(tasks["triplets"].files) == set(files)
+    assert set(tasks["reversal"].files) == {file for file, kinds in files.items() if len(kinds) > 1}

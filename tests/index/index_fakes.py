@@ -17,8 +17,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec, OnStep, Tuning
 from retriever.core.errors import EncoderError
+from retriever.core.protocols import Encoder, EncoderSpec, OnStep, Tuning
 from retriever.core.types import Document, Embeddings, Encoded, Ids
 from retriever.index.indexing import Indexer
 from retriever.index.verdicts.reading import REFERENCES
@@ -134,6 +134,10 @@ class FakeEncoder(Encoder):
         self._note("read", texts, instructions)
 
 
+class Products(FakeEncoder):
+    """A base encoder that tells products apart and has never heard of moods."""
+
+
 class RichEncoder(FakeEncoder):
     """A `FakeEncoder` with everything an encoder can have, and one pass for all instructions. A token is a word.
 
@@ -182,7 +186,22 @@ def documents(*texts: str, **metadata) -> list[Document]:
 
 def add_to_base(index, rows: Sequence[Document]) -> None:
     """Store documents in the base view alone, as versions before this one left the other views behind."""
-    Indexer(index.store, index.readers).run(rows, index.store.runs.start("index"))
+    Indexer(index._opened.store, index._opened.sources).run(rows, index._opened.store.runs.start("index"))
+
+
+def views_by_kind(index) -> dict[str, list]:
+    """The views of an index by the kind of their source, those that only other sources look at too."""
+    kinds = {row.view_id: row.kind for row in index._opened.store.sources.rows()}
+    found = {}
+    for view in index._opened.store.views.all():
+        found.setdefault(kinds.get(view.view_id, "read"), []).append(view)
+    return found
+
+
+def differing(index, view_id, other_id) -> int:
+    """How many contents have a vector in one of two views and none in the other."""
+    held = [set(index._opened.store.vectors.held(one).tolist()) for one in (view_id, other_id)]
+    return len(held[0] ^ held[1])
 
 
 def found(result) -> list[tuple[str, float | None]]:

@@ -7,7 +7,7 @@ from retriever.workspace import Index
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
     """Keep FAISS's threads from waiting for each other over a few vectors when the machine is busy."""
-    from retriever.vectors.faiss._faiss import faiss
+    from retriever.vectors.faiss import faiss
 
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)

@@ -6,7 +6,7 @@ from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
 
 GOOD = frozenset(KEYWORDS[MOOD][:8])
-BUDGET = SearchOptions(token_budget=60, prompt_tokens=0)
+BUDGET = SearchOptions(rounds=1, token_budget=60, prompt_tokens=0)
 
 
 def text(number):
@@ -24,6 +24,6 @@ EXAMPLES = [(one.id, mood(one.text)) for one in CORPUS[:32]]
 
 
 def vectors(index, view_id):
-    store = index.store
+    store = index._opened.store
     ids = store.vectors.content_ids(view_id, through=store.vectors.last_id(view_id))
     return dict(zip(ids.tolist(), store.vectors.get(view_id, ids).embeddings, strict=True))

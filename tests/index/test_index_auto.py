@@ -60,4 +60,4 @@ def test_auto_searches_by_both_and_for_what_resembles_a_document_by_vectors(inde
     index.add([Document("a", "phone"), Document("b", "phone died"), Document("c", "movie")])
     assert index.search("phone", k=1).mode == index.search("nothing like it").mode == "hybrid"
     assert index.search("phone", k=1, instruction=PRODUCT).mode == "hybrid"
-    assert index.search_like("a").mode == "dense"
+    assert index.search(like="a").mode == "dense"

@@ -1,5 +1,7 @@
 import random
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ def full(index):
 
 
 def stored(index):
-    return index.store._db.rows("SELECT view_id, vectors FROM similarities ORDER BY view_id")
+    return index._opened.store._db.rows("SELECT view_id, vectors FROM similarities ORDER BY view_id")
 
 
 def test_a_hit_says_how_many_random_pairs_are_less_alike(full):
@@ -58,11 +60,11 @@ def test_the_distribution_is_made_anew_when_the_view_has_grown_by_half(full):
 
 def test_a_large_view_is_sampled_and_the_sample_is_always_the_same(full, monkeypatch):
     monkeypatch.setattr(calibration, "SAMPLE", 12)
-    first, second = (calibration.drawn(full.store, 2) for _ in range(2))
+    first, second = (calibration.drawn(full._opened.store, 2) for _ in range(2))
     np.testing.assert_array_equal(first.quantiles, second.quantiles)
     assert first.vectors == 40
     monkeypatch.undo()
-    whole = calibration.drawn(full.store, 2).quantiles
+    whole = calibration.drawn(full._opened.store, 2).quantiles
     assert not np.array_equal(first.quantiles, whole)
     assert abs(float(np.median(first.quantiles) - np.median(whole))) < 0.1
 
@@ -79,7 +81,7 @@ def test_words_alone_have_no_percentile(full):
 
 def test_both_answers_of_a_lazy_search_are_rated(index):
     index.add(CORPUS)
-    first, last = (one for (one,) in index.search_progressively(SearchRequest(["love"], MOOD)))
+    first, last = (one for one in index.search_progressively(SearchRequest("love", instruction=MOOD)))
     assert (first.path, last.path) == ("base", "complete")
     assert all(hit.percentile is not None for hit in (*first.hits, *last.hits) if hit.score is not None)
 
@@ -94,7 +96,7 @@ def test_where_another_process_writes_the_distribution_is_not_stored_and_told_al
 
 def test_a_distribution_goes_with_its_view(full):
     full.search("love", instruction=MOOD)
-    full.drop_views([MOOD])
+    full.upkeep.drop_views([MOOD])
     assert stored(full) == []
 
 
@@ -108,3 +110,29 @@ def test_a_changed_distribution_is_damage_and_not_a_percentile(full):
         pytest.raises(IndexDamagedError, match="similarity 2 is not what was stored"),
     ):
         again.search("love", instruction=MOOD)
+
+
+class Contested(dict):
+    """Gives nothing away until two threads want it."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self._both = threading.Barrier(2)
+
+    def popitem(self):
+        self._both.wait(60)
+        return super().popitem()
+
+    def pop(self, *key):
+        self._both.wait(60)
+        return super().pop(*key)
+
+
+def test_two_threads_may_store_what_was_drawn(full):
+    rates = full._opened.views.calibration
+    rates.of(2)
+    rates._unsaved = Contested(rates._unsaved)
+    with ThreadPoolExecutor(2) as threads:
+        for one in [threads.submit(rates.save) for _ in range(2)]:
+            one.result(60)
+    assert stored(full) == [(2, 40)]

@@ -38,8 +38,8 @@ def ids(result):
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_document_that_answers_comes_before_those_that_are_only_typical(murmuring, complete):
     if complete:
-        murmuring.complete([MOOD])
-    answers = [one for (one,) in murmuring.search_progressively(SearchRequest(["query food"], MOOD, 3, mode="dense"))]
+        murmuring.upkeep.complete([MOOD])
+    answers = list(murmuring.search_progressively(SearchRequest("query food", instruction=MOOD, k=3, mode="dense")))
     assert [one.path for one in answers] == (["complete"] if complete else ["base", "complete"])
     result = answers[-1]
     assert ids(result) == ["f0", "f1", "f2"]
@@ -49,7 +49,7 @@ def test_a_document_that_answers_comes_before_those_that_are_only_typical(murmur
 
 
 def test_the_score_stays_the_cosine_and_the_order_is_another_number(murmuring):
-    murmuring.complete([MOOD])
+    murmuring.upkeep.complete([MOOD])
     hits = murmuring.search("query staff", instruction=MOOD, k=5, mode="dense").hits
     query = Murmur().vectors(["query staff"], MOOD)[0]
     for hit in hits:
@@ -62,25 +62,25 @@ def test_the_score_stays_the_cosine_and_the_order_is_another_number(murmuring):
 def test_what_is_typical_is_the_mean_of_the_view(index):
     texts = [f"{word} {row}" for row in range(10) for word in ("love", "hate", "sad", "toy")]
     index.add([Document(text, text) for text in texts], instructions=[MOOD])
-    store, everything = index.store, index.store.documents.live_contents()
+    store, everything = index._opened.store, index._opened.store.documents.live_contents()
     base, mood = sorted((found for found in store.views.all()), key=lambda view: bool(view.key.instruction))
     mean = FakeEncoder().vectors(texts, MOOD).mean(axis=0)
     assert centering.shift(store, mood, everything) == pytest.approx((mean @ mean) * mean, abs=1e-6)
-    assert index.searcher(mood).shift == pytest.approx((mean @ mean) * mean, abs=1e-6)
-    assert not index.searcher(base).shift.any()
+    assert index._opened.views.loaded(mood).shift == pytest.approx((mean @ mean) * mean, abs=1e-6)
+    assert not index._opened.views.loaded(base).shift.any()
     index.delete(texts[29:])  # in an index of so few nothing is typical
-    assert len(index.searcher(mood).contents.ids) == 29
-    assert not index.searcher(mood).shift.any()
+    assert len(index._opened.views.loaded(mood).contents.ids) == 29
+    assert not index._opened.views.loaded(mood).shift.any()
 
 
 @pytest.mark.parametrize("rows", [10, 40])
 def test_what_earlier_queries_read_has_no_say_in_a_view_that_lacks_most(tmp_path, rows):
     texts = [f"{word} {row}" for row in range(rows) for word in ("love", "hate", "sad", "toy")]
-    options = SearchOptions(token_budget=6500 if rows == 10 else 1800, candidates=3)
+    options = SearchOptions(rounds=1, token_budget=6500 if rows == 10 else 1800, candidates=3)
     with Index(tmp_path / "index", encoder=FakeEncoder(), search_options=options) as index:
         index.add([Document(text, text) for text in texts])
         index.search("love", instruction=MOOD, k=1, mode="hybrid")
-        store = index.store
+        store = index._opened.store
         (view,) = [found for found in store.views.all() if found.key.instruction]
         order = centering.sample(store.documents.live_contents(), len(texts))
         held = np.isin(order, store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id)))
@@ -90,7 +90,7 @@ def test_what_earlier_queries_read_has_no_say_in_a_view_that_lacks_most(tmp_path
         assert (held.sum() >= len(texts) / 2) == (rows == 10)
         vectors = FakeEncoder().vectors([texts[one - 1] for one in order.tolist()], MOOD)
         mean = vectors[used].mean(axis=0)
-        assert index.searcher(view).shift == pytest.approx((mean @ mean) * mean, abs=1e-6)
+        assert index._opened.views.loaded(view).shift == pytest.approx((mean @ mean) * mean, abs=1e-6)
         assert not np.allclose(vectors[:first].mean(axis=0), vectors[held].mean(axis=0))
 
 

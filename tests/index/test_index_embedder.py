@@ -12,15 +12,15 @@ from retriever.index.indexing import IndexingOptions
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
 
-PAIRS = IndexingOptions(shard=2)
+PAIRS = IndexingOptions(batch=2)
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}") for row, word in enumerate(ALL_WORDS[:9])]
 
 
 class Backwards:
-    """Holds three shards at once and gives the last one back first."""
+    """Holds three batches at once and gives the last one back first."""
 
-    def __init__(self, encoder, on_tokens):
-        self._local = LocalEmbedder(encoder, lambda tokens: None)
+    def __init__(self, on_tokens):
+        self._local = LocalEmbedder(lambda tokens: None)
 
     def embed(self, jobs):
         jobs = iter(jobs)
@@ -62,13 +62,13 @@ def threads():
 
 def state(index):
     """What an index holds, whatever the order it was stored in."""
-    texts = index.store.documents.get(list(index.store.documents.ids()))
+    texts = index._opened.store.documents.get(list(index._opened.store.documents.ids()))
     searches = [index.search(one.text, instruction=asked, k=50) for one in texts.values() for asked in ("", MOOD)]
     views = [(view.instruction, view.vectors, view.coverage) for view in index.views()]
     return texts, views, [(one.path, dict(found(one))) for one in searches]
 
 
-def test_the_next_shard_is_embedded_while_the_last_one_is_stored(path, threads):
+def test_the_next_batch_is_embedded_while_the_last_one_is_stored(path, threads):
     with Index(path, encoder=FakeEncoder()) as index:
         index.add([])
     with Index(path, encoder=Awaited(path / DATABASE)) as index:
@@ -76,14 +76,14 @@ def test_the_next_shard_is_embedded_while_the_last_one_is_stored(path, threads):
         assert index.add(documents("toy", "lamp", "rug"), options=PAIRS).added == 3
 
 
-def test_shards_come_back_in_any_order_and_several_are_in_flight(path, tmp_path, threads):
+def test_batches_come_back_in_any_order_and_several_are_in_flight(path, tmp_path, threads):
     repeated = [*CORPUS, *(Document(f"again {one.id}", one.text) for one in CORPUS)]
     encoder = FakeEncoder()
     with Index(tmp_path / "plain", encoder=FakeEncoder()) as index:
         index.add(repeated, instructions=[MOOD], options=PAIRS)
         expected = state(index)
     with Index(path, encoder=encoder) as index:
-        options = IndexingOptions(shard=2, embedder=Backwards)
+        options = IndexingOptions(batch=2, embedder=Backwards)
         report = index.add(repeated, instructions=[MOOD], options=options)
         assert (report.added, report.read, report.in_hand) == (18, 18, 18)
         assert report.embedded == {1: 9, 2: 9}
@@ -91,11 +91,11 @@ def test_shards_come_back_in_any_order_and_several_are_in_flight(path, tmp_path,
         assert state(index) == expected
 
 
-def test_a_text_in_flight_is_not_embedded_again_by_the_shard_that_is_stored_first(path):
+def test_a_text_in_flight_is_not_embedded_again_by_the_batch_that_is_stored_first(path):
     encoder = FakeEncoder()
     with Index(path, encoder=encoder) as index:
         texts = ["toy", "lamp", "toy", "rug", "toy", "mug", "toy", "pan"]
-        index.add(documents(*texts), options=IndexingOptions(shard=2, embedder=Backwards))
+        index.add(documents(*texts), options=IndexingOptions(batch=2, embedder=Backwards))
         assert sorted(encoder.read) == sorted((text, "") for text in set(texts))
         assert index.views()[0].coverage == 1.0
 
@@ -110,7 +110,7 @@ def test_an_error_of_the_rows_reaches_the_caller_and_what_is_embedded_is_stored(
         with pytest.raises(type(error)) as caught:
             index.add(rows(), options=PAIRS)
         assert caught.value is error
-        assert len(index.store.documents) == 4
+        assert len(index._opened.store.documents) == 4
 
 
 def test_an_error_of_the_encoder_reaches_the_caller_and_what_is_embedded_is_stored(path, threads):
@@ -119,14 +119,14 @@ def test_an_error_of_the_encoder_reaches_the_caller_and_what_is_embedded_is_stor
         with pytest.raises(RuntimeError) as caught:
             index.add(CORPUS, options=PAIRS)
         assert caught.value is error
-        assert len(index.store.documents) == 4
+        assert len(index._opened.store.documents) == 4
 
 
-def test_an_error_of_the_store_reaches_the_caller_and_the_shards_before_it_are_stored(path, threads):
+def test_an_error_of_the_store_reaches_the_caller_and_the_batches_before_it_are_stored(path, threads):
     with Index(path, encoder=Damaged()) as index:
         with pytest.raises(EncoderError, match="NaN"):
             index.add(documents("toy", "lamp", "rug", "mug", "pan", "book"), options=PAIRS)
-        assert list(index.store.documents.ids()) == ["a", "b"]
+        assert list(index._opened.store.documents.ids()) == ["a", "b"]
         assert index.status().runs[0]["status"] == "failed"
         assert index.status().runs[0]["statistics"]["read"] == 2
         assert index.add(documents("toy", "lamp")).unchanged == 2

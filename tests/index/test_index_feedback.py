@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from index_fakes import FAULT, MOOD, FakeEncoder
+from index_fakes import FAULT, MOOD, FakeEncoder, Products
 from sklearn.linear_model import Ridge
 
 from retriever.core.requests import SearchOptions
@@ -48,10 +48,6 @@ def test_texts_that_are_all_alike_teach_nothing(read):
     np.testing.assert_allclose(directions([np.ones((40, 3), np.float32)], similarities)[0], 0, atol=1e-6)
 
 
-class Products(FakeEncoder):
-    """A plain reader that tells products apart and has never heard of moods."""
-
-
 def test_what_was_read_draws_texts_the_query_would_not(tmp_path):
     # Sad are the rugs and tents alone, which the query says nothing of; of the texts it names none is.
     products = ["kettle", "lamp", "knife", "drone", "cable", "rug", "tent"]
@@ -59,7 +55,7 @@ def test_what_was_read_draws_texts_the_query_would_not(tmp_path):
     texts = [f"{one} {moods.get(one, 'calm')} {row}" for one in products for row in range(60)]
     corpus = [Document(f"d{row:03}", text) for row, text in enumerate(texts)]
     question, plain = FakeEncoder("question"), Products("plain")
-    options = SearchOptions(token_budget=1200, prompt_tokens=10, candidates=40)
+    options = SearchOptions(rounds=1, token_budget=1200, prompt_tokens=10, candidates=40)
     with Index(tmp_path / "two", encoder=question, plain=plain, search_options=options) as index:
         index.add(corpus)
         index.search("kettle sad", instruction=MOOD, mode="dense")
@@ -82,7 +78,7 @@ def test_a_view_of_another_instruction_that_has_every_text_teaches_too(tmp_path)
     moods = ["sad", *["calm"] * 5]
     texts = [f"{one} {moods[row % 6]} {faults[moods[row % 6]]} {row}" for one in products for row in range(60)]
     corpus = [Document(f"d{row:03}", text) for row, text in enumerate(texts)]
-    options = SearchOptions(token_budget=1200, prompt_tokens=10, candidates=40)
+    options = SearchOptions(rounds=1, token_budget=1200, prompt_tokens=10, candidates=40)
     shares = []
     for name, asked in (("none", []), ("a part", []), ("all", [FAULT])):
         question, plain = FakeEncoder("question"), Products("plain")

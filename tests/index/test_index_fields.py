@@ -5,9 +5,9 @@ import pytest
 from retriever.clusters.fields import field_values
 from retriever.core.fields import values_by_name
 from retriever.core.types import Document
-from retriever.corpus.columns import Columns
+from retriever.corpus.fields import Columns
 from retriever.index.profiling import profile, read_columns, set_columns
-from retriever.store.metadata import fields
+from retriever.store.checking import metadata_fields as fields
 
 ODD = {"a.b": 1, "a": {"b": 2, "c.d": 3}, '"q"': 4, "list": [{"x": 5}], "none": {}}
 PLAIN = {"a": {"b": 6}, "list": {"x": 7}}
@@ -32,7 +32,7 @@ def test_names_are_those_of_the_filter_and_no_two_fields_share_one():
 def test_a_field_has_one_value_for_filters_clusters_and_counts(index, field, values):
     documents = [Document("odd", "kettle", ODD), Document("plain", "toy", PLAIN)]
     index.add(documents)
-    assert field_values(documents, field, index.store.documents.fields()) == values
+    assert field_values(documents, field, index._opened.store.documents.fields()) == values
     counts = {str(value): 1 for value in values if isinstance(value, int)}
     assert profile(index, Columns(product=field)).products == counts
     for document, value in zip(documents, values, strict=True):

@@ -5,7 +5,7 @@ import pytest
 from index_fakes import MOOD, FakeEncoder, documents, found, gives
 
 from retriever.core.errors import IndexDamagedError
-from retriever.index.durability.verify import verify
+from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
 
@@ -73,5 +73,5 @@ def test_what_a_compaction_removed_is_not_taken_for_damage(whole):
     with Index(whole, encoder=FakeEncoder()) as index:
         before = asked(whole, "dense")
         index.delete([one.id for one in documents(*TEXTS)[:1]])
-        index.store.documents.collect_garbage()  # as a compaction that was killed before its first file
+        index._opened.store.documents.collect_garbage()  # as a compaction that was killed before its first file
     assert len(asked(whole, "dense")) == len(before) - 1

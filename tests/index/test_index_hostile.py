@@ -7,9 +7,9 @@ import pytest
 from index_fakes import MOOD, FakeEncoder, documents, found, gives
 
 from retriever.core.errors import IndexDamagedError
-from retriever.index.durability.archive import export_index, import_index
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import verify
+from retriever.index.upkeep.archive import export_index, import_index
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE, Store
 from retriever.workspace import Index
 
@@ -65,7 +65,7 @@ def test_everything_an_index_is_made_of_is_for_its_owner_alone(tmp_path):
         with Index(tmp_path / "indexes" / "one", encoder=FakeEncoder()) as index:
             index.add(documents(*TEXTS))
             index.search("toy", instruction=MOOD)
-            index.compact()
+            index.upkeep.repair()
             modes(index.path)
         export_index(tmp_path / "indexes" / "one", tmp_path / "one.tar")
         import_index(tmp_path / "one.tar", tmp_path / "indexes" / "two")
@@ -85,15 +85,14 @@ def modes(folder):
 
 OPERATIONS = {
     "index": lambda path: Index(path, encoder=FakeEncoder()).add(documents(*TEXTS, "pan glad", "rug mad")),
-    "compact": lambda path: Index(path, encoder=FakeEncoder()).compact(),
-    "drop": lambda path: Index(path, encoder=FakeEncoder()).drop_views([MOOD]),
-    "evict": lambda path: setattr(Index(path, encoder=FakeEncoder()), "lazy_limit", 0),
+    "drop": lambda path: Index(path, encoder=FakeEncoder()).upkeep.drop_views([MOOD]),
+    "evict": lambda path: setattr(Index(path, encoder=FakeEncoder()).upkeep, "lazy_limit", 0),
     "repair": lambda path: repair(path, load=gives(FakeEncoder)),
 }
 
 
 @pytest.mark.parametrize("linked", ["views", "views/1"])
-@pytest.mark.parametrize("operation", ["index", "compact", "repair"])
+@pytest.mark.parametrize("operation", ["index", "repair"])
 def test_no_writer_follows_a_link_to_a_folder(whole, tmp_path, linked, operation):
     refused(whole, tmp_path, linked, operation)
 
@@ -122,8 +121,6 @@ def refused(path, tmp_path, linked, operation):
     if operation == "repair":
         repair(path, load=gives(FakeEncoder))
         assert verify(path, deep=True, load=gives(FakeEncoder)).whole
-    elif operation == "compact":
-        OPERATIONS[operation](path)
     assert sorted(elsewhere.rglob("*")) == before
 
 

@@ -8,7 +8,7 @@ from retriever.index.reembedding import reembed
 from retriever.workspace import Index
 
 SYNC = IndexingOptions(sync=True)
-SMALL = IndexingOptions(shard=2)
+SMALL = IndexingOptions(batch=2)
 
 
 def bad(line, id=None):
@@ -20,7 +20,7 @@ def counts(report):
 
 
 def stored(index):
-    return index.store.documents.get(list(index.store.documents.ids()))
+    return index._opened.store.documents.get(list(index._opened.store.documents.ids()))
 
 
 def test_the_same_corpus_again_embeds_nothing(index, encoder):
@@ -136,7 +136,7 @@ def test_a_view_that_was_asked_for_is_filled_ever_after_in_the_same_pass(path):
     encoder = RichEncoder()
     with Index(path, encoder=encoder) as index:
         index.add(documents("love"), instructions=[MOOD])
-        index.complete([FAULT])
+        index.upkeep.complete([FAULT])
         encoder.forget()
         report = index.add(documents("love", "hate"))
         assert [(call.texts, call.instructions) for call in encoder.passes] == [(("hate",), ("", MOOD, FAULT))]
@@ -168,7 +168,7 @@ def test_a_view_of_the_encoder_before_is_left(path):
         index.add(documents("love"), instructions=[MOOD, FAULT])
     reembed(path, new := FakeEncoder("new"))
     with Index(path, encoder=new) as index:
-        index.drop_views([FAULT])
+        index.upkeep.drop_views([FAULT])
         new.forget()
         assert index.add(documents("love", "hate")).instructions == ["", MOOD]
         assert new.read == [("hate", ""), ("hate", MOOD)]
@@ -208,7 +208,7 @@ def test_hits_show_whole_words_of_their_texts(path):
 def test_sync_deletes_what_is_gone(index):
     index.add(documents("kettle", "toy", "lamp", "knife"))
     changed = [Document("b", "toy"), Document("d", "drone"), Document("e", "cable")]
-    report = index.add(changed, options=IndexingOptions(sync=True, shard=2))
+    report = index.add(changed, options=IndexingOptions(sync=True, batch=2))
     assert counts(report) == (1, 1, 1, 2, 0)
     assert sorted(stored(index)) == ["b", "d", "e"]
     assert index.search("kettle", mode="lexical").hits == []
@@ -229,7 +229,7 @@ def test_sync_keeps_what_a_skipped_row_names(index):
 
 def test_sync_deletes_nothing_after_a_row_without_an_id(index):
     index.add(documents("kettle", "toy", "lamp", "knife"))
-    report = index.add([bad(1), *[Document("b", "toy")] * 4], options=IndexingOptions(sync=True, shard=2))
+    report = index.add([bad(1), *[Document("b", "toy")] * 4], options=IndexingOptions(sync=True, batch=2))
     assert report.deleted == 0
     assert sorted(stored(index)) == ["a", "b", "c", "d"]
     assert report.notes == ["Nothing was deleted by --sync: a skipped row had no readable id."]
@@ -258,7 +258,9 @@ def test_it_is_told_which_texts_were_cut_in_this_run(path):
     with Index(path, encoder=RichEncoder()) as index:
         report = index.add(documents(LONG, "toy", LONG, f"{LONG} mug"))
         assert (report.truncated, report.truncated_ids) == (2, ["a", "d"])
-        assert report.notes == ["2 texts were cut to the encoder's 6 tokens: a, d."]
+        assert report.notes == [
+            "2 texts were cut to the encoder's 6 tokens: a, d. Searches without an instruction find all parts of them."
+        ]
         assert "truncated_ids" not in report.to_json()
         again = index.add([Document("a", LONG), Document("e", LONG)])
         assert (again.truncated, again.truncated_ids, again.notes) == (0, [], [])
@@ -271,7 +273,10 @@ def test_of_many_cut_texts_some_are_named_and_all_are_kept(path):
     with Index(path, encoder=RichEncoder()) as index:
         report = index.add(corpus, options=SMALL)
     assert report.truncated_ids == [one.id for one in corpus]
-    assert report.notes == ["7 texts were cut to the encoder's 6 tokens: d0, d1, d2, d3, d4 and 2 more."]
+    assert report.notes == [
+        "7 texts were cut to the encoder's 6 tokens: d0, d1, d2, d3, d4 and 2 more. "
+        "Searches without an instruction find all parts of them."
+    ]
 
 
 def test_a_text_as_long_as_the_limit_is_not_long(path):
@@ -295,11 +300,11 @@ def test_long_texts_are_skipped(path):
         assert index.status().runs[0]["status"] == "partial"
 
 
-def test_a_long_text_ends_the_run_and_keeps_the_shards_before_it(path):
+def test_a_long_text_ends_the_run_and_keeps_the_batches_before_it(path):
     with Index(path, encoder=RichEncoder()) as index:
         corpus = documents("kettle", "toy", "lamp", LONG)
         with pytest.raises(InputError, match=r"document 'd' has 8 tokens; the encoder reads 6\. Shorten it"):
-            index.add(corpus, options=IndexingOptions(on_long="error", shard=2))
+            index.add(corpus, options=IndexingOptions(on_long="error", batch=2))
         assert sorted(stored(index)) == ["a", "b"]
         assert index.status().runs[0]["status"] == "failed"
 
@@ -321,7 +326,7 @@ def test_bad_rows_are_put_aside_and_the_run_goes_on(index):
 
 def test_nothing_but_bad_rows(index, encoder):
     assert counts(index.add([bad(1), bad(2)])) == (0, 0, 0, 0, 2)
-    assert (encoder.read, len(index.store.documents)) == ([], 0)
+    assert (encoder.read, len(index._opened.store.documents)) == ([], 0)
     assert index.search("toy", mode="dense").hits == []
 
 
@@ -346,7 +351,7 @@ def test_progress_is_told_as_it_goes(path):
             options=SMALL,
             progress=lambda report: seen.append((report.read, report.in_hand, report.tokens)),
         )
-    # Shard one: after a third of its tokens, after all of them. Shard two, while the first is stored. Both stored. The
+    # Batch one: after a third of its tokens, after all of them. Batch two, while the first is stored. Both stored. The
     # end.
     assert seen == [(0, 0, 1), (0, 2, 3), (0, 3, 6), (2, 3, 6), (3, 3, 6), (3, 3, 6)]
 
@@ -355,24 +360,24 @@ def test_completing_tells_how_many_texts_of_how_many_it_has_reached(path):
     seen = []
     with Index(path, encoder=RichEncoder()) as index:
         index.add(documents("toy", "a lamp", "my red kettle"))
-        index.complete(
+        index.upkeep.complete(
             [MOOD], options=SMALL, progress=lambda report: seen.append((report.in_hand, report.expected, report.tokens))
         )
     assert seen == [(0, 3, 1), (2, 3, 3), (3, 3, 6), (3, 3, 6), (3, 3, 6), (3, 3, 6)]
 
 
-def test_a_shard_holds_at_least_one_row():
-    with pytest.raises(UsageError, match="A shard of 0 rows holds nothing"):
-        IndexingOptions(shard=0)
+def test_a_batch_holds_at_least_one_row():
+    with pytest.raises(UsageError, match="A batch of 0 rows holds nothing"):
+        IndexingOptions(batch=0)
 
 
 def test_a_run_is_running_while_it_holds_the_lock(path):
     seen = []
     with Index(path, encoder=FakeEncoder()) as index, Index(path) as other:
         index.add([])
-        index.store.runs.start("index")  # of a process that is gone
+        index._opened.store.runs.start("index")  # of a process that is gone
         index.add(documents("toy"), progress=lambda report: seen.append([one["status"] for one in other.status().runs]))
-        index.store.runs.start("delete")  # met a full disk, so that it could not write how it ended
+        index._opened.store.runs.start("delete")  # met a full disk, so that it could not write how it ended
         ended = ["interrupted", "finished", "interrupted", "finished"]
         assert [one["status"] for one in other.status().runs] == ended
     assert seen[-1] == ["running", "interrupted", "finished"]
@@ -400,7 +405,7 @@ def test_an_encoder_that_returns_nan_ends_the_run(index, encoder, monkeypatch):
     monkeypatch.setattr(encoder, "_row", lambda text, keywords: [float("nan")] * DIM)
     with pytest.raises(EncoderError, match="NaN"):
         index.add(documents("toy"))
-    assert len(index.store.documents) == 0
+    assert len(index._opened.store.documents) == 0
 
 
 def test_an_index_made_without_a_name_wants_its_encoder_again(path):

@@ -22,7 +22,7 @@ def ids(result):
 
 def answers(index, query, **options):
     """The answers of one query in the order they came."""
-    return [one for (one,) in index.search_progressively(SearchRequest([query], MOOD, **options))]
+    return list(index.search_progressively(SearchRequest(query, instruction=MOOD, **options)))
 
 
 @pytest.fixture
@@ -36,7 +36,11 @@ def thrifty(path):
     """Give an index whose lazy searches read so many tokens; the prompt around a text counts as one."""
     with ExitStack() as stack:
         yield lambda tokens: stack.enter_context(
-            Index(path, encoder=RichEncoder(), search_options=SearchOptions(token_budget=tokens, prompt_tokens=1))
+            Index(
+                path,
+                encoder=RichEncoder(),
+                search_options=SearchOptions(rounds=1, token_budget=tokens, prompt_tokens=1),
+            )
         )
 
 
@@ -57,7 +61,7 @@ def test_first_the_base_answer_then_the_one_under_the_instruction(index, encoder
 def test_how_many_texts_a_search_has_read_is_told(rich):
     rich.add(documents("toy sad", "toy love", "lamp love hate"))
     read = []
-    list(rich.search_progressively(SearchRequest(["toy"], MOOD), lambda *one: read.append(one)))
+    list(rich.search_progressively(SearchRequest("toy", instruction=MOOD), lambda *one: read.append(one)))
     assert read[-1] == (3, 3)
     assert [of for _, of in read] == [3] * len(read)
     assert [done for done, _ in read] == sorted({done for done, _ in read})
@@ -79,8 +83,8 @@ def test_the_words_have_their_say_in_a_lazy_hybrid_search(index):
 def test_who_stops_at_the_first_answer_has_changed_nothing(index, encoder):
     index.add(documents("toy sad", "toy love"))
     encoder.forget()
-    steps = index.search_progressively(SearchRequest(["toy"], MOOD))
-    assert next(steps)[0].path == "base"
+    steps = index.search_progressively(SearchRequest("toy", instruction=MOOD))
+    assert next(steps).path == "base"
     steps.close()
     assert (len(index.views()), encoder.read) == (1, [])
 
@@ -90,7 +94,7 @@ def test_who_stops_at_the_first_answer_has_changed_nothing(index, encoder):
 NARROW = documents("toy knife sad", "toy love", "lamp drone love", "kettle love")
 
 
-NARROWLY = SearchOptions(candidates=1)
+NARROWLY = SearchOptions(rounds=1, candidates=1)
 """One candidate by the query under the default instruction, one under the given one."""
 
 
@@ -165,7 +169,7 @@ def test_a_complete_view_that_lacks_a_new_document_is_searched_as_it_is_and_read
 def test_compacting_an_unfinished_view_keeps_it_unfinished(narrow, encoder):
     index = narrow
     first = index.search("love toy", instruction=MOOD, k=1, mode="dense")
-    index.compact()
+    index.upkeep.repair()
     encoder.forget()
     second = index.search("love toy", instruction=MOOD, k=1, mode="dense")
     assert (second.path, second.hits, encoder.read) == ("lazy", first.hits, [])
@@ -174,7 +178,7 @@ def test_compacting_an_unfinished_view_keeps_it_unfinished(narrow, encoder):
 def test_no_more_is_read_than_the_budget_holds(thrifty):
     rich = thrifty(10)
     rich.add(documents("toy a", "toy lamp", "toy lamp mug", "toy lamp mug knife", "pan cable phone sofa rug bike"))
-    encoder = rich.encoder
+    encoder = rich._opened.sources.encoders.question
     encoder.forget()
     result = rich.search("toy", instruction=MOOD, mode="dense")
     assert encoder.read == [("toy a", MOOD), ("toy lamp", MOOD), ("toy lamp mug", MOOD)]  # 3 + 3 + 4
@@ -207,9 +211,10 @@ def test_a_text_over_the_budget_does_not_keep_the_others_from_being_read(thrifty
 def test_every_query_gets_its_best_candidate_read(thrifty):
     rich = thrifty(6)
     rich.add(documents("toy love", "toy hate", "toy sad", "lamp love", "lamp hate"))
-    encoder = rich.encoder
+    encoder = rich._opened.sources.encoders.question
     encoder.forget()
-    *_, last = rich.search_progressively(SearchRequest(["toy slow", "lamp hot"], FAULT, 1, mode="dense"))
+    queries = ("toy slow", "lamp hot")
+    last = rich.search_many([SearchRequest(query, instruction=FAULT, k=1, mode="dense") for query in queries])
     assert encoder.read == [("toy love", FAULT), ("lamp love", FAULT)]
     assert [ids(one) for one in last] == [["a"], ["a"]]  # no text names a fault: equal cosines, ascending ids
     assert [call.texts for call in encoder.calls if call.method == "query"] == [("toy slow", "lamp hot")]
@@ -225,7 +230,7 @@ def test_a_lazy_search_under_a_filter(index, encoder):
     assert sorted(encoder.read[:6]) == sorted((f"toy {moods[row % 4]} {row}", MOOD) for row in range(1, 12, 2))
     assert all(hit.document.metadata["odd"] for hit in result.hits)
     assert len(index.search("toy", instruction=MOOD, k=50, where="odd = true").hits) == 6
-    assert index.search("toy", instruction=FAULT, where="odd = 3").hits == []
+    assert index.search("toy", instruction=FAULT, where="odd = true and odd = false").hits == []
 
 
 def test_deleted_documents_are_not_read(index, encoder):
@@ -236,17 +241,18 @@ def test_deleted_documents_are_not_read(index, encoder):
     assert encoder.read == [("toy sad", MOOD), ("toy hate", MOOD)]
 
 
-def test_documents_of_one_text_are_read_once_and_both_found(index, encoder):
+def test_documents_of_one_text_are_read_once_and_are_one_hit(index, encoder):
     index.add(documents("lamp sad", "toy love", "toy love"))
     encoder.forget()
     result = index.search("love toy", instruction=MOOD, mode="dense")
-    assert found(result) == [("b", 1), ("c", 1), ("a", 1 - 2 / 8)]
+    assert found(result) == [("b", 1), ("a", 1 - 2 / 8)]
+    assert list(result.hits[0].equal) == ["c"]
     assert sorted(encoder.read) == [("lamp sad", MOOD), ("toy love", MOOD)]
 
 
 def test_like_a_document_lazily(index):
     index.add(documents("love toy", "hate toy", "love lamp"))
-    result = index.search_like("a", instruction=MOOD, k=2)
+    result = index.search(like="a", instruction=MOOD, k=2)
     # After a, which is left out: under the default b, c; under the instruction c, b.
     assert (result.path, found(result)) == ("complete", [("c", 1), ("b", 1 - 2 / 8)])
 
@@ -299,7 +305,7 @@ def affordable(rows, texts, most):
 def test_a_lazy_search_is_the_plain_recipe(path, rows, seed, mode):
     rng = random.Random(seed)
     depth, most, k = rng.randint(2, 6), rng.randint(10, 40) * (1 if rows < 30 else 9), rng.randint(1, 4)
-    options = SearchOptions(candidates=depth, token_budget=most, prompt_tokens=1)
+    options = SearchOptions(rounds=1, candidates=depth, token_budget=most, prompt_tokens=1)
     texts = [f"{' '.join(rng.sample(ALL_WORDS, rng.randint(1, 4)))} {row}" for row in range(rows)]
     corpus = [Document(f"d{row:02}", text) for row, text in enumerate(texts)]
     query = " ".join(rng.sample(ALL_WORDS, 6))

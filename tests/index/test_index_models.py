@@ -12,7 +12,7 @@ from retriever import load_encoder, open_index
 from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError, RetrieverError, UsageError
 from retriever.encoders import catalog
 from retriever.index import models
-from retriever.index.status import ENCODER
+from retriever.index.sources.encoders import ENCODER
 
 TEXTS = ["the toy broke", "kettle boils water fast", "x"]
 
@@ -41,7 +41,7 @@ def ship(source, tmp_path):
 
 def stored(path):
     with open_index(path) as index:
-        return index.store.settings.get(ENCODER)
+        return index._opened.store.settings.get(ENCODER)
 
 
 def test_a_new_index_takes_the_promoted_model_and_an_old_one_keeps_its_own(made, tmp_path, path):
@@ -54,7 +54,7 @@ def test_a_new_index_takes_the_promoted_model_and_an_old_one_keeps_its_own(made,
     with open_index(path) as index:
         again = index.search("toy", mode="dense")
         index.add(documents("a red lamp"))
-        assert index.encoder.spec.name == "pretrained:default"
+        assert index._opened.sources.encoders.question.spec.name == "pretrained:default"
     assert [hit.score for hit in again.hits] == [hit.score for hit in before.hits]
     with open_index(tmp_path / "new") as index:
         index.add(documents(*TEXTS))
@@ -63,7 +63,7 @@ def test_a_new_index_takes_the_promoted_model_and_an_old_one_keeps_its_own(made,
     assert models.promoted() is None
     with open_index(tmp_path / "new") as index:
         assert len(index.search("toy", mode="dense").hits) == 3
-        assert index.encoder.spec.name == str((made / "second").resolve())
+        assert index._opened.sources.encoders.question.spec.name == str((made / "second").resolve())
 
 
 def test_an_index_names_a_shipped_model_without_a_path_of_this_machine(made, tmp_path, path):

@@ -36,12 +36,12 @@ def other_writer(index, path):
 
 def test_a_second_writer_is_told_who_writes(index, encoder, other_writer):
     encoder.forget()
-    for write in (lambda: index.add(documents("mug")), lambda: index.delete(["a"]), index.compact):
+    for write in (lambda: index.add(documents("mug")), lambda: index.delete(["a"]), index.upkeep.repair):
         with pytest.raises(IndexLockedError, match=f"Process {other_writer.pid} on .* is writing to"):
             write()
     assert encoder.calls == []
     assert [run["command"] for run in index.status().runs] == ["index"]
-    assert len(index.store.documents) == 2
+    assert len(index._opened.store.documents) == 2
     other_writer.kill()
     other_writer.wait()
     assert index.add(documents("mug")).updated == 1
@@ -49,8 +49,11 @@ def test_a_second_writer_is_told_who_writes(index, encoder, other_writer):
 
 def test_readers_do_not_mind_a_writer(index, other_writer):
     assert found(index.search("toy", mode="dense")) == [("a", 1), ("b", 1 - 2 / 8)]
-    assert [one.path for (one,) in index.search_progressively(SearchRequest(["love"], MOOD))] == ["base", "complete"]
-    assert [one.path for (one,) in index.search_progressively(SearchRequest(["love"], MOOD))] == ["complete"]
+    assert [one.path for one in index.search_progressively(SearchRequest("love", instruction=MOOD))] == [
+        "base",
+        "complete",
+    ]
+    assert [one.path for one in index.search_progressively(SearchRequest("love", instruction=MOOD))] == ["complete"]
 
 
 def test_a_reader_sees_what_another_writes(path):
@@ -62,7 +65,7 @@ def test_a_reader_sees_what_another_writes(path):
             assert found(reader.search("toy", mode="dense")) == [("b", 1), ("a", 1 - 2 / 8)]
             writer.delete(["b"])
             assert found(reader.search("toy", mode="dense")) == [("a", 1 - 2 / 8)]
-            writer.compact()
+            writer.upkeep.repair()
             assert found(reader.search("toy", mode="dense")) == [("a", 1 - 2 / 8)]
             writer.add([], instructions=[MOOD])
             assert reader.search("toy", instruction=MOOD, mode="dense").path == "complete"
@@ -80,7 +83,7 @@ def test_a_generation_is_opened_once_while_it_stands(index, monkeypatch):
     index.search("toy", mode="dense")
     index.search("toy", mode="lexical")
     assert len(opened) == 1
-    index.compact()
+    index.upkeep.repair()
     index.search("toy", mode="dense")
     assert len(opened) == 2
 
@@ -94,7 +97,7 @@ def test_a_generation_replaced_while_it_is_looked_up_is_looked_up_again(path, mo
         def open_late(backend, handle):
             opened.append(handle["path"])
             if len(opened) < 3:
-                writer.compact()  # removes the file
+                writer.upkeep.repair()  # removes the file
             return real(backend, handle)
 
         monkeypatch.setattr(FaissBackend, "open", open_late)
@@ -122,9 +125,9 @@ def test_readers_see_whole_generations_while_a_writer_replaces_them(path):
             readers = [pool.submit(keep_reading) for _ in range(2)]
             try:
                 for _ in range(6):
-                    writer.compact()
+                    writer.upkeep.repair()
                     writer.delete([one.id for one in extra])
-                    writer.compact()
+                    writer.upkeep.repair()
                     writer.add(extra)
             finally:
                 stop.set()
@@ -139,13 +142,13 @@ def test_readers_see_whole_generations_while_a_writer_replaces_them(path):
 def test_a_search_gives_k_hits_though_documents_vanish_meanwhile(path, monkeypatch):
     with Index(path, encoder=FakeEncoder()) as writer, Index(path, encoder=FakeEncoder()) as reader:
         writer.add(documents("toy", "toy too", "lamp", "lamp too"))
-        real = reader.store.documents.expand
+        real = reader._opened.store.documents.expand
 
         def expand_late(*args):
             writer.delete(["a", "b"])
             return real(*args)
 
-        monkeypatch.setattr(reader.store.documents, "expand", expand_late)
+        monkeypatch.setattr(reader._opened.store.documents, "expand", expand_late)
         hits = reader.search("toy", k=2, mode="dense").hits
         assert [hit.document.id for hit in hits] in (["a", "b"], ["c", "d"])
 

@@ -3,7 +3,7 @@
 import pytest
 from index_fakes import MOOD, PRODUCT
 
-from retriever.core.errors import FilterError, UsageError
+from retriever.core.errors import FilterError
 from retriever.core.types import Document
 
 TEXTS = ["kettle 12", "kettle 7, kettle 8", "toy 12", "toy love", "lamp 12 12", "rug"]
@@ -20,11 +20,11 @@ def ids(result):
 
 
 def test_documents_that_hold_an_expression_stand_by_how_often(full):
-    found = full.search_pattern(r"\b12\b", k=2)
+    found = full.search(regex=r"\b12\b", k=2)
     assert [(hit.document.id, hit.fused, hit.score) for hit in found.hits] == [("d4", 2, None), ("d0", 1, None)]
-    assert ids(full.search_pattern(r"\b12\b")) == ["d4", "d0", "d2"]
-    assert ids(full.search_pattern(r"\d", where="row = 1")) == ["d1"]
-    assert ids(full.search_pattern("nowhere")) == []
+    assert ids(full.search(regex=r"\b12\b")) == ["d4", "d0", "d2"]
+    assert ids(full.search(regex=r"\d", where="row = 1")) == ["d1"]
+    assert ids(full.search(regex="nowhere")) == []
 
 
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
@@ -42,7 +42,7 @@ def test_a_lazy_search_reads_only_what_holds_the_expression(full, encoder):
 
 
 def test_what_resembles_a_document_holds_the_expression(full):
-    assert ids(full.search_like("d0", regex="kettle")) == ["d1"]
+    assert ids(full.search(like="d0", regex="kettle")) == ["d1"]
 
 
 def test_documents_of_one_text_are_told_apart_by_the_filter(full):
@@ -50,12 +50,6 @@ def test_documents_of_one_text_are_told_apart_by_the_filter(full):
     assert ids(full.search("kettle", regex="12", where="row = 9")) == ["twin"]
 
 
-def test_bad_expressions_and_filters_are_refused(full):
-    with pytest.raises(UsageError, match="no regular expression"):
-        full.search("kettle", regex="(")
-    with pytest.raises(UsageError, match="The pattern is empty"):
-        full.search_pattern("")
-    with pytest.raises(UsageError, match="k is 0"):
-        full.search_pattern("a", k=0)
+def test_a_bad_filter_beside_an_expression_is_refused(full):
     with pytest.raises(FilterError):
         full.search("kettle", regex="a", where="colour = 1")

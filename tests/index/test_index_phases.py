@@ -53,7 +53,7 @@ def counted(monkeypatch):
 def narrow(path):
     """Give an index of sixty texts whose lazy searches read few."""
     rng = random.Random(1)
-    with Index(path, encoder=FakeEncoder(), search_options=SearchOptions(candidates=2)) as index:
+    with Index(path, encoder=FakeEncoder(), search_options=SearchOptions(rounds=1, candidates=2)) as index:
         index.add([Document(f"d{row:02}", f"{' '.join(rng.sample(ALL_WORDS, 4))} {row}") for row in range(200)])
         yield index
 
@@ -62,10 +62,10 @@ def test_a_lazy_search_makes_each_search_once_and_loads_what_is_new(narrow, coun
     narrow.search("kettle love", instruction=MOOD, mode="hybrid", k=1)
     (base, mood) = narrow.views()
     for query in ("toy hate", "lamp sad", "knife calm"):
-        before = narrow.store.vectors.count(mood.view)
+        before = narrow._opened.store.vectors.count(mood.view)
         counted.clear()
         assert narrow.search(query, instruction=MOOD, mode="hybrid", k=1).path == "lazy"
-        added = narrow.store.vectors.count(mood.view) - before
+        added = narrow._opened.store.vectors.count(mood.view) - before
         assert added
         assert counted.count("words") == 1
         assert counted.count("vectors 2") >= 1  # the base view, under either instruction; again where many tie
@@ -81,7 +81,7 @@ def test_a_lazy_search_searches_the_base_view_once(path, counted):
     with Index(path, encoder=FakeEncoder()) as index:
         index.add([Document(f"d{row}", f"{word} {row}") for row, word in enumerate(ALL_WORDS)])
         index.search("toy", instruction=MOOD, mode="hybrid")
-        index.drop_views([MOOD])
+        index.upkeep.drop_views([MOOD])
         counted.clear()
         index.search("toy", instruction=MOOD, mode="hybrid")
         assert sorted(one for one in counted if one.startswith(("vectors", "words"))) == [
@@ -95,11 +95,11 @@ def test_a_document_that_leaves_the_filter_between_two_answers_is_no_hit_of_the_
     index.add(
         [Document("a", "toy sad", {"n": 1}), Document("b", "toy love", {"n": 1}), Document("c", "lamp", {"n": 2})]
     )
-    answers = index.search_progressively(SearchRequest(["toy"], MOOD, where="n = 1"))
-    assert {hit.document.id for hit in next(answers)[0].hits} == {"a", "b"}
+    answers = index.search_progressively(SearchRequest("toy", instruction=MOOD, where="n = 1"))
+    assert {hit.document.id for hit in next(answers).hits} == {"a", "b"}
     with Index(path, encoder=FakeEncoder()) as other:
         other.add([Document("a", "toy sad", {"n": 3}), Document("c", "lamp", {"n": 1})])
-    ((last,),) = answers
+    *_, last = answers
     assert {hit.document.id for hit in last.hits} == {"b", "c"}
 
 
@@ -115,14 +115,14 @@ def test_what_another_search_reads_meanwhile_counts(index, path, monkeypatch):
 
         monkeypatch.setattr(Searcher, "_read", late)
         result = index.search("love", instruction=MOOD, mode="dense")
-    assert index.encoder.read[3:] == []  # the other has read all
+    assert index._opened.sources.encoders.question.read[3:] == []  # the other has read all
     assert (result.path, found(result)) == ("complete", [("b", 1), ("c", 1), ("a", 1 - 2 / 8)])
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_view_that_grows_shrinks_and_loses_documents_is_as_one_opened_anew(path, seed):
     rng = random.Random(seed)
-    options = SearchOptions(candidates=3, token_budget=1500)
+    options = SearchOptions(rounds=1, candidates=3, token_budget=1500)
     pool = [Document(f"d{row:02}", f"{' '.join(rng.sample(ALL_WORDS, 3))} {row}") for row in range(80)]
     with Index(path, encoder=FakeEncoder(), search_options=options) as kept:
         kept.add(pool[:40])
@@ -140,25 +140,25 @@ def test_a_view_that_grows_shrinks_and_loses_documents_is_as_one_opened_anew(pat
                 elif step == "delete":
                     by.delete([one.id for one in rng.sample(pool, 4)])
                 elif step == "limit":
-                    by.lazy_limit = rng.choice([0, 300, 900])
-                    by.lazy_limit = None
+                    by.upkeep.lazy_limit = rng.choice([0, 300, 900])
+                    by.upkeep.lazy_limit = None
                 elif step == "compact":
-                    by.compact()
+                    by.upkeep.repair()
                 elif step == "complete" and rng.random() < 0.3:
-                    by.complete([MOOD])
+                    by.upkeep.complete([MOOD])
                 elif step == "drop" and len(by.views()) > 1:
-                    by.drop_views([MOOD])
+                    by.upkeep.drop_views([MOOD])
             with Index(path, encoder=FakeEncoder(), search_options=options) as fresh:
-                views = fresh.store.views.all()
+                views = fresh._opened.store.views.all()
                 query = FakeEncoder().vectors([query])
                 for view in views:
-                    ours, theirs = kept.searcher(view), fresh.searcher(view)
+                    ours, theirs = kept._opened.views.loaded(view), fresh._opened.views.loaded(view)
                     assert (ours.held, ours.complete, ours.contents.ids.tolist()) == (
                         theirs.held,
                         theirs.complete,
                         theirs.contents.ids.tolist(),
                     )
-                    assert ours.lacking().tolist() == fresh.store.vectors.pending(view.view_id).tolist()
+                    assert ours.lacking().tolist() == fresh._opened.store.vectors.pending(view.view_id).tolist()
                     assert ours.shift.tolist() == theirs.shift.tolist()
                     one, another = ours.search(query, 90), theirs.search(query, 90)
                     assert one.ids.tolist() == another.ids.tolist()
@@ -191,17 +191,8 @@ def test_a_tail_of_many_segments_finds_what_one_index_would():
 def test_no_instruction_is_the_default_one(index):
     index.add(documents("toy", "lamp"))
     assert found(index.search("toy", instruction=None, mode="dense")) == found(index.search("toy", mode="dense"))
-    assert index.search("toy", instruction=None).instruction == ""
-    assert found(index.search_like("a", instruction=None)) == [("b", 1 - 2 / 8)]
-
-
-@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
-def test_what_resembles_a_document_is_not_found_by_words(index, mode):
-    index.add(documents("toy", "lamp"))
-    with pytest.raises(UsageError, match=f"found by vectors, not in mode {mode}") as refused:
-        index.search_like("a", mode=mode)
-    assert "Leave the mode out" in refused.value.hint
-    assert index.search_like("a", mode="dense").hits == index.search_like("a").hits
+    assert index.search("toy", instruction="").instruction is None
+    assert found(index.search(like="a", instruction=None)) == [("b", 1 - 2 / 8)]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 from index_fakes import documents
 
 from retriever.core.types import Document
-from retriever.corpus.columns import Columns
+from retriever.corpus.fields import Columns
+from retriever.index.indexing import IndexingOptions
 from retriever.index.profiling import Profile, profile, read_columns, set_columns
 
 COLUMNS = Columns(product="product", category="kind.main", stars="stars", date="date")
@@ -37,7 +38,7 @@ def test_columns_are_guessed_until_they_are_set(index):
     assert read_columns(index) == Columns(product="product", stars="labels.rating", date="date")
     set_columns(index, COLUMNS)
     assert read_columns(index) == COLUMNS
-    index.store.settings.set("columns", {"stars": "x", "of a later version": "y"})
+    index._opened.store.settings.set("columns", {"stars": "x", "of a later version": "y"})
     assert read_columns(index) == Columns(stars="x")
 
 
@@ -45,3 +46,14 @@ def test_an_empty_corpus(index):
     index.add([])
     found = profile(index, read_columns(index))
     assert (found.documents, found.texts, found.days, sum(count for *_, count in found.lengths)) == (0, 0, None, 0)
+
+
+def test_documents_of_a_program_have_the_ratings_and_dates_that_files_have(index):
+    written = {"stars": "4 out of 5 stars", "date": "May 3, 2024"}
+    report = index.add([Document("a", "a kettle", written), Document("b", "a toy", {"stars": 2, "date": "2024-05-04"})])
+    assert report.reading == ["documents: 'stars' read as stars; 'date' read as date"]
+    (hit,) = index.search("kettle toy", where="stars > 2 and date < '2024-05-04'", mode="lexical").hits
+    assert hit.document.metadata == {"stars": 4, "date": "2024-05-03"}
+    report = index.add([Document("a", "a kettle", written)], options=IndexingOptions(raw=True))
+    assert (report.updated, report.reading) == (1, [])
+    assert index._opened.store.documents.get(["a"])["a"].metadata == written

@@ -11,8 +11,8 @@ from test_index_workers import has_ended, held, make, processes, read, start, un
 from worker_run import PIECE, run
 
 from retriever.core.errors import RetrieverError
-from retriever.index.workers.choice import Workers
-from retriever.index.workers.ledger import FOLDER
+from retriever.index.workers.embedder import Workers
+from retriever.index.workers.spool import FOLDER
 
 pytest.importorskip("ray", reason="ray is not installed")
 __all__ = ["make"]
@@ -36,7 +36,7 @@ def test_ray_stores_what_this_process_does_listens_on_loopback_alone_and_ends(pa
     assert addresses
     assert {one.rpartition(":")[0] for one in addresses} <= {"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"}
     ours = processes(process.pid)
-    actor = next(pid for pid, name in ours if name.startswith("ray::Actor"))
+    actor = next(pid for pid, name in ours if name.startswith("ray::Worker"))
     os.kill(actor, signal.SIGKILL)
     assert process.wait(240) == 0
     assert held(path) == held(tmp_path / "alone")
@@ -68,6 +68,6 @@ def test_a_cluster_that_is_not_there_is_told(path, make):
 
 
 def test_without_the_package_the_line_that_installs_it_is_told(monkeypatch):
-    monkeypatch.setattr("retriever.index.workers.choice.find_spec", lambda name: None)
+    monkeypatch.setattr("retriever.index.workers.embedder.find_spec", lambda name: None)
     with pytest.raises(RetrieverError, match=r"pip install 'retriever\[ray\]'"):
-        Workers(ray="local")
+        Workers(pool="ray", address="local")

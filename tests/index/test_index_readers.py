@@ -6,10 +6,10 @@ from index_fakes import MOOD, PRODUCT, FakeEncoder, documents, found
 
 from retriever.core.errors import EncoderError, EncoderMismatchError, UsageError
 from retriever.index import reembedding
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import verify
 from retriever.index.indexing import IndexingOptions
-from retriever.index.readers import load_plain
+from retriever.index.sources.encoders import load_plain
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
 
@@ -95,7 +95,7 @@ def test_each_reader_is_loaded_when_a_search_first_needs_it(tmp_path, readers):
         return loaded[-1]
 
     with Index(tmp_path / "index", load=load) as index:
-        assert index.search_like("a", instruction=MOOD).path == "complete"
+        assert index.search(like="a", instruction=MOOD).path == "complete"
         assert loaded == [readers[0]]
         assert index.search("toy sad", instruction=MOOD).path == "complete"
         assert loaded == list(readers)
@@ -111,7 +111,7 @@ def test_the_base_view_is_whole_before_the_other_reader_begins(tmp_path, readers
             assert texts_read(plain) == TEXTS
 
     with Index(tmp_path / "index", encoder=question, plain=plain) as index:
-        options = IndexingOptions(shard=2)
+        options = IndexingOptions(batch=2)
         report = index.add(CORPUS, instructions=[PRODUCT, MOOD], options=options, progress=look)
         assert [view.coverage for view in index.views()] == [1.0, 1.0, 1.0]
     reading = [call for call in question.passes if call.texts != (".",)]
@@ -210,7 +210,7 @@ def test_an_index_made_before_moves_over_and_back(tmp_path, load, readers):
 
 
 def test_a_new_question_reader_leaves_the_base_view_alone(two, readers, load, tmp_path):
-    two.complete([MOOD])
+    two.upkeep.complete([MOOD])
     two.close()
     readers[1].forget()
     other = Question("other")
@@ -221,21 +221,21 @@ def test_a_new_question_reader_leaves_the_base_view_alone(two, readers, load, tm
 
 def test_a_lost_vector_is_made_again_by_the_reader_of_its_view(two, readers, load, tmp_path):
     question, plain = readers
-    two.complete([MOOD])
+    two.upkeep.complete([MOOD])
     two.close()
     with sqlite3.connect(tmp_path / "index" / DATABASE) as db:
         db.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE content_id = 2")
     plain.forget()
     question.forget()
-    assert repair(tmp_path / "index", load=load).left == []
+    assert repair(tmp_path / "index", load=load).lost == []
     assert (texts_read(plain), texts_read(question)) == (["toy sad"], ["toy sad"])
     assert verify(tmp_path / "index", deep=True, load=load).findings == []
 
 
 def test_a_saved_clustering_of_the_plain_view_is_shown_again(two):
     made = two.cluster(k=3)
-    two.save_clustering("products", made)
-    assert two.saved_clustering("products").new == []
+    two.clusterings.save("products", made)
+    assert two.clusterings.get("products").new == []
 
 
 def test_what_reads_under_instructions_is_no_plain_reader(tmp_path):

@@ -1,14 +1,14 @@
 import pytest
 from index_fakes import ALL_WORDS, DIM, FAULT, MOOD, FakeEncoder, documents, found, gives
 
-from retriever.core.encoder import EncoderSpec
 from retriever.core.errors import EncoderMismatchError, IndexLockedError, UsageError
+from retriever.core.protocols import EncoderSpec
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
-from retriever.index.durability.verify import verify
 from retriever.index.indexing import IndexingOptions
 from retriever.index.reembedding import PREVIOUS, forget, reembed, roll_back
-from retriever.index.status import ENCODER
+from retriever.index.sources.encoders import ENCODER
+from retriever.index.upkeep.verify import verify
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.workspace import Index
 
@@ -42,7 +42,9 @@ def answers(path, encoder):
 
 def stored(path):
     with Index(path) as index:
-        return {key: (index.store.settings.get(key) or {}).get("fingerprint", "")[:8] for key in (ENCODER, PREVIOUS)}
+        return {
+            key: (index._opened.store.settings.get(key) or {}).get("fingerprint", "")[:8] for key in (ENCODER, PREVIOUS)
+        }
 
 
 def test_the_new_encoder_answers_alone(old):
@@ -61,17 +63,20 @@ def test_views_of_the_encoder_before_are_neither_shown_nor_dropped_nor_emptied(o
     reembed(old, Mirrored())
     with Index(old, encoder=Mirrored()) as index:
         index.search("hot", instruction=FAULT)
-        kept = {view.view_id: index.store.vectors.count(view.view_id) for view in index.store.views.all()[:3]}
+        kept = {
+            view.view_id: index._opened.store.vectors.count(view.view_id)
+            for view in index._opened.store.views.all()[:3]
+        }
         shown = index.views()
         assert [view.instruction for view in shown] == ["", MOOD, FAULT]
         assert kept.keys().isdisjoint(view.view for view in shown)
         assert [view.view for view in index.status().views] == [view.view for view in shown]
         assert list(kept.values()) == [12, 12, 10]
-        index.lazy_limit = 0  # both encoders have a view that searches filled
+        index.upkeep.lazy_limit = 0  # both encoders have a view that searches filled
         assert [view.vectors for view in index.views()] == [12, 12, 0]
-        index.drop_views([MOOD])
+        index.upkeep.drop_views([MOOD])
         assert [view.instruction for view in index.views()] == ["", FAULT]
-        assert {id: index.store.vectors.count(id) for id in kept} == kept
+        assert {id: index._opened.store.vectors.count(id) for id in kept} == kept
     roll_back(old, load=lambda _: FakeEncoder())
     with Index(old, encoder=FakeEncoder()) as index:
         assert {view.view: view.vectors for view in index.views()} == kept
@@ -92,16 +97,16 @@ def test_the_way_back_needs_no_model_unless_something_is_new(old):
     assert verify(old, deep=True, load=gives(FakeEncoder)).whole
 
 
-@pytest.mark.parametrize("shards", [1, 2])
-def test_an_interrupted_run_changes_nothing_and_goes_on(old, shards):
+@pytest.mark.parametrize("batches", [1, 2])
+def test_an_interrupted_run_changes_nothing_and_goes_on(old, batches):
     before = answers(old, FakeEncoder())
-    broken, healed = Mirrored(fail_at=2 * shards + 1), Mirrored()
+    broken, healed = Mirrored(fail_at=2 * batches + 1), Mirrored()
     with pytest.raises(RuntimeError, match="fell over"):
-        reembed(old, broken, options=IndexingOptions(shard=4))
+        reembed(old, broken, options=IndexingOptions(batch=4))
     assert answers(old, FakeEncoder()) == before
     assert stored(old) == {ENCODER: "fake0000", PREVIOUS: ""}
-    reembed(old, healed, options=IndexingOptions(shard=4))
-    assert len(healed.read) == 24 - 8 * shards
+    reembed(old, healed, options=IndexingOptions(batch=4))
+    assert len(healed.read) == 24 - 8 * batches
     assert answers(old, Mirrored()) == before
     assert verify(old, deep=True, load=gives(Mirrored)).whole
 
@@ -115,7 +120,7 @@ def test_what_is_forgotten_is_gone(old):
         roll_back(old)
     with Index(old, encoder=Mirrored()) as index:
         assert [view.view for view in index.views()] == [4, 5]
-        index.compact()
+        index.upkeep.repair()
     assert verify(old, deep=True, load=gives(Mirrored)).whole
 
 
@@ -148,7 +153,7 @@ def test_an_empty_index_changes_its_encoder_too(path):
     with Index(path, encoder=FakeEncoder()) as index:
         index.add(documents("toy"))
         index.delete(["a"])
-        index.compact()
+        index.upkeep.repair()
     assert reembed(path, Mirrored()).embedded == 0
     with Index(path, encoder=Mirrored()) as index:
         assert index.add(documents("toy")).added == 1
@@ -175,19 +180,21 @@ def loaded(description):
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("encoder", [Mirrored, Short])
 def test_a_lazy_search_that_a_change_of_encoder_overtakes_starts_again(old, encoder, kept):
-    request = SearchRequest(["kettle hot"], FAULT, 20, mode="dense")
+    request = SearchRequest("kettle hot", instruction=FAULT, k=20, mode="dense")
     with Index(old, load=loaded) as index:
         answers = index.search_progressively(request)
-        (first,) = next(answers)
+        first = next(answers)
         assert first.path == "lazy"  # a text is new, the others are in the view
         reembed(old, encoder())
         if not kept:
             forget(old)
-        ((last,),) = answers
+        (last,) = answers
         assert last.path == "complete"
-        assert last.view in {view.view_id for view in index.store.views.all() if view.key.dim == encoder.spec.dim}
+        assert last.view in {
+            view.view_id for view in index._opened.store.views.all() if view.key.dim == encoder.spec.dim
+        }
     with Index(old, encoder=encoder()) as index:
-        *_, (expected,) = index.search_progressively(request)
+        *_, expected = index.search_progressively(request)
     assert found(last) == found(expected)
 
 
@@ -201,7 +208,7 @@ def test_a_change_of_encoder_while_a_lazy_search_reads_starts_it_again(old):
 
     encoders = {FakeEncoder().fingerprint: Overtaken(), Mirrored().fingerprint: Mirrored()}
     with Index(old, load=lambda description: encoders[description["fingerprint"]]) as index:
-        index.store._db.write("DELETE FROM vectors WHERE view_id = 3")
+        index._opened.store._db.write("DELETE FROM vectors WHERE view_id = 3")
         answered = index.search("kettle hot", instruction=FAULT, mode="dense", k=20)
     with Index(old, encoder=Mirrored()) as index:
         assert found(answered) == found(index.search("kettle hot", instruction=FAULT, mode="dense", k=20))

@@ -5,10 +5,10 @@ from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, found, gives
 
 from retriever.core.errors import RetrieverError, UsageError
 from retriever.core.types import Document
-from retriever.index.durability.archive import export_index, import_index
-from retriever.index.durability.repair import repair
 from retriever.index.generations import IndexType
 from retriever.index.reembedding import reembed, roll_back
+from retriever.index.upkeep.archive import export_index, import_index
+from retriever.index.upkeep.repair import repair
 from retriever.workspace import Index
 
 GRAPH = "HNSW4,SQ8"
@@ -31,10 +31,10 @@ def test_a_later_build_is_of_the_type_that_was_chosen(index, path):
     index.add(corpus(40, 60))  # past a tenth
     assert index.views()[0].generation > first
     assert factories(path) == {GRAPH}
-    index.complete([MOOD])
+    index.upkeep.complete([MOOD])
     index.cluster(FAULT, k=2)
     assert [view.factory for view in index.views()] == [GRAPH] * 3
-    index.compact()
+    index.upkeep.repair()
     assert [view.factory for view in index.views()] == [GRAPH] * 3
     assert index.status().vector_index == {
         "backend": "faiss", "location": "", "factory": GRAPH, "min_recall": 0.1
@@ -46,7 +46,7 @@ def test_another_encoder_a_repair_and_an_import_keep_it(index, path, tmp_path):
     index.close()
     for file in path.glob("views/*/*.faiss"):
         file.unlink()
-    assert len(repair(path, load=gives(FakeEncoder)).mended) == 2
+    assert len(repair(path, load=gives(FakeEncoder)).generations) == 2
     assert factories(path) == {GRAPH}
     export_index(path, tmp_path / "one.tar")
     import_index(tmp_path / "one.tar", tmp_path / "there")
@@ -57,15 +57,15 @@ def test_another_encoder_a_repair_and_an_import_keep_it(index, path, tmp_path):
     assert factories(path) == {GRAPH}
 
 
-def test_naming_it_again_changes_the_next_build_and_compact_builds_at_once(index, path):
+def test_naming_it_again_changes_the_next_build_and_repair_builds_at_once(index, path):
     index.add(corpus(0, 40), index_type=TOLERANT)
     index.add(corpus(40, 41), index_type=IndexType(backend="exact"))
     assert factories(path) == {GRAPH}  # a tail of one
     index.add(corpus(41, 60))
     assert factories(path) == {"exact"}
-    index.compact(IndexType(backend="faiss"))
+    index.upkeep.repair(IndexType(backend="faiss"))
     assert factories(path) == {GRAPH}  # what was not named stays as it was
-    index.compact(IndexType(factory="auto"))
+    index.upkeep.repair(IndexType(factory="auto"))
     assert factories(path) == {"SQfp16"}
     assert index.status().vector_index["min_recall"] == 0.1
 
@@ -88,15 +88,16 @@ def test_what_cannot_be_built_is_refused_before_anything_is_embedded_and_forgott
     index.add(corpus(0, 3))
     assert [view.factory for view in index.views()] == ["SQfp16"]
     with pytest.raises(UsageError, match=why):
-        index.compact(chosen)
-    index.compact()
+        index.upkeep.repair(chosen)
+    index.upkeep.repair()
 
 
 def test_an_import_sends_no_vectors_to_a_server_that_the_archive_names(index, path, tmp_path):
     index.add(corpus(0, 3))
-    index.store.settings.set("vector_index", {"backend": "qdrant", "location": "http://127.0.0.1:1", "min_recall": 0.5})
-    with pytest.raises(RetrieverError, match="No Qdrant server answers"):
-        index.compact()
+    chosen = {"backend": "milvus", "location": "http://127.0.0.1:1", "min_recall": 0.5, "folder": path.stat().st_ino}
+    index._opened.store.settings.set("vector_index", chosen)
+    with pytest.raises(RetrieverError, match="No Milvus server answers"):
+        index.upkeep.repair()
     index.close()
     export_index(path, tmp_path / "one.tar")
     import_index(tmp_path / "one.tar", tmp_path / "there")
@@ -110,6 +111,6 @@ def test_an_import_sends_no_vectors_to_a_server_that_the_archive_names(index, pa
 @pytest.mark.parametrize("value", [3, [], "faiss", {"backend": 3, "factory": None, "min_recall": "1", "other": {}}])
 def test_a_setting_of_another_kind_is_not_followed(index, value):
     index.add(corpus(0, 3))
-    index.store.settings.set("vector_index", value)
-    index.compact()
+    index._opened.store.settings.set("vector_index", value)
+    index.upkeep.repair()
     assert index.status().vector_index["backend"] == "faiss"

@@ -3,20 +3,19 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from index_fakes import FAULT, MOOD, FakeEncoder, add_to_base, documents, found, gives
+from index_fakes import FAULT, MOOD, FakeEncoder, documents, found, gives
 from stored_rows import flip
 
 from retriever.core.errors import CheckpointError, IndexDamagedError
 from retriever.core.similarity import LEVELS
-from retriever.core.types import BadRow
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import verify
+from retriever.core.types import BadRow, Document
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import verify
 from retriever.store.database import DATABASE, Store
-from retriever.store.similarities import Similarities
+from retriever.store.views import Similarities
 from retriever.workspace import Index
 
 TEXTS = ("kettle love", "toy hate", "lamp sad", "drone")
-MADE_ANEW = ["SQLite's indexes", "1 vectors of view {view}"]
 
 
 @pytest.fixture
@@ -53,11 +52,8 @@ def damaged(path, table, where, column, bit):
     ("where", "column", "bit"),
     [
         ("view_id = 2 AND content_id = 2", "content_id", 3),  # 10, which is not there
-        ("view_id = 2 AND content_id = 2", "content_id", 0),  # 3, which has a vector
-        ("view_id = 2 AND content_id = 1", "content_id", 0),
         ("view_id = 2 AND content_id = 2", "view_id", 3),
-        ("view_id = 2 AND content_id = 2", "view_id", 0),
-        ("view_id = 1 AND content_id = 2", "view_id", 0),
+        ("view_id = 1 AND content_id = 2", "content_id", 3),
     ],
 )
 def test_a_vector_of_another_text_or_view_is_made_anew(whole, where, column, bit):
@@ -65,37 +61,53 @@ def test_a_vector_of_another_text_or_view_is_made_anew(whole, where, column, bit
     damaged(whole, "vectors", where, column, bit)
     encoder = FakeEncoder()
     done = repair(whole, load=gives(lambda: encoder))
-    view = int(where[10])
-    assert done.mended[:2] == [one.format(view=view) for one in MADE_ANEW]
-    assert (done.lost, done.left) == ([], [])
-    assert [text for text, _ in encoder.read] == [TEXTS[int(where[-1]) - 1]]
+    assert (done.rebuilt, done.lost) == (["SQLite's indexes", f"1 vectors of view {where[10]}"], [])
+    assert [text for text, _ in encoder.read] == [TEXTS[1]]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
     assert answers(whole) == expected
 
 
-def test_a_stray_vector_of_a_view_with_gaps_is_taken_out_and_said(whole):
+def test_a_row_that_damage_made_the_equal_of_another_is_left_to_a_copy(whole):
+    damaged(whole, "vectors", "view_id = 2 AND content_id = 2", "content_id", 0)  # 3, which has a vector
+    with pytest.raises(IndexDamagedError, match="cannot be repaired") as refused:
+        repair(whole, load=gives(FakeEncoder))
+    assert "Restore a copy" in refused.value.hint
     with Index(whole, encoder=FakeEncoder()) as index:
-        add_to_base(index, documents(*TEXTS, "pan glad", "rug mad", "sofa dull"))
-    damaged(whole, "vectors", "view_id = 2 AND content_id = 2", "content_id", 4)
-    assert repair(whole, load=gives(FakeEncoder)).left == ["1 vectors were removed: of which texts is unknown."]
+        assert len(index._opened.store.documents) == 4
+
+
+def test_a_lost_vector_of_a_view_that_searches_fill_is_read_by_the_next_one(whole):
+    with closing(sqlite3.connect(whole / DATABASE)) as database, database:
+        database.execute("UPDATE views SET lazy = 1 WHERE view_id = 2")
+    with Store.open(whole / DATABASE, check=False) as store, store.transaction():
+        store.seals.renew_all()
+    expected = answers(whole)
+    damaged(whole, "vectors", "view_id = 2 AND content_id = 2", "vector", 3)
+    encoder = FakeEncoder()
+    assert repair(whole, load=gives(lambda: encoder)).lost == []
+    assert encoder.read == []
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
+    assert answers(whole) == expected
 
 
 @pytest.mark.parametrize(("column", "bit"), [("content_id", 3), ("content_id", 0), ("id", 0)])
 def test_a_document_of_another_text_or_name_is_taken_out_and_named(whole, column, bit):
     damaged(whole, "documents", "id = 'b'", column, bit)
-    done = repair(whole, load=gives(FakeEncoder))
-    assert done.lost == ["document 'b'" if column == "content_id" else "document 'c'"]  # what stands in its place
+    if column == "id":  # 'c', which there is
+        with pytest.raises(IndexDamagedError, match="cannot be repaired"):
+            repair(whole, load=gives(FakeEncoder))
+        return
+    assert repair(whole, load=gives(FakeEncoder)).lost == ["document 'b': index it again"]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
     with Index(whole, encoder=FakeEncoder()) as index:
-        assert list(index.store.documents.ids()) == ["a", "c", "d"]
+        assert list(index._opened.store.documents.ids()) == ["a", "c", "d"]
         assert index.add(documents(*TEXTS, stars=3)).added == 1
 
 
 def test_a_row_in_quarantine_of_an_unknown_run_is_taken_out_and_named(whole):
     expected = answers(whole)
     damaged(whole, "quarantine", "document_id = 'bad'", "run_id", 0)
-    assert repair(whole, load=gives(FakeEncoder)).left == ["1 rows in quarantine were removed: their run is unknown."]
+    assert repair(whole, load=gives(FakeEncoder)).lost == ["1 rows in quarantine: their run is unknown"]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
     assert answers(whole) == expected
 
@@ -110,19 +122,9 @@ def test_random_cosines_of_an_unknown_view_are_drawn_again(whole):
     assert answers(whole) == expected
 
 
-def test_a_record_of_a_file_that_names_another_view_is_made_anew(whole):
-    expected = answers(whole)
-    damaged(whole, "generations", "view_id = 2", "view_id", 0)
-    done = repair(whole, load=gives(FakeEncoder))
-    assert (done.mended[0], len(done.mended), done.lost, done.left) == ("SQLite's indexes", 4, [], [])
-    assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
-    assert answers(whole) == expected
-
-
 def test_what_repair_writes_does_not_seal_a_changed_view(whole):
     damaged(whole, "views", "view_id = 2", "instruction", 0)
-    (said,) = repair(whole, load=gives(FakeEncoder)).left
-    assert said.startswith("view 2 was dropped")
+    assert repair(whole, load=gives(FakeEncoder)).lost == ["view 2: complete its question again"]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
 
 
@@ -133,32 +135,108 @@ def test_what_repair_writes_does_not_seal_a_changed_setting(whole):
     assert not verify(whole).whole
 
 
-def test_what_could_not_be_embedded_is_found_and_embedded_by_the_next_repair(whole):
+def test_a_description_of_the_encoder_that_still_names_it_is_kept(whole):
+    with closing(sqlite3.connect(whole / DATABASE)) as database, database:
+        database.execute("UPDATE seals SET checksum = 0 WHERE kind = 'setting' AND key = 'encoder'")
+    done = repair(whole, load=gives(FakeEncoder))
+    assert (done.rebuilt, done.lost) == (["setting encoder"], [])
+    assert verify(whole, deep=True, load=gives(FakeEncoder)).findings == []
+
+
+def gone():
+    raise CheckpointError("The model is gone.")
+
+
+@pytest.mark.parametrize("view", [1, 2])
+def test_what_could_not_be_embedded_is_named_and_embedded_by_the_next_repair(whole, view):
     before = answers(whole)
-
-    def gone():
-        raise CheckpointError("The model is gone.")
-
-    damaged(whole, "vectors", "view_id = 1 AND content_id = 2", "vector", 3)
-    assert repair(whole, load=gives(gone)).left == [
-        "1 vectors of view 1 are missing, and the encoder does not load: The model is gone."
+    damaged(whole, "vectors", f"view_id = {view} AND content_id = 2", "vector", 3)
+    assert repair(whole, load=gives(gone)).lost == [
+        f"1 vectors of view {view}: the encoder does not load (The model is gone.); put it back and repair again"
     ]
-    (finding,) = verify(whole).findings
-    assert (finding.artefact, finding.problem, finding.remedy) == (
-        "view 1",
-        "lacks the vectors of 1 texts",
-        "retriever repair",
-    )
-    assert repair(whole, load=gives(FakeEncoder)).mended == ["1 vectors of view 1"]
+    assert [found.problem for found in verify(whole).findings] == ["lacks the vectors of 1 texts"] * (view == 1)
+    assert repair(whole, load=gives(FakeEncoder)).rebuilt == [f"1 vectors of view {view}"]
     assert verify(whole, deep=True, load=gives(FakeEncoder)).whole
     assert answers(whole) == before
 
 
+def test_another_encoder_under_the_same_name_makes_no_view_of_its_own(whole):
+    damaged(whole, "vectors", "view_id = 2 AND content_id = 2", "vector", 3)
+    (lost,) = repair(whole, load=gives(lambda: FakeEncoder("other"))).lost
+    assert lost.startswith("1 vectors of view 2: the encoder does not load")
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert [view.view for view in index.views()] == [1, 2, 3]
+
+
 def test_an_open_index_notices_what_repair_took_out(whole):
     with Index(whole, encoder=FakeEncoder()) as index:
-        before = index.store.data_version()
+        before = index._opened.store.data_version()
         with closing(sqlite3.connect(whole / DATABASE)) as database, database:
             database.execute("UPDATE documents SET metadata = '{}' WHERE id = 'b'")
         repair(whole, load=gives(FakeEncoder))
-        assert index.store.data_version() > before
+        assert index._opened.store.data_version() > before
         assert len(index.search("kettle", mode="dense").hits) == 3
+
+
+class Watching(FakeEncoder):
+    """Looks at the database whenever it reads texts."""
+
+    def __init__(self, path, **options):
+        super().__init__(**options)
+        self._path = path
+
+    def _read(self, texts, instructions):
+        super()._read(texts, instructions)
+        with closing(sqlite3.connect(self._path / DATABASE, timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # a writer need not wait
+            other.execute("ROLLBACK")
+            assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0  # nor does the log grow
+        with Index(self._path, encoder=FakeEncoder()) as index:
+            index._opened.store.settings.set(f"pass {len(self.passes)}", True)
+            assert index.search("toy", instruction=MOOD).hits
+
+
+@pytest.fixture
+def many_lost(tmp_path):
+    """Give the folder of an index of forty documents that has lost half of the vectors of each of its three views."""
+    path = tmp_path / "index"
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add([Document(f"d{row:02}", f"{TEXTS[row % 4]} {row}") for row in range(40)], instructions=[MOOD, FAULT])
+    with closing(sqlite3.connect(path / DATABASE)) as database, database:
+        database.execute("UPDATE vectors SET checksum = checksum + 1 WHERE content_id % 2")
+    return path
+
+
+def test_lost_vectors_are_embedded_while_others_search_and_write(many_lost):
+    done = repair(many_lost, load=gives(lambda: Watching(many_lost)))
+    assert "20 vectors of view 3" in done.rebuilt
+    assert verify(many_lost, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(many_lost, encoder=FakeEncoder()) as index:
+        assert index._opened.store.settings.get("pass 1") is True
+
+
+def test_a_repair_that_was_cut_off_is_gone_on_with(many_lost):
+    with pytest.raises(KeyboardInterrupt):
+        repair(many_lost, load=gives(lambda: FakeEncoder(fail_at=1, error=KeyboardInterrupt())))
+    assert not verify(many_lost).whole
+    done = repair(many_lost, load=gives(FakeEncoder))
+    assert (done.rebuilt, done.lost) == ([f"20 vectors of view {view}" for view in (1, 2, 3)], [])
+    assert verify(many_lost, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(many_lost, encoder=FakeEncoder()) as index:
+        assert [run["status"] for run in index.status().runs][:2] == ["finished", "interrupted"]
+
+
+def test_what_is_whole_is_left_as_it_was_but_for_what_was_deleted(whole):
+    with Index(whole, encoder=FakeEncoder()) as index:
+        index.delete(["d"])
+    before = {view: vectors(whole, view)[:3] for view in (1, 2, 3)}
+    done = repair(whole)
+    assert (done.rebuilt, done.lost, len(done.generations)) == ([], [], 3)
+    assert {view: vectors(whole, view) for view in (1, 2, 3)} == before
+
+
+def vectors(path, view):
+    with closing(sqlite3.connect(path / DATABASE)) as database:
+        return database.execute(
+            "SELECT content_id, vector, words FROM vectors WHERE view_id = ? ORDER BY content_id", (view,)
+        ).fetchall()

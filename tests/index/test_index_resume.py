@@ -16,7 +16,7 @@ from retriever.store.database import DATABASE
 from retriever.workspace import Index
 
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:20])]
-SMALL = IndexingOptions(shard=4)
+SMALL = IndexingOptions(batch=4)
 RUN_AND_STALL = """
 import sys
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_a_run_whose_encoder_falls_over_goes_on_where_it_stopped(path, answers, 
         with pytest.raises(RuntimeError, match="fell over"):
             index.add(CORPUS, instructions=[MOOD], options=SMALL)
         kept = 4 * (call - 1)
-        assert len(index.store.documents) == kept
+        assert len(index._opened.store.documents) == kept
         run = index.status().runs[0]
         assert (run["status"], run["statistics"].get("read", 0)) == ("failed", kept)
     with Index(path, encoder=healed) as index:
@@ -79,7 +79,7 @@ def test_a_view_half_filled_is_filled_on(path, answers, unbroken):
         with pytest.raises(RuntimeError, match="fell over"):
             index.add([], instructions=[MOOD], options=SMALL)
         assert [view.coverage for view in index.views()] == [1.0, 0.4]
-        assert index.status().runs[0]["statistics"]["embedded"] == {"2": 8}  # the run tells of its shards
+        assert index.status().runs[0]["statistics"]["embedded"] == {"2": 8}  # the run tells of its batches
     with Index(path, encoder=healed) as index:
         index.add([], instructions=[MOOD], options=SMALL)
         assert read_twice(first, broken, healed) == []
@@ -102,8 +102,8 @@ def test_a_stopped_sync_deletes_nothing(path):
         index.add(CORPUS, options=SMALL)
     with Index(path, encoder=FakeEncoder(fail_at=1)) as index:
         with pytest.raises(RuntimeError):
-            index.add([CORPUS[0], Document("new", "kettle lamp toy")], options=IndexingOptions(sync=True, shard=4))
-        assert list(index.store.documents.ids()) == [document.id for document in CORPUS]
+            index.add([CORPUS[0], Document("new", "kettle lamp toy")], options=IndexingOptions(sync=True, batch=4))
+        assert list(index._opened.store.documents.ids()) == [document.id for document in CORPUS]
 
 
 def test_ctrl_c_is_recorded_and_frees_the_lock(path):
@@ -129,12 +129,12 @@ def count_vectors(path):
         connection.close()
 
 
-def test_a_killed_process_loses_no_whole_shard(path, answers, unbroken):
+def test_a_killed_process_loses_no_whole_batch(path, answers, unbroken):
     command = [sys.executable, "-c", RUN_AND_STALL, str(Path(__file__).parent), str(path)]
     process = subprocess.Popen(command)
     try:
         patience = time.monotonic() + 180
-        while count_vectors(path) < 16:  # two shards in two views
+        while count_vectors(path) < 16:  # two batches in two views
             assert process.poll() is None, "it ended by itself"
             assert time.monotonic() < patience
             time.sleep(0.01)
@@ -145,7 +145,7 @@ def test_a_killed_process_loses_no_whole_shard(path, answers, unbroken):
 
     encoder = RichEncoder()
     with Index(path, encoder=encoder) as index:
-        kept = len(index.store.documents)
+        kept = len(index._opened.store.documents)
         assert kept == 8
         assert [view.vectors for view in index.views()] == [kept, kept]
         run = index.status().runs[0]

@@ -6,17 +6,18 @@ from teaching_corpus import CORPUS, EXAMPLES, mood
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.types import Document
-from retriever.index.durability.verify import verify
+from retriever.index import reembedding
 from retriever.index.reembedding import reembed, roll_back
 from retriever.index.teaching import reteaching
-from retriever.store.heads import HeadTable
+from retriever.index.upkeep.verify import verify
+from retriever.store.sources import SourceTable
 from retriever.workspace import Index
 
 
 @pytest.fixture
 def taught(index):
     index.add(CORPUS, instructions=[MOOD])
-    index.teach(MOOD, EXAMPLES)
+    index.teaching.teach(MOOD, EXAMPLES)
     return index
 
 
@@ -24,13 +25,13 @@ def found(path, encoder, *, plain=None):
     """The best hits under the question, and what it was taught."""
     with Index(path, encoder=encoder, plain=plain) as index:
         result = index.search("love happy", instruction=MOOD, mode="dense", k=10)
-        lessons = index.lessons(MOOD)
+        lessons = index.teaching.lessons(MOOD)
         assert (lessons is None) or result.view == lessons.view
         return {mood(hit.document.text) for hit in result.hits}, lessons
 
 
 def test_another_encoder_is_taught_by_the_same_examples(taught, path):
-    before = taught.lessons(MOOD)
+    before = taught.teaching.lessons(MOOD)
     taught.close()
     done = reembed(path, second := FakeEncoder("second"))
     assert (list(done.retaught), done.untaught) == ([MOOD], {})
@@ -44,7 +45,7 @@ def test_another_encoder_is_taught_by_the_same_examples(taught, path):
 
 
 def test_the_way_back_finds_what_was_taught_and_loads_no_model(taught, path):
-    before = taught.lessons(MOOD)
+    before = taught.teaching.lessons(MOOD)
     taught.close()
     reembed(path, FakeEncoder("second"))
     back = roll_back(path, load=None)
@@ -57,7 +58,7 @@ def test_examples_of_the_meantime_go_the_way_back_too(taught, path):
     taught.close()
     reembed(path, FakeEncoder("second"))
     with Index(path, encoder=FakeEncoder("second")) as index:
-        index.teach(MOOD, [(one.id, mood(one.text)) for one in CORPUS[:40]])
+        index.teaching.teach(MOOD, [(one.id, mood(one.text)) for one in CORPUS[:40]])
     back = roll_back(path, load=gives(FakeEncoder))
     assert sum(back.retaught[MOOD].answers.values()) == 40
     assert found(path, FakeEncoder())[1] == back.retaught[MOOD]
@@ -65,7 +66,7 @@ def test_examples_of_the_meantime_go_the_way_back_too(taught, path):
 
 def test_a_question_whose_view_holds_the_examples_alone_is_carried_over(index, path):
     index.add(CORPUS)
-    index.teach(MOOD, EXAMPLES)
+    index.teaching.teach(MOOD, EXAMPLES)
     index.close()
     done = reembed(path, second := FakeEncoder("second"))
     assert (done.left, list(done.retaught)) == ([MOOD], [MOOD])
@@ -77,20 +78,21 @@ def test_a_question_whose_view_holds_the_examples_alone_is_carried_over(index, p
 def test_another_plain_reader_is_taught_too_and_so_is_the_one_before(path):
     with Index(path, encoder=FakeEncoder(), plain=FakeEncoder("plain")) as index:
         index.add(CORPUS, instructions=[MOOD])
-        index.teach(MOOD, EXAMPLES)
+        index.teaching.teach(MOOD, EXAMPLES)
     one, other = (gives(FakeEncoder), FakeEncoder("other"))
     done = reembed(path, plain=other, load=one)
     assert list(done.retaught) == [MOOD]
     hits, lessons = found(path, FakeEncoder(), plain=FakeEncoder("other"))
     assert (hits, lessons) == ({"good"}, done.retaught[MOOD])
     with Index(path, encoder=FakeEncoder(), plain=FakeEncoder("other")) as index:
-        (head,) = index.store.heads.sources()
-        assert index.store.heads.of(index.store.heads.sources()[head]).plain_id == index.views()[-1].view
+        rows = {row.view_id: row.needs for row in index._opened.store.sources.rows()}
+        assert rows[lessons.view] == (2, index.views()[-1].view)
         index.add([Document("new", "lamp proud cold")])
     readers = {FakeEncoder(name).fingerprint: FakeEncoder(name) for name in ("fake", "plain")}
     back = roll_back(path, load=lambda described: readers[described["fingerprint"]])
-    assert list(back.retaught) == [MOOD]
+    assert (back.retaught, back.untaught) == ({}, {})  # what the one before was taught was kept
     assert found(path, FakeEncoder(), plain=FakeEncoder("plain"))[0] == {"good"}
+    assert verify(path, deep=True, load=lambda described: readers[described["fingerprint"]]).findings == []
 
 
 def test_examples_that_were_deleted_are_left_out_and_too_few_are_told(taught, path):
@@ -112,7 +114,7 @@ def test_what_is_damaged_is_told_and_hinders_nothing(taught, path, monkeypatch):
         raise IndexDamagedError("It is damaged.", hint="Repair it.")
 
     taught.close()
-    monkeypatch.setattr(HeadTable, "of", damaged)
+    monkeypatch.setattr(SourceTable, "get", damaged)
     done = reembed(path, FakeEncoder("second"))
     monkeypatch.undo()
     assert (done.retaught, done.untaught) == ({}, {MOOD: "It is damaged."})
@@ -136,10 +138,10 @@ def test_a_kill_while_teaching_leaves_the_old_encoder_and_the_same_command_goes_
     def killed(*_, **__):
         raise Killed
 
-    before = taught.lessons(MOOD)
+    before = taught.teaching.lessons(MOOD)
     taught.close()
-    for place in ("learn_question", "store_learned"):
-        monkeypatch.setattr(reteaching, place, killed)
+    for module, place in ((reteaching, "learn_question"), (reembedding, "place")):
+        monkeypatch.setattr(module, place, killed)
         with pytest.raises(Killed):
             reembed(path, FakeEncoder("second"))
         monkeypatch.undo()

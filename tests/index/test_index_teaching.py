@@ -2,17 +2,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from index_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, gives
+from index_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, differing, gives, views_by_kind
 from teaching_corpus import BUDGET, CORPUS, EXAMPLES, mood, vectors
 
 from retriever.clusters.groups import groups_of
-from retriever.core.encoder import EncoderSpec
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
+from retriever.core.protocols import EncoderSpec
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
-from retriever.index.durability.verify import verify
-from retriever.index.teaching.taught import taught_of
-from retriever.store.views import TAUGHT
+from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index
 
 
@@ -25,7 +23,7 @@ def full(index):
 @pytest.fixture
 def taught(full, encoder):
     encoder.forget()
-    full.teach(MOOD, EXAMPLES)
+    full.teaching.teach(MOOD, EXAMPLES)
     return full
 
 
@@ -47,7 +45,7 @@ def test_what_was_learned_is_said(taught):
     assert base.taught is None
     lessons = view.taught
     assert dict(lessons.answers) == {"bad": 16, "good": 16}
-    assert lessons == taught.lessons(MOOD) == taught.status().views[1].taught
+    assert lessons == taught.teaching.lessons(MOOD) == taught.status().views[1].taught
     assert 0 <= lessons.before.low <= lessons.before.value <= lessons.before.high <= 1
     assert lessons.held_out == 32
     assert taught.status().runs[0]["command"] == "teach"
@@ -55,13 +53,13 @@ def test_what_was_learned_is_said(taught):
 
 def test_texts_of_one_answer_come_together_in_clusters(full):
     before = answers_apart(full)
-    full.teach(MOOD, EXAMPLES)
+    full.teaching.teach(MOOD, EXAMPLES)
     assert answers_apart(full) > before + 0.1
 
 
 def test_a_search_finds_the_answer_of_its_query(taught):
     found = taught.search("love happy", instruction=MOOD, mode="dense", k=20)
-    assert (found.path, found.view) == ("complete", taught.lessons(MOOD).view)
+    assert (found.path, found.view) == ("complete", taught.teaching.lessons(MOOD).view)
     assert np.mean([mood(hit.document.text) == "good" for hit in found.hits]) > 0.9
     assert all(-1 <= hit.score <= 1.0001 for hit in found.hits)
     assert found.hits[0].words  # the model's answers are those of the untaught view
@@ -69,7 +67,7 @@ def test_a_search_finds_the_answer_of_its_query(taught):
 
 def test_what_was_taught_names_hits_and_clusters(full):
     word = MOOD.split()[-1].strip("?")  # words of the question are no names, but for what was taught
-    full.teach(MOOD, [(id, {"good": word, "bad": "bad"}[answer]) for id, answer in EXAMPLES])
+    full.teaching.teach(MOOD, [(id, {"good": word, "bad": "bad"}[answer]) for id, answer in EXAMPLES])
     found = full.cluster(MOOD, k=2)
     assert {one.keywords[0] for one in found.clusters} == {word, "bad"}
     alone = replace(found.material, answers=[one[:1] for one in found.material.answers])
@@ -81,52 +79,56 @@ def test_what_was_taught_names_hits_and_clusters(full):
 def test_an_open_index_elsewhere_notices(full, path):
     with Index(path, encoder=FakeEncoder()) as other:
         before = other.search("love", instruction=MOOD, mode="dense")
-        full.teach(MOOD, EXAMPLES)
-        assert other.search("love", instruction=MOOD, mode="dense").view == full.lessons(MOOD).view != before.view
-        full.forget(MOOD)
+        full.teaching.teach(MOOD, EXAMPLES)
+        assert (
+            other.search("love", instruction=MOOD, mode="dense").view == full.teaching.lessons(MOOD).view != before.view
+        )
+        full.teaching.forget(MOOD)
         after = other.search("love", instruction=MOOD, mode="dense")
         assert [hit.document.id for hit in after.hits] == [hit.document.id for hit in before.hits]
 
 
 def test_vectors_of_the_two_views_never_mix(taught):
-    source, view = taught.store.views.all()[1:]
-    assert (source.taught, view.taught) == (False, True)
-    assert view.key.fingerprint.startswith(TAUGHT)
+    source, view = taught._opened.store.views.all()[1:]
+    assert views_by_kind(taught)["taught"] == [view]
+    assert view.key.fingerprint.startswith("taught:")
     assert view.key.dim == source.key.dim + 2
-    assert taught.store.vectors.differing(view.view_id, source.view_id) == 0
+    assert differing(taught, view.view_id, source.view_id) == 0
     assert len(list((taught.path / "views" / str(view.view_id)).iterdir())) == 1  # its own vector index
 
 
 def test_teaching_again_replaces_what_was_taught(taught):
-    first = taught.lessons(MOOD)
-    second = taught.teach(MOOD, [(one.id, "odd" if number % 2 else "even") for number, one in enumerate(CORPUS[:20])])
+    first = taught.teaching.lessons(MOOD)
+    second = taught.teaching.teach(
+        MOOD, [(one.id, "odd" if number % 2 else "even") for number, one in enumerate(CORPUS[:20])]
+    )
     assert dict(second.answers) == {"even": 10, "odd": 10}
     assert second.view != first.view
-    assert [view.taught for view in taught.store.views.all()] == [False, False, True]
+    assert {kind: len(views) for kind, views in views_by_kind(taught).items()} == {"read": 2, "taught": 1}
     assert not (taught.path / "views" / str(first.view)).exists()
 
 
 def test_the_same_examples_teach_the_same(taught):
-    key, held = taught.store.views.all()[2].key, vectors(taught, 3)
-    again = taught.teach(MOOD, EXAMPLES)
-    assert taught.store.views.all()[2].key == key
+    key, held = taught._opened.store.views.all()[2].key, vectors(taught, 3)
+    again = taught.teaching.teach(MOOD, EXAMPLES)
+    assert taught._opened.store.views.all()[2].key == key
     for content_id, row in vectors(taught, again.view).items():
         np.testing.assert_array_equal(row, held[content_id])
 
 
 def test_forgetting_reads_nothing_and_goes_back(full, encoder):
     before = [hit.document.id for hit in full.search("love", instruction=MOOD, mode="dense").hits]
-    view = full.teach(MOOD, EXAMPLES).view
+    view = full.teaching.teach(MOOD, EXAMPLES).view
     encoder.forget()
-    full.forget(f" {MOOD} ")
-    assert full.lessons(MOOD) is None
+    full.teaching.forget(f" {MOOD} ")
+    assert full.teaching.lessons(MOOD) is None
     assert [hit.document.id for hit in full.search("love", instruction=MOOD, mode="dense").hits] == before
     assert encoder.read == []
     assert not (full.path / "views" / str(view)).exists()
     with pytest.raises(InputError, match="was taught nothing"):
-        full.forget(MOOD)
+        full.teaching.forget(MOOD)
     with pytest.raises(InputError, match="was taught nothing"):
-        full.forget(FAULT)
+        full.teaching.forget(FAULT)
 
 
 @pytest.mark.parametrize("asked", ["", " ", PRODUCT])
@@ -137,7 +139,7 @@ def test_the_base_view_is_no_question(index, asked):
     with Index(index.path, encoder=rich) as one:
         one.add(CORPUS[:4])
         with pytest.raises(UsageError, match="no question to teach"):
-            one.teach(asked, EXAMPLES)
+            one.teaching.teach(asked, EXAMPLES)
     assert plain.calls == []
 
 
@@ -149,23 +151,23 @@ def test_later_documents_go_through_the_head(taught, encoder):
     assert found.path == "complete"
     ids = [hit.document.id for hit in found.hits]
     assert ids.index("new") < ids.index("old")
-    assert taught.store.vectors.differing(2, 3) == 0
+    assert differing(taught, 2, 3) == 0
 
 
 def test_deleted_examples_leave_what_they_taught(taught):
-    before = taught.lessons(MOOD)
+    before = taught.teaching.lessons(MOOD)
     taught.delete([id for id, _ in EXAMPLES])
-    taught.compact()
-    assert taught.lessons(MOOD) == before
+    taught.upkeep.repair()
+    assert taught.teaching.lessons(MOOD) == before
     assert len(taught.search("love", instruction=MOOD, mode="dense", k=200).hits) == 64
     taught.add([Document("new", "lamp proud cold")])
-    assert taught.store.vectors.differing(2, 3) == 0
+    assert differing(taught, 2, 3) == 0
 
 
 def test_a_question_without_a_view_is_taught_by_reading_the_examples_alone(index, encoder):
     index.add(CORPUS)
     encoder.forget()
-    lessons = index.teach(MOOD, EXAMPLES)
+    lessons = index.teaching.teach(MOOD, EXAMPLES)
     assert sorted(encoder.read) == sorted((one.text, MOOD) for one in CORPUS[:32])
     view = index.views()[1]
     assert (view.vectors, view.lazy, view.taught) == (32, True, lessons)
@@ -175,31 +177,31 @@ def test_a_lazy_search_reads_into_both_views(path):
     question, plain = FakeEncoder(), FakeEncoder("plain")
     with Index(path, encoder=question, plain=plain, search_options=BUDGET) as index:
         index.add(CORPUS)
-        view = index.teach(MOOD, EXAMPLES).view
+        view = index.teaching.teach(MOOD, EXAMPLES).view
         question.forget()
-        first, last = index.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
-        assert (first[0].path, last[0].path, last[0].view) == ("base", "lazy", view)
+        first, last = index.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
+        assert (first.path, last.path, last.view) == ("base", "lazy", view)
         assert question.read
-        store = index.store
-        assert store.vectors.differing(2, 3) == 0
+        store = index._opened.store
+        assert differing(index, 2, 3) == 0
         assert store.vectors.count(3) == 32 + len(question.read)
-        assert {mood(hit.document.text) for hit in last[0].hits[:5]} == {"good"}
+        assert {mood(hit.document.text) for hit in last.hits[:5]} == {"good"}
 
 
 def test_a_search_under_way_notices_that_its_question_was_taught(path):
     with Index(path, encoder=FakeEncoder(), search_options=BUDGET) as index:
         index.add(CORPUS)
         index.search("sad", instruction=MOOD)
-        answers = index.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
+        answers = index.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
         next(answers)
-        view = index.teach(MOOD, EXAMPLES).view
+        view = index.teaching.teach(MOOD, EXAMPLES).view
         *_, last = answers
-        assert last[0].view == view
-        answers = index.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
+        assert last.view == view
+        answers = index.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
         next(answers)
-        index.forget(MOOD)
+        index.teaching.forget(MOOD)
         *_, last = answers
-        assert last[0].view == 2
+        assert last.view == 2
 
 
 def test_both_readers_are_looked_at_where_that_helps(path):
@@ -219,38 +221,37 @@ def test_both_readers_are_looked_at_where_that_helps(path):
 
     with Index(path, encoder=Blind("blind"), plain=Moody("moody")) as index:
         index.add(CORPUS, instructions=[MOOD])
-        index.teach(MOOD, [(one.id, mood(one.text)) for one in CORPUS[:32]])
+        index.teaching.teach(MOOD, [(one.id, mood(one.text)) for one in CORPUS[:32]])
         found = index.search("love happy", instruction=MOOD, mode="dense", k=10)
         assert np.mean([mood(hit.document.text) == "good" for hit in found.hits]) > 0.8
         index.add([Document("new", "lamp proud cold")])
-        assert index.store.vectors.differing(2, 3) == 0
-        stored = taught_of(index.store, index.store.views.all()[1]).stored
-        assert stored.plain_id == 1
+        assert differing(index, 2, 3) == 0
+        assert [row.needs for row in index._opened.store.sources.rows()] == [(2, 1)]
 
 
 def test_what_is_evicted_leaves_both_views(index):
     index.add(CORPUS)
-    index.teach(MOOD, EXAMPLES)
-    index.lazy_limit = 16 * (16 + 18) * 2
-    assert index.store.vectors.count(2) < 17
-    assert index.store.vectors.differing(2, 3) == 0
+    index.teaching.teach(MOOD, EXAMPLES)
+    index.upkeep.lazy_limit = 16 * (16 + 18) * 2
+    assert index._opened.store.vectors.count(2) < 17
+    assert differing(index, 2, 3) == 0
     assert index.views()[1].taught is not None
     assert verify(index.path, deep=True, load=gives(FakeEncoder)).findings == []
 
 
 def test_a_dropped_view_takes_what_it_was_taught_along(taught):
-    taught.drop_views([MOOD])
-    assert [view.view_id for view in taught.store.views.all()] == [1]
-    assert taught.store.heads.sources() == {}
+    taught.upkeep.drop_views([MOOD])
+    assert [view.view_id for view in taught._opened.store.views.all()] == [1]
+    assert taught._opened.store.sources.rows() == []
     assert sorted(one.name for one in (taught.path / "views").iterdir()) == ["1"]
 
 
 def test_a_clustering_saved_before_is_not_extended_by_other_vectors(full):
-    full.save_clustering("before", full.cluster(MOOD, k=2))
-    full.teach(MOOD, EXAMPLES)
+    full.clusterings.save("before", full.cluster(MOOD, k=2))
+    full.teaching.teach(MOOD, EXAMPLES)
     with pytest.raises(EncoderMismatchError, match="taught or forgotten"):
-        full.saved_clustering("before")
-    full.save_clustering("after", full.cluster(MOOD, k=2))
-    assert full.saved_clustering("after").new == []
-    full.forget(MOOD)
-    assert full.saved_clustering("before").new == []
+        full.clusterings.get("before")
+    full.clusterings.save("after", full.cluster(MOOD, k=2))
+    assert full.clusterings.get("after").new == []
+    full.teaching.forget(MOOD)
+    assert full.clusterings.get("before").new == []

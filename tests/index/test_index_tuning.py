@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from index_fakes import DIM, FAULT, MOOD, BlindEncoder, FakeEncoder, TunableEncoder, found, gives_each
+from index_fakes import DIM, FAULT, MOOD, BlindEncoder, FakeEncoder, TunableEncoder, found, gives_each, views_by_kind
 from teaching_corpus import BUDGET, CORPUS, EXAMPLES, mood
 
 from retriever.core.errors import EncoderError
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
-from retriever.index.durability.verify import verify
 from retriever.index.teaching import teacher
 from retriever.index.teaching.tuning import STEPS
+from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index
 
 SWAPPED = [(one.id, "odd" if number % 2 else "even") for number, one in enumerate(CORPUS[:20])]
@@ -35,7 +35,7 @@ def full(path, question, plain):
 
 @pytest.fixture
 def tuned(full):
-    full.teach(MOOD, EXAMPLES, tune=True)
+    full.teaching.teach(MOOD, EXAMPLES, tune=True)
     return full
 
 
@@ -44,7 +44,7 @@ def lazy(path, question, plain):
     """An index whose question's view holds the examples alone, tuned for it."""
     with Index(path, encoder=question, plain=plain, search_options=BUDGET) as index:
         index.add(CORPUS)
-        index.teach(MOOD, EXAMPLES, tune=True)
+        index.teaching.teach(MOOD, EXAMPLES, tune=True)
         yield index
 
 
@@ -81,16 +81,16 @@ def answers_apart(index):
 
 
 def tuned_views(index):
-    return [view for view in index.store.views.all() if view.tuned]
+    return views_by_kind(index).get("tuned", [])
 
 
 def held(index, view):
-    return index.store.vectors.count(view.view_id)
+    return index._opened.store.vectors.count(view.view_id)
 
 
 def test_steps_are_told_and_then_the_texts_that_are_read(full, plain):
     told = []
-    full.teach(MOOD, EXAMPLES, tune=True, progress=lambda report: told.append(replace(report)))
+    full.teaching.teach(MOOD, EXAMPLES, tune=True, progress=lambda report: told.append(replace(report)))
     steps, rest = ([one for one in told if one.tuning is tuning] for tuning in (True, False))
     assert len(plain.tunings) == 4  # without each third, and on all
     assert [(one.in_hand, one.expected) for one in steps] == [(done, 120) for done in range(1, 4 * STEPS + 1)]
@@ -99,12 +99,12 @@ def test_steps_are_told_and_then_the_texts_that_are_read(full, plain):
 
 
 def test_what_helps_is_kept_and_texts_of_one_answer_come_nearer(full, plain):
-    taught = full.teach(MOOD, EXAMPLES)
+    taught = full.teaching.teach(MOOD, EXAMPLES)
     before = answers_apart(full)
     assert (taught.tuned, plain.tunings, plain.tuned_read) == (None, [], [])
-    lessons = full.teach(MOOD, EXAMPLES, tune=True)
+    lessons = full.teaching.teach(MOOD, EXAMPLES, tune=True)
     assert lessons.tuned is True
-    assert lessons == full.lessons(MOOD) == full.views()[1].taught
+    assert lessons == full.teaching.lessons(MOOD) == full.views()[1].taught
     assert lessons.after.value > taught.after.value
     assert answers_apart(full) > before + 0.3
     result = search(full, k=40)
@@ -113,7 +113,7 @@ def test_what_helps_is_kept_and_texts_of_one_answer_come_nearer(full, plain):
 
 
 def test_the_score_is_by_readers_that_did_not_see_the_examples(full, plain):
-    lessons = full.teach(MOOD, EXAMPLES, tune=True)
+    lessons = full.teaching.teach(MOOD, EXAMPLES, tune=True)
     texts = [one.text for one in CORPUS[:32]]
     *folds, last = plain.tunings
     assert last == texts
@@ -133,9 +133,9 @@ def test_what_misleads_is_not_kept(path):
     plain, examples = TunableEncoder(misleads=True), [(one.id, mood(one.text)) for one in CORPUS[:64]]
     with Index(path, encoder=FakeEncoder(), plain=plain) as index:
         index.add(CORPUS, instructions=[MOOD])
-        untuned, before = index.teach(MOOD, examples), found(search(index))
-        lessons = index.teach(MOOD, examples, tune=True)
-        assert lessons.tuned is index.lessons(MOOD).tuned is False
+        untuned, before = index.teaching.teach(MOOD, examples), found(search(index))
+        lessons = index.teaching.teach(MOOD, examples, tune=True)
+        assert lessons.tuned is index.teaching.lessons(MOOD).tuned is False
         assert (lessons.before, lessons.after) == (untuned.before, untuned.after)
         assert found(search(index)) == before
         assert len(plain.tunings) == 3  # never on all
@@ -143,8 +143,8 @@ def test_what_misleads_is_not_kept(path):
 
 
 def test_teaching_without_fine_tuning_takes_the_tuned_view_out(tuned):
-    tuned.teach(MOOD, EXAMPLES)
-    assert tuned.lessons(MOOD).tuned is None
+    tuned.teaching.teach(MOOD, EXAMPLES)
+    assert tuned.teaching.lessons(MOOD).tuned is None
     assert tuned_views(tuned) == []
 
 
@@ -162,11 +162,11 @@ def test_a_lazy_search_reads_into_all_three_views(lazy, question, damage):
     (view,) = tuned_views(lazy)
     assert held(lazy, view) == 32
     question.forget()
-    first, last = lazy.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
-    assert (first[0].path, last[0].path, last[0].view) == ("base", "lazy", lazy.lessons(MOOD).view)
+    first, last = lazy.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
+    assert (first.path, last.path, last.view) == ("base", "lazy", lazy.teaching.lessons(MOOD).view)
     assert question.read
     assert held(lazy, view) == 32 + len(question.read)
-    assert {mood(hit.document.text) for hit in last[0].hits} == {"good"}
+    assert {mood(hit.document.text) for hit in last.hits} == {"good"}
     assert damage() == []
     lazy.add([], instructions=[MOOD])  # completes it
     assert held(lazy, view) == len(CORPUS)
@@ -175,24 +175,24 @@ def test_a_lazy_search_reads_into_all_three_views(lazy, question, damage):
 
 def test_forgetting_leaves_no_tuned_view(full):
     before = found(search(full))
-    full.teach(MOOD, EXAMPLES, tune=True)
-    full.forget(MOOD)
-    assert [view.view_id for view in full.store.views.all()] == [1, 2]
+    full.teaching.teach(MOOD, EXAMPLES, tune=True)
+    full.teaching.forget(MOOD)
+    assert [view.view_id for view in full._opened.store.views.all()] == [1, 2]
     assert found(search(full)) == before
 
 
 def test_other_examples_leave_one_tuned_view(tuned):
     (first,) = tuned_views(tuned)
-    tuned.teach(MOOD, [(id, "evil" if answer == "good" else "lovely") for id, answer in EXAMPLES], tune=True)
+    tuned.teaching.teach(MOOD, [(id, "evil" if answer == "good" else "lovely") for id, answer in EXAMPLES], tune=True)
     (second,) = tuned_views(tuned)
     assert second.key != first.key
-    assert len(tuned.store.views.all()) == 4
+    assert len(tuned._opened.store.views.all()) == 4
 
 
 def test_the_same_examples_read_nothing_twice(tuned, plain):
     (view,), before = tuned_views(tuned), found(search(tuned))
     reader = plain.tuned_read[-1][0]
-    tuned.teach(MOOD, EXAMPLES, tune=True)
+    tuned.teaching.teach(MOOD, EXAMPLES, tune=True)
     assert tuned_views(tuned) == [view]
     assert found(search(tuned)) == before
     texts = [text for fingerprint, text in plain.tuned_read if fingerprint == reader]
@@ -203,36 +203,40 @@ def test_a_tuned_view_is_not_shown_and_has_no_vector_index(tuned, path):
     (view,) = tuned_views(tuned)
     assert [one.instruction for one in tuned.views()] == ["", MOOD]
     assert [one.view for one in tuned.status().views] == [1, 2]
-    tuned.compact()
+    tuned.upkeep.repair()
     assert not (path / "views" / str(view.view_id)).exists()
-    assert search(tuned).view == tuned.lessons(MOOD).view
+    assert search(tuned).view == tuned.teaching.lessons(MOOD).view
 
 
 def test_a_dropped_view_takes_the_tuned_one_along(tuned):
-    tuned.drop_views([MOOD])
-    assert [view.view_id for view in tuned.store.views.all()] == [1]
+    tuned.upkeep.drop_views([MOOD])
+    assert [view.view_id for view in tuned._opened.store.views.all()] == [1]
 
 
 def test_a_stop_while_it_is_fine_tuned_changes_nothing(full, damage):
-    full.teach(MOOD, EXAMPLES)
-    lessons, hits, views = full.lessons(MOOD), found(search(full)), full.store.views.all()
+    full.teaching.teach(MOOD, EXAMPLES)
+    lessons, hits, views = full.teaching.lessons(MOOD), found(search(full)), full._opened.store.views.all()
     with pytest.raises(StoppedError):
-        full.teach(MOOD, EXAMPLES, tune=True, progress=stops(lambda report: report.tuning and report.in_hand == 50))
-    assert (full.lessons(MOOD), found(search(full))) == (lessons, hits)
-    assert [view.view_id for view in full.store.views.all()] == [view.view_id for view in views]
+        full.teaching.teach(
+            MOOD, EXAMPLES, tune=True, progress=stops(lambda report: report.tuning and report.in_hand == 50)
+        )
+    assert (full.teaching.lessons(MOOD), found(search(full))) == (lessons, hits)
+    assert [view.view_id for view in full._opened.store.views.all()] == [view.view_id for view in views]
     assert damage() == []
-    assert full.teach(MOOD, EXAMPLES, tune=True).tuned is True
+    assert full.teaching.teach(MOOD, EXAMPLES, tune=True).tuned is True
 
 
 @pytest.fixture
 def stopped(full, monkeypatch):
     """An index whose tuned reader has read 40 texts when somebody stopped it, what was found before, and how."""
     monkeypatch.setattr(teacher, "READ_AT_ONCE", 40)
-    full.teach(MOOD, EXAMPLES)
-    lessons, hits = full.lessons(MOOD), found(search(full))
+    full.teaching.teach(MOOD, EXAMPLES)
+    lessons, hits = full.teaching.lessons(MOOD), found(search(full))
     with pytest.raises(StoppedError):
-        full.teach(MOOD, EXAMPLES, tune=True, progress=stops(lambda report: not report.tuning and report.in_hand == 40))
-    assert (full.lessons(MOOD), found(search(full))) == (lessons, hits)
+        full.teaching.teach(
+            MOOD, EXAMPLES, tune=True, progress=stops(lambda report: not report.tuning and report.in_hand == 40)
+        )
+    assert (full.teaching.lessons(MOOD), found(search(full))) == (lessons, hits)
     return full
 
 
@@ -242,7 +246,7 @@ def test_the_same_examples_go_on_where_texts_were_read(stopped, plain, damage):
     assert [one.instruction for one in stopped.views()] == ["", MOOD]
     assert damage() == []
     reader = plain.tuned_read[-1][0]
-    assert stopped.teach(MOOD, EXAMPLES, tune=True).tuned is True
+    assert stopped.teaching.teach(MOOD, EXAMPLES, tune=True).tuned is True
     assert tuned_views(stopped) == [view]
     texts = [text for fingerprint, text in plain.tuned_read if fingerprint == reader]
     assert [texts.count(one.text) for one in CORPUS] == [1] * len(CORPUS)
@@ -250,26 +254,26 @@ def test_the_same_examples_go_on_where_texts_were_read(stopped, plain, damage):
 
 @pytest.mark.parametrize("asked", [MOOD, FAULT])
 def test_the_next_teaching_removes_what_a_stopped_one_has_read(stopped, asked):
-    stopped.teach(asked, SWAPPED)
+    stopped.teaching.teach(asked, SWAPPED)
     assert tuned_views(stopped) == []
 
 
 def test_what_is_evicted_leaves_the_tuned_view_too(lazy, damage):
     (view,) = tuned_views(lazy)
-    lazy.lazy_limit = 16 * (DIM + DIM + DIM + 2) * 2  # of 16 texts: in the question's view, tuned and taught
-    assert held(lazy, view) == lazy.store.vectors.count(2) < 17
-    assert lazy.lessons(MOOD).tuned is True
+    lazy.upkeep.lazy_limit = 16 * (DIM + DIM + DIM + 2) * 2  # of 16 texts: in the question's view, tuned and taught
+    assert held(lazy, view) == lazy._opened.store.vectors.count(2) < 17
+    assert lazy.teaching.lessons(MOOD).tuned is True
     assert damage() == []
 
 
 def refused(index, says):
     index.add(CORPUS, instructions=[MOOD])
-    index.teach(MOOD, EXAMPLES)
-    lessons, hits = index.lessons(MOOD), found(search(index))
+    index.teaching.teach(MOOD, EXAMPLES)
+    lessons, hits = index.teaching.lessons(MOOD), found(search(index))
     with pytest.raises(EncoderError, match=says):
-        index.teach(MOOD, EXAMPLES, tune=True)
-    assert (index.lessons(MOOD), found(search(index))) == (lessons, hits)
-    assert len(index.store.views.all()) == 3
+        index.teaching.teach(MOOD, EXAMPLES, tune=True)
+    assert (index.teaching.lessons(MOOD), found(search(index))) == (lessons, hits)
+    assert len(index._opened.store.views.all()) == 3
     return True
 
 
@@ -287,13 +291,13 @@ def test_a_plain_reader_that_cannot_be_tuned_refuses(path, question):
 def test_a_search_under_way_notices(path, question, plain):
     with Index(path, encoder=question, plain=plain, search_options=BUDGET) as index:
         index.add(CORPUS)
-        index.teach(MOOD, EXAMPLES)
-        answers = index.search_progressively(SearchRequest(["love happy"], MOOD, mode="dense"))
+        index.teaching.teach(MOOD, EXAMPLES)
+        answers = index.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
         next(answers)
-        view = index.teach(MOOD, EXAMPLES, tune=True).view
+        view = index.teaching.teach(MOOD, EXAMPLES, tune=True).view
         *_, last = answers
-        assert last[0].view == view
-        assert {mood(hit.document.text) for hit in last[0].hits} == {"good"}
+        assert last.view == view
+        assert {mood(hit.document.text) for hit in last.hits} == {"good"}
 
 
 def test_what_a_search_reads_meanwhile_is_tuned_too(path, question, plain, damage):
@@ -304,8 +308,8 @@ def test_what_a_search_reads_meanwhile_is_tuned_too(path, question, plain, damag
     first, second = (Index(path, encoder=question, plain=plain, search_options=BUDGET) for _ in range(2))
     with first as index, second as other:
         index.add(CORPUS)
-        index.teach(MOOD, EXAMPLES)
-        index.teach(MOOD, EXAMPLES, tune=True, progress=progress)
+        index.teaching.teach(MOOD, EXAMPLES)
+        index.teaching.teach(MOOD, EXAMPLES, tune=True, progress=progress)
         (view,) = tuned_views(index)
-        assert held(index, view) == index.store.vectors.count(2) > 32
+        assert held(index, view) == index._opened.store.vectors.count(2) > 32
     assert damage() == []

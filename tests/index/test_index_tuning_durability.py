@@ -3,19 +3,18 @@ import sqlite3
 
 import numpy as np
 import pytest
-from index_fakes import FAULT, MOOD, BlindEncoder, FakeEncoder, TunableEncoder, found, gives_each
+from index_fakes import FAULT, MOOD, BlindEncoder, FakeEncoder, TunableEncoder, found, gives_each, views_by_kind
 from teaching_corpus import CORPUS, EXAMPLES, mood, vectors
 
 from retriever.core.errors import EncoderError, IndexDamagedError, InputError
 from retriever.core.types import Document
-from retriever.index import taught_index
-from retriever.index.durability.archive import export_index, import_index
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import Remedy, verify
 from retriever.index.reembedding import forget, reembed, roll_back
-from retriever.index.teaching import teacher
+from retriever.index.teaching import part, teacher
+from retriever.index.upkeep.archive import export_index, import_index
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import Remedy, verify
 from retriever.store.database import DATABASE
-from retriever.store.heads import _digest
+from retriever.store.sources import _digest
 from retriever.workspace import Index
 
 QUESTION, PLAIN = BlindEncoder("blind"), TunableEncoder()
@@ -33,13 +32,9 @@ def full(path):
 @pytest.fixture
 def tuned(full):
     """An index whose views are the base view, the question's, the tuned one and the taught one."""
-    full.teach(MOOD, EXAMPLES, tune=True)
-    assert [(view.tuned, view.taught) for view in full.store.views.all()] == [
-        (False, False),
-        (False, False),
-        (True, False),
-        (False, True),
-    ]
+    full.teaching.teach(MOOD, EXAMPLES, tune=True)
+    kinds = {kind: [view.view_id for view in views] for kind, views in views_by_kind(full).items()}
+    assert kinds == {"read": [1, 2], "tuned": [3], "taught": [4]}
     return full
 
 
@@ -48,9 +43,9 @@ def search(path, question=QUESTION, plain=PLAIN):
     with Index(path, encoder=question, plain=plain) as index:
         result = index.search("love happy", instruction=MOOD, mode="dense", k=40)
         assert verify(path, deep=True, load=LOAD).findings == []
-        lessons = index.lessons(MOOD)
+        lessons = index.teaching.lessons(MOOD)
         assert lessons is None or result.view == lessons.view
-        return found(result), lessons, sum(view.tuned for view in index.store.views.all())
+        return found(result), lessons, len(views_by_kind(index).get("tuned", []))
 
 
 def is_good(hits):
@@ -63,13 +58,13 @@ def change(index, sql):
         assert raw.execute(sql).rowcount
 
 
-def rewrite(index, **changes):
-    """Store another record of the head, with a checksum of its own."""
-    store, stored = index.store, index.store.heads.of(2)
-    text = json.dumps({**stored.document, **changes}).replace("Infinity", "1e999")
+def rewrite(index, view_id, state):
+    """Store another record of a source, with a checksum of its own."""
+    store, stored = index._opened.store, index._opened.store.sources.get(view_id)
+    text = json.dumps(state)
     with store.transaction():
-        values = (text, _digest(stored.arrays, text), stored.view_id)
-        store._db.write("UPDATE heads SET document = ?, sha256 = ? WHERE view_id = ?", values)
+        values = (text, _digest(stored.arrays, text), view_id)
+        store._db.write("UPDATE sources SET state = ?, sha256 = ? WHERE view_id = ?", values)
 
 
 def test_an_archive_carries_the_tuned_view(tuned, path, tmp_path):
@@ -78,14 +73,14 @@ def test_an_archive_carries_the_tuned_view(tuned, path, tmp_path):
     assert search(tmp_path / "there") == search(path)
     with Index(tmp_path / "there", encoder=QUESTION, plain=PLAIN) as there:
         there.add([Document("new", "lamp proud cold")])
-        assert there.store.vectors.count(3) == len(CORPUS) + 1
+        assert there._opened.store.vectors.count(3) == len(CORPUS) + 1
         assert sorted(one.name for one in (there.path / "views").iterdir()) == ["1", "2", "4"]
 
 
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
-        ("DELETE FROM vectors WHERE view_id = 3 AND content_id IN (7, 8)", "lacks 2 texts of view 2"),
+        ("DELETE FROM vectors WHERE view_id = 3 AND content_id IN (7, 8)", "lacks 2 texts of what it is made of"),
         (
             "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE view_id = 3 AND content_id IN (7, 8)",
             "differs from its checksum",
@@ -98,7 +93,7 @@ def test_tuned_vectors_that_are_gone_or_damaged_are_read_again(tuned, path, sql,
     assert {one.problem for one in verify(path, deep=True, load=LOAD).findings} == {problem}
     PLAIN.tuned_read.clear()
     report = repair(path, load=LOAD)
-    assert (report.mended, report.left) == (["2 vectors of view 3"], [])
+    assert (report.rebuilt, report.lost) == (["2 vectors of view 3"], [])
     assert {text for _, text in PLAIN.tuned_read} == {CORPUS[6].text, CORPUS[7].text}
     assert not (path / "views" / "3").exists()
     assert search(path) == before
@@ -113,14 +108,15 @@ def test_tuned_vectors_are_left_lacking_where_the_reader_does_not_load(tuned, pa
     def gone(description):
         raise EncoderError("It is gone.")
 
-    assert repair(path, load=gone).left == ["view 3 lacks vectors, and the encoder does not load: It is gone."]
-    assert [one.problem for one in verify(path).findings] == ["lacks 1 texts of view 2"]
+    (lost,) = repair(path, load=gone).lost
+    assert lost.endswith("the encoder does not load (It is gone.); put it back and repair again")
+    assert [one.problem for one in verify(path).findings] == ["lacks 1 texts of what it is made of"]
     repair(path, load=LOAD)
     assert is_good(search(path)[0])
 
 
 def test_a_tuned_vector_that_is_another_is_found(tuned, path):
-    store = tuned.store
+    store = tuned._opened.store
     with store.transaction():
         other = -store.vectors.get(3, [7]).embeddings
         store._db.write("DELETE FROM vectors WHERE view_id = 3 AND content_id = 7")
@@ -145,46 +141,37 @@ def test_repair_removes_a_tuned_view_that_no_head_names(full, path, monkeypatch)
 
     monkeypatch.setattr(teacher, "READ_AT_ONCE", 40)
     with pytest.raises(StoppedError):
-        full.teach(MOOD, EXAMPLES, tune=True, progress=progress)
+        full.teaching.teach(MOOD, EXAMPLES, tune=True, progress=progress)
     full.close()
     assert search(path)[1:] == (None, 1)
-    assert repair(path, load=LOAD).left == []
+    assert repair(path, load=LOAD).lost == []
     assert search(path)[1:] == (None, 0)
 
 
 def test_without_its_head_a_tuned_view_goes(tuned, path):
-    change(tuned, "DELETE FROM heads")
+    change(tuned, "DELETE FROM sources")
     assert verify(path).findings
-    assert repair(path, load=LOAD).left == ["what 'How does the writer feel?' was taught was removed: teach it again."]
+    assert repair(path, load=LOAD).lost == ["what 'How does the writer feel?' was taught: teach it again"]
     assert search(path)[1:] == (None, 0)
 
 
-@pytest.mark.parametrize("size", [0, -1, 10**9, 4, "many", None, [], float("inf")])
-def test_a_fine_tuning_of_a_wrong_size_is_damage(tuned, path, tmp_path, size):
-    rewrite(tuned, tuning={**tuned.store.heads.of(2).document["tuning"], "bytes": size})
-    with pytest.raises(IndexDamagedError, match="taught"):
+def test_a_fine_tuning_that_is_another_is_damage(tuned, path, tmp_path):
+    rewrite(tuned, 3, {"kind": "other"})
+    with pytest.raises(IndexDamagedError, match="does not fit its vectors"):
         tuned.search("love", instruction=MOOD, mode="dense")
-    assert is_damaged(path)
+    assert is_damaged(path, 3, 4)
     tuned.close()
     export_index(path, tmp_path / "out.tar")
     with pytest.raises(InputError, match="damaged"):
         import_index(tmp_path / "out.tar", tmp_path / "there")
-    assert repair(path, load=LOAD).left == ["what 'How does the writer feel?' was taught was removed: teach it again."]
+    assert repair(path, load=LOAD).lost == ["what 'How does the writer feel?' was taught: teach it again"]
     assert search(path)[1:] == (None, 0)
 
 
-@pytest.mark.parametrize("tuning", [None, [], "words", {"bytes": 4}, {"bytes": 4, "description": 3}])
-def test_a_fine_tuning_that_is_none_is_damage(tuned, path, tuning):
-    rewrite(tuned, tuning=tuning)
-    with pytest.raises(IndexDamagedError, match="taught"):
-        tuned.search("love", instruction=MOOD, mode="dense")
-    assert is_damaged(path)
-
-
 def test_a_fine_tuning_beside_the_base_view_is_damage(tuned, path):
-    with tuned.store.transaction():
-        tuned.store._db.write("UPDATE heads SET plain_id = 1")
-    assert is_damaged(path)
+    with tuned._opened.store.transaction():
+        tuned._opened.store._db.write("UPDATE sources SET needs = '[2, 1]' WHERE view_id = 4")
+    assert is_damaged(path, 4)
     with (
         Index(path, encoder=QUESTION, plain=PLAIN) as index,
         pytest.raises(IndexDamagedError, match="does not fit its vectors"),
@@ -192,18 +179,12 @@ def test_a_fine_tuning_beside_the_base_view_is_damage(tuned, path):
         index.search("love", instruction=MOOD, mode="dense")
 
 
-def is_damaged(path):
-    """Whether a deep check names what the question was taught, and nothing else."""
-    return {(one.artefact, one.remedy) for one in verify(path, deep=True, load=LOAD).findings} == {
-        ("what view 2 was taught", Remedy.TEACH)
+def is_damaged(path, *views):
+    """Whether a deep check names the sources of some views, and nothing else."""
+    findings = verify(path, deep=True, load=LOAD).findings
+    return {(one.artefact, one.remedy) for one in findings} == {
+        (f"source of view {view_id}", Remedy.TEACH) for view_id in views
     }
-
-
-def test_a_fine_tuning_of_another_reader_is_named(tuned, path):
-    rewrite(tuned, tuning={**tuned.store.heads.of(2).document["tuning"], "description": {"kind": "other"}})
-    assert is_damaged(path)
-    with pytest.raises(EncoderError, match="no tuning of cues"):
-        tuned.search("love", instruction=MOOD, mode="dense")
 
 
 def test_a_kill_at_any_commit_leaves_it_tuned_or_not(full, path, monkeypatch):
@@ -214,15 +195,15 @@ def test_a_kill_at_any_commit_leaves_it_tuned_or_not(full, path, monkeypatch):
         raise Killed
 
     for module, place, kept in (
-        (teacher, "read_into", False),
+        (teacher, "fill", False),
         (teacher, "learn", False),
-        (taught_index, "store_learned", False),
-        (taught_index, "build_outgrown", True),
-        (taught_index, "clear_dropped", True),
+        (part, "place", False),
+        (part, "build_outgrown", True),
+        (part, "clear_dropped", True),
     ):
         monkeypatch.setattr(module, place, killed)
         with pytest.raises(Killed):
-            full.teach(MOOD, EXAMPLES, tune=True)
+            full.teaching.teach(MOOD, EXAMPLES, tune=True)
         monkeypatch.undo()
         hits, lessons, _ = search(path)
         assert (lessons is not None, is_good(hits)) == (kept, kept)
@@ -250,22 +231,22 @@ def test_another_question_reader_stays_tuned_for_when_the_one_before_is_forgotte
     forget(path)
     assert search(path, OTHER_QUESTION) == (*before[:2], 1)
     with Index(path, encoder=OTHER_QUESTION, plain=PLAIN) as index:
-        index.forget(MOOD)
+        index.teaching.forget(MOOD)
     assert search(path, OTHER_QUESTION)[1:] == (None, 0)
 
 
 def test_another_plain_reader_is_tuned_and_so_is_the_one_before(tuned, path):
-    tuned.teach(FAULT, [(id, "bent" if answer == "good" else "loud") for id, answer in EXAMPLES], tune=True)
+    tuned.teaching.teach(FAULT, [(id, "bent" if answer == "good" else "loud") for id, answer in EXAMPLES], tune=True)
     tuned.close()
     done = reembed(path, plain=OTHER_PLAIN, load=LOAD)
     assert {asked: one.tuned for asked, one in done.retaught.items()} == {MOOD: True, FAULT: True}
     hits, _, views = search(path, plain=OTHER_PLAIN)
-    assert (is_good(hits), views) == (True, 2)  # one a question
+    assert (is_good(hits), views) == (True, 4)  # one a question and base encoder
     with Index(path, encoder=QUESTION, plain=OTHER_PLAIN) as index:
         index.add([Document("new", "lamp proud cold")])
     done = roll_back(path, load=LOAD)
-    assert {asked: one.tuned for asked, one in done.retaught.items()} == {MOOD: True, FAULT: True}
-    assert search(path)[2] == 2
+    assert (done.retaught, done.untaught) == ({}, {})  # both were kept
+    assert is_good(search(path)[0])
 
 
 def test_beside_a_plain_reader_that_cannot_be_tuned_the_question_is_taught_untuned(tuned, path):
@@ -274,8 +255,7 @@ def test_beside_a_plain_reader_that_cannot_be_tuned_the_question_is_taught_untun
     assert done.untaught == {}
     assert done.retaught[MOOD].tuned is None
     with Index(path, encoder=QUESTION, plain=STIFF) as index:
-        assert index.lessons(MOOD) == done.retaught[MOOD]
-        assert not any(view.tuned for view in index.store.views.all())
+        assert index.teaching.lessons(MOOD) == done.retaught[MOOD]
     assert verify(path, deep=True, load=LOAD).findings == []
 
 
@@ -284,6 +264,5 @@ def test_without_a_plain_reader_the_question_is_taught_untuned(tuned, path):
     done = reembed(path, plain="none", load=LOAD)
     assert done.retaught[MOOD].tuned is None
     with Index(path, encoder=QUESTION) as index:
-        assert index.lessons(MOOD) == done.retaught[MOOD]
-        assert not any(view.tuned for view in index.store.views.all())
+        assert index.teaching.lessons(MOOD) == done.retaught[MOOD]
     assert verify(path, deep=True, load=LOAD).findings == []

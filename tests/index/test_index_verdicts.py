@@ -4,76 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from verdict_fakes import ASKED, FAULTS, MOOD_ASKED, PRODUCTS, TEXTS, Deaf, Plain, Reader
 
-from retriever.clusters.caution import caution, division
-from retriever.core.encoder import Encoder, EncoderSpec
-from retriever.core.similarity import normalise
-from retriever.core.types import Document, Encoded
+from retriever.core.errors import UsageError
+from retriever.core.types import Document
 from retriever.core.verdicts import Verdict, verdict_of
-from retriever.core.whole_words import fragments
+from retriever.core.words import is_fragment
 from retriever.index.verdicts import arithmetic, judging
 from retriever.index.verdicts.measured import MEASURED, WORDING, Measured, Weight, measured_of
-from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES, Heard, meanings
+from retriever.index.verdicts.reading import PARAPHRASE, REFERENCES, Heard, meanings
 from retriever.workspace import Index
-
-ASKED = "What broke?"
-MOOD_ASKED = "How do they feel?"
-PRODUCTS = ("kettle", "lamp", "toy", "drone")
-FAULTS = ("handle", "screen", "plug", "wheel", "lid")
-MOODS = ("love", "hate", "calm")
-TEXTS = [
-    f"{mood} my {product} {number}, the {fault} came off"
-    for number, (product, fault, mood) in enumerate(
-        (product, fault, mood) for product in PRODUCTS for fault in FAULTS for mood in MOODS
-    )
-]  # 60 texts, all combinations
-
-
-class Reader(Encoder):
-    """Answers with the words of a text that belong to what it takes the question for, as coordinates and in words."""
-
-    spec = EncoderSpec("r" * 64, 16, name="reader")
-
-    def __init__(self, name="reader"):
-        self.spec = replace(self.spec, fingerprint=name.ljust(64, "0"), name=name)
-        self.asked = []
-
-    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
-        self.asked += list(instructions)
-        found = []
-        for instruction in instructions:
-            known = self.answers_to(instruction)
-            said = [[word for word in known if word in text] for text in texts]
-            rows = [[float(word in one) for word in known] for one in said]
-            rows = np.pad(np.array(rows, dtype=float), ((0, 0), (0, self.dim - len(known))))
-            noise = [np.random.default_rng([len(instruction), *text.encode()]).normal(size=self.dim) for text in texts]
-            found.append(Encoded(normalise(rows + 0.03 * np.array(noise)), [one[:words] for one in said]))
-        for text in texts if on_tokens else ():
-            on_tokens(1 + len(text) // 4)
-        return found
-
-    def answers_to(self, instruction):
-        """Faults where they are asked for, moods where feelings are, else products; negated, what else there is."""
-        if ASKED in instruction:
-            return PRODUCTS if instruction == NEGATED.format(question=ASKED) else FAULTS
-        return MOODS if instruction == REFERENCES[1] else PRODUCTS
-
-
-class Deaf(Reader):
-    """Answers every question with products, as the shipped model once did when asked for reasons."""
-
-    def answers_to(self, instruction):
-        return PRODUCTS
-
-
-class Plain(Encoder):
-    """Counts letters: equal words are equal, and nothing more is known of what they mean."""
-
-    spec = EncoderSpec("p" * 64, 26, name="plain")
-
-    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
-        rows = [[text.lower().count(chr(ord("a") + place)) for place in range(26)] for text in texts]
-        return [Encoded(normalise(rows), [[] for _ in texts]) for _ in instructions]
 
 
 def documents(count=60):
@@ -109,8 +49,8 @@ def test_an_encoder_that_answers_something_else_is_said_to_hardly_follow_it():
     assert found.level == "hardly"
     assert [word for word, _ in found.answers] == list(PRODUCTS)
     assert found.sentence == (
-        "This model hardly follows this question; teach it with examples: "
-        "retriever teach --instruction 'What broke?' EXAMPLES.jsonl"
+        "This model hardly follows this question: let a language model read for it, or teach it. "
+        "With --reader chat:MODEL, or with retriever teach --instruction 'What broke?' EXAMPLES.jsonl"
     )
 
 
@@ -122,7 +62,7 @@ class Brief(Reader):
 
 
 def test_a_verdict_tells_whole_words():
-    assert "disappro" in fragments()
+    assert is_fragment("disappro")
     texts = [f"{text}, and I disapprove" for text in TEXTS]
     found = judging.judge(Brief(), Plain(), texts, ASKED).verdict
     assert [word for word, _ in found.answers] == ["disapprove"]
@@ -174,11 +114,11 @@ def test_the_chance_by_hand():
 def test_a_view_is_judged_as_it_fills_and_never_again(opened):
     encoder = Reader()
     index = opened(encoder, instructions=[ASKED])
-    found = index.verdict(ASKED)
+    found = index.teaching.verdict(ASKED)
     assert (found.level, found.texts) == ("followed", judging.TEXTS)
     assert [one.verdict for one in index.views()] == [None, found]
     encoder.asked.clear()
-    assert index.judge(ASKED) == found
+    assert index.teaching.judge(ASKED) == found
     assert index.cluster(ASKED, k=5).verdict == found
     assert index.search("lid", instruction=ASKED).verdict == found
     assert not set(encoder.asked) & {*REFERENCES, PARAPHRASE.format(question=ASKED)}
@@ -186,35 +126,40 @@ def test_a_view_is_judged_as_it_fills_and_never_again(opened):
 
 def test_a_verdict_outlives_the_index_object_and_goes_with_the_view(opened, tmp_path):
     index = opened(Reader(), instructions=[ASKED])
-    found = index.verdict(ASKED)
+    found = index.teaching.verdict(ASKED)
     index.close()
     with Index(tmp_path / "index0", encoder=Deaf("reader"), plain=Plain()) as again:
-        assert again.verdict(ASKED) == found  # no model was asked
-        again.drop_views([ASKED])
-        assert again.verdict(ASKED) is None
+        assert again.teaching.verdict(ASKED) == found  # no model was asked
+        again.upkeep.drop_views([ASKED])
+        assert again.teaching.verdict(ASKED) is None
 
 
 def test_too_few_texts_give_no_verdict(opened):
     index = opened(Reader(), count=judging.LEAST_TEXTS - 1, instructions=[ASKED])
-    assert (index.verdict(ASKED), index.judge(ASKED), index.judge(""), index.judge("never asked")) == (None,) * 4
-    assert not index.wants_verdict(ASKED)
+    assert (
+        index.teaching.verdict(ASKED),
+        index.teaching.judge(ASKED),
+        index.teaching.judge(""),
+        index.teaching.judge("never asked"),
+    ) == (None,) * 4
+    assert not index.teaching.wants_verdict(ASKED)
     index.add(documents(judging.LEAST_TEXTS))
-    assert index.verdict(ASKED).texts == judging.LEAST_TEXTS
+    assert index.teaching.verdict(ASKED).texts == judging.LEAST_TEXTS
 
 
 def test_a_verdict_by_another_measurement_is_found_anew(opened, monkeypatch):
     index = opened(Reader(), instructions=[ASKED])
     newer = replace(MEASURED, version="newer")
     monkeypatch.setattr("retriever.index.verdicts.stored.MEASURED", newer)
-    assert index.verdict(ASKED) is None
-    assert index.judge(ASKED) == index.verdict(ASKED) is not None
+    assert index.teaching.verdict(ASKED) is None
+    assert index.teaching.judge(ASKED) == index.teaching.verdict(ASKED) is not None
 
 
 def test_a_search_is_told_what_is_stored_and_looks_into_nothing(opened):
     index = opened(Reader())
     assert index.search("lid", instruction=ASKED).verdict is None
     assert index.search("lid").verdict is None
-    found = index.judge(ASKED)
+    found = index.teaching.judge(ASKED)
     told = index.search("lid", instruction=ASKED)
     assert told.verdict == found
     assert told.to_json()["verdict"] == json.loads(json.dumps(found.to_json()))
@@ -230,8 +175,8 @@ def test_what_progress_raises_ends_the_judging_and_stores_nothing(opened):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index.judge(ASKED, progress=stop)
-    assert index.verdict(ASKED) is None
+        index.teaching.judge(ASKED, progress=stop)
+    assert index.teaching.verdict(ASKED) is None
 
 
 def test_one_question_is_judged_at_a_time_and_none_twice(opened):
@@ -249,7 +194,7 @@ def test_one_question_is_judged_at_a_time_and_none_twice(opened):
         index.search("lid", instruction=asked)
 
     def judged(asked):
-        ended.append((asked, index.judge(asked).level))
+        ended.append((asked, index.teaching.judge(asked).level))
 
     def stopped(report):
         raise KeyboardInterrupt
@@ -259,7 +204,7 @@ def test_one_question_is_judged_at_a_time_and_none_twice(opened):
         one.start()
     assert reached.wait(180)
     with pytest.raises(KeyboardInterrupt):  # who waits can stop
-        index.judge(MOOD_ASKED, progress=stopped)
+        index.teaching.judge(MOOD_ASKED, progress=stopped)
     assert slow.asked.count(REFERENCES[0]) == 0
     go.set()
     for one in threads:
@@ -272,22 +217,22 @@ def test_clusters_of_a_question_that_is_not_followed_are_called_what_they_are(op
     index = opened(Deaf())
     two = index.cluster(ASKED)
     assert two.verdict.level == "hardly"
-    assert caution(two).startswith(
-        "These clusters are what sets the texts apart, not answers to the question. This mod"
-    )
+    assert two.caution.startswith("These clusters are what sets the texts apart, not answers to the question. This mod")
     few = replace(two, clusters=two.clusters[:2])
-    assert division(few) == "These 2 clusters are what sets the texts most apart, not answers to the question."
+    assert few.division == "These 2 clusters are what sets the texts most apart, not answers to the question."
     given = index.cluster(ASKED, k=2)
-    assert division(given) == "These clusters are what sets the texts apart, not answers to the question."
-    assert given.to_json()["caution"] == caution(given)
+    assert given.division == "These clusters are what sets the texts apart, not answers to the question."
+    assert given.to_json()["caution"] == given.caution
     assert given.to_json()["verdict"]["level"] == "hardly"
-    assert caution(replace(given, verdict=None)) == caution(index.cluster("")) == ""
+    for other in (replace(given, verdict=None), index.cluster("")):  # nothing but whether they hold
+        assert other.division == ""
+        assert other.caution == other.doubts
 
 
 def test_a_verdict_survives_json():
     verdict = Verdict(ASKED, "unclear", 0.5, 40, [("lid", 3)], True)
     assert verdict_of(json.loads(json.dumps(verdict.to_json()))) == verdict
-    assert "look twice, or teach it with examples: retriever teach --instruction" in verdict.sentence
+    assert "or teach it. With --reader chat:MODEL, or with retriever teach --instruction" in verdict.sentence
     for spoiled in ({"level": "yes"}, {"answers": [1]}, {"chance": None}):
         with pytest.raises(ValueError, match="no "):
             verdict_of({**verdict.to_json(), **spoiled})
@@ -303,3 +248,30 @@ def shipped():
     from importlib import resources
 
     return json.loads(resources.files("retriever.index.verdicts").joinpath("measured.json").read_text())
+
+
+def test_a_question_too_long_to_be_turned_around_is_read_for_a_verdict_once(opened):
+    class Short(Reader):
+        """Takes no instruction that is longer than the question."""
+
+        def encode_views(self, texts, instructions, **options):
+            if any(len(one) > len(ASKED) and one not in REFERENCES for one in instructions):
+                self.asked += instructions
+                raise UsageError("The instruction is too long.")
+            return super().encode_views(texts, instructions, **options)
+
+    encoder = Short()
+    index = opened(encoder)
+    index.search("lid", instruction=ASKED)
+    encoder.asked.clear()
+    assert index.teaching.wants_verdict(ASKED)
+    assert index.teaching.judge(ASKED) is None
+    assert encoder.asked
+    encoder.asked.clear()
+    assert (index.teaching.wants_verdict(ASKED), index.teaching.judge(ASKED), index.teaching.verdict(ASKED)) == (
+        False,
+        None,
+        None,
+    )
+    assert index.cluster(ASKED, k=5).verdict is None
+    assert not {one for one in encoder.asked if one != ASKED}

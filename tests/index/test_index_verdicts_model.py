@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retriever import load_encoder
-from retriever.index.readers import load_plain
+from retriever.index.sources.encoders import load_plain
 from retriever.index.verdicts.judging import TEXTS, judge
 from retriever.index.verdicts.measured import MEASURED
 
@@ -39,6 +39,6 @@ def test_a_question_about_the_kind_of_product_is_called_followed(verdict):
 
 def test_the_numbers_were_measured_with_the_model_that_ships(verdict):
     assert verdict(PRODUCT).measured, (
-        f"measured.json is of {MEASURED.fingerprint[:12]}, another model ships now: run benchmarks/verdict_read.py and "
-        "benchmarks/verdict.py --write, and docs/evaluation.md from what they find"
+        f"measured.json is of {MEASURED.fingerprint[:12]}, another model ships now: run recipes/verdict_read.py and "
+        "recipes/verdict.py --write, and docs/evaluation.md from what they find"
     )

@@ -2,13 +2,12 @@ import shutil
 import sqlite3
 from contextlib import closing
 
-import numpy as np
 import pytest
 from index_fakes import MOOD, FakeEncoder, RichEncoder, documents, found, gives
 
 from retriever.core.errors import IndexDamagedError, IndexLockedError, IndexNotFoundError
-from retriever.index.durability.repair import repair
-from retriever.index.durability.verify import SAMPLE, Remedy, verify
+from retriever.index.upkeep.repair import repair
+from retriever.index.upkeep.verify import SAMPLE, Remedy, verify
 from retriever.store.database import DATABASE
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.workspace import Index
@@ -22,7 +21,7 @@ def whole(tmp_path):
     path = tmp_path / "index"
     with Index(path, encoder=FakeEncoder()) as index:
         index.add(documents(*TEXTS, stars=3), instructions=[MOOD])
-        index.compact()
+        index.upkeep.repair()
     return path
 
 
@@ -46,7 +45,7 @@ def test_an_index_that_is_whole_is_called_so(whole):
     assert (quick.whole, quick.files, quick.embedded) == (True, 2, 0)
     assert (deep.whole, deep.files, deep.embedded) == (True, 2, 8)
     assert {file: file.read_bytes() for file in whole.rglob("*.faiss")} == before
-    nothing = {"schema_version": 1, "mended": [], "lost": [], "left": []}
+    nothing = {"schema_version": 1, "rebuilt": [], "lost": [], "generations": [5, 6]}
     assert repair(whole, load=gives(FakeEncoder)).to_json() == nothing
 
 
@@ -76,7 +75,7 @@ def test_a_faiss_file_is_found_damaged_and_built_anew(whole, how):
     with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=file.name):
         index.search("kettle", mode="dense")
     done = repair(whole, load=gives(FakeEncoder))
-    assert (len(done.mended), done.lost, done.left) == (1, [], [])
+    assert (len(done.generations), done.lost) == (2, [])
     assert names(whole, deep=True) == []
     assert answers(whole) == expected
 
@@ -90,11 +89,11 @@ def test_a_flipped_vector_is_refused_and_made_anew(whole):
     assert names(whole) == []
     assert names(whole, deep=True) == ["vector of text 3 in view 2"]
     with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match="text 3 in view 2"):
-        index.compact()
+        index.search("lamp", mode="dense", instruction=MOOD)
     encoder = FakeEncoder()
     done = repair(whole, load=gives(lambda: encoder))
     assert encoder.read == [("lamp sad", MOOD)]
-    assert done.mended[0] == "1 vectors of view 2"
+    assert done.rebuilt == ["1 vectors of view 2"]
     assert names(whole, deep=True) == []
     assert answers(whole) == expected
 
@@ -119,11 +118,9 @@ def test_a_damaged_document_is_refused_named_and_taken_out(whole, sql, artefact)
     with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError):
         index.search("kettle", mode="dense")
     done = repair(whole, load=gives(FakeEncoder))
-    assert done.lost == ["document 'a'"]
+    assert done.lost == ["document 'a': index it again"]
     assert names(whole, deep=True) == []
     with Index(whole, encoder=FakeEncoder()) as index:
-        assert [row["id"] for row in index.status().quarantined] == []  # of the last `index`
-        assert [row.id for row in index.store.runs.quarantined(index.store.runs.last(1)[0].run_id)] == ["a"]
         index.add(documents(*TEXTS, stars=3), instructions=[MOOD])
         assert len(index.search("kettle", mode="dense").hits) == 4
         assert len(index.search("kettle", mode="lexical").hits) == 1
@@ -152,10 +149,10 @@ def test_a_changed_catalogue_is_refused_at_once(whole, sql, artefact):
         assert (whole / DATABASE).read_bytes() == before
         return
     done = repair(whole, load=gives(FakeEncoder))
-    assert [one[:6] for one in done.left] == (["view 2"] if artefact == "view 2" else [])
+    assert done.lost == ["view 2: complete its question again"] * (artefact == "view 2")
     assert names(whole, deep=True) == []
     with Index(whole, encoder=FakeEncoder()) as index:
-        index.complete([MOOD])
+        index.upkeep.complete([MOOD])
         assert len(index.search("kettle", where="stars = 3").hits) == 4
     assert answers(whole) == expected
 
@@ -163,21 +160,20 @@ def test_a_changed_catalogue_is_refused_at_once(whole, sql, artefact):
 def test_a_damaged_clustering_is_named_and_taken_out(whole):
     with Index(whole, encoder=FakeEncoder()) as index:
         for name in ("first", "second"):
-            index.save_clustering(name, index.cluster(k=2))
+            index.clusterings.save(name, index.cluster(k=2))
     damage(whole, "UPDATE clusterings SET document = document || ' ' WHERE name = 'first'")
     assert names(whole, deep=True) == ["clustering 'first'"]
-    left = repair(whole, load=gives(FakeEncoder)).left
-    assert left == ["clustering 'first' was removed: cluster again and save it anew."]
+    assert repair(whole, load=gives(FakeEncoder)).lost == ["clustering 'first': cluster again and save it"]
     assert names(whole, deep=True) == []
     with Index(whole, encoder=FakeEncoder()) as index:
-        assert index.store.clusterings.names() == ["second"]
+        assert index._opened.store.clusterings.names() == ["second"]
 
 
 def test_a_damaged_word_index_is_made_anew(whole):
     with closing(sqlite3.connect(whole / DATABASE)) as database, database:
-        database.execute("INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', 1, 'kettle love')")
+        database.execute("INSERT INTO contents_fts (contents_fts, rowid, text) VALUES ('delete', 1, 'kettle love')")
     assert names(whole, deep=True) == ["word index"]
-    assert repair(whole).mended == ["word index"]
+    assert repair(whole).rebuilt == ["word index"]
     assert names(whole, deep=True) == []
 
 
@@ -191,7 +187,7 @@ def test_a_lost_entry_of_an_sql_index_is_made_anew(whole):
     data[(root - 1) * size + 4] -= 1  # one cell fewer
     (whole / DATABASE).write_bytes(data)
     assert DATABASE in names(whole, deep=True)
-    assert repair(whole).mended == ["SQLite's indexes"]
+    assert repair(whole).rebuilt == ["SQLite's indexes"]
     assert names(whole, deep=True) == []
 
 
@@ -225,19 +221,6 @@ def test_the_sample_is_bounded(tmp_path):
     with Index(tmp_path, encoder=RichEncoder()) as index:
         index.add(documents(*(f"kettle {number}" for number in range(20))))
     assert verify(tmp_path, deep=True, load=gives(RichEncoder)).embedded == SAMPLE
-
-
-def test_vectors_that_cannot_be_made_again_are_left_and_named(whole):
-    damage(whole, "UPDATE vectors SET vector = zeroblob(32) WHERE view_id = 1 AND content_id = 3")
-    done = repair(whole)
-    assert done.left == [
-        "1 vectors of view 1 are missing, and the encoder does not load: This index was made with an encoder that has "
-        "no name."
-    ]
-    with Index(whole, encoder=FakeEncoder()) as index:
-        assert index.store.vectors.pending(1).tolist() == [3]
-        index.add(())
-        assert np.isin(3, index.store.vectors.content_ids(1, through=1 << 60))
 
 
 def test_repair_waits_for_nobody(whole):

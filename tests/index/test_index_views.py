@@ -38,7 +38,7 @@ def test_what_searches_fill_is_lazy_until_somebody_asks_for_the_whole(full):
     assert [view.lazy for view in full.views()] == [False, False, True]
     assert full.search("slow", instruction=FAULT).path == "complete"
     assert full.views()[2].lazy
-    full.complete([FAULT])
+    full.upkeep.complete([FAULT])
     assert not full.views()[2].lazy
     full.search("slow", instruction=FAULT)
     assert not full.views()[2].lazy
@@ -73,38 +73,38 @@ def test_clustering_and_completing_are_uses(full):
     full.cluster(MOOD, k=1)
     assert [view.last_used > "2026" for view in full.views()] == [False, True]
     forget_use()
-    full.complete([""])
+    full.upkeep.complete([""])
     assert [view.last_used > "2026" for view in full.views()] == [True, False]
 
 
 def test_a_note_of_use_waits_for_nobody(full):
     with sqlite3.connect(full.path / DATABASE, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        version = full.store.data_version()
+        version = full._opened.store.data_version()
         started = time.perf_counter()
         assert full.search("slow", mode="dense").hits
         assert time.perf_counter() - started < BUSY_SECONDS
         other.execute("ROLLBACK")
-    assert full.store.data_version() == version
+    assert full._opened.store.data_version() == version
 
 
 def test_a_dropped_view_is_gone_with_its_vectors_and_files(full):
     full.search("slow", instruction=FAULT)
     assert files(full) == ["1", "2"]
-    full.drop_views([f" {MOOD} ", FAULT])
+    full.upkeep.drop_views([f" {MOOD} ", FAULT])
     assert [view.instruction for view in full.views()] == [""]
     assert files(full) == ["1"]
     assert not (full.path / "views/2").exists()
-    assert full.store.generations.obsolete() == []
-    assert full.store._db.number("SELECT COUNT(*) FROM vectors") == 3
+    assert full._opened.store.generations.obsolete() == []
+    assert full._opened.store._db.number("SELECT COUNT(*) FROM vectors") == 3
     assert full.status().runs[0]["command"] == "drop"
 
 
 def test_a_dropped_view_can_be_had_again(full, encoder):
     before = found(full.search("love", instruction=MOOD, mode="dense"))
-    full.drop_views([MOOD])
+    full.upkeep.drop_views([MOOD])
     encoder.forget()
-    assert len(list(full.search_progressively(SearchRequest(["love"], MOOD, mode="dense")))) == 2
+    assert len(list(full.search_progressively(SearchRequest("love", instruction=MOOD, mode="dense")))) == 2
     assert sorted(encoder.read) == sorted((text, MOOD) for text in TEXTS)
     assert found(full.search("love", instruction=MOOD, mode="dense")) == before
     assert full.views()[1].view == 3
@@ -113,9 +113,9 @@ def test_a_dropped_view_can_be_had_again(full, encoder):
 def test_a_dropped_view_is_seen_to_be_gone_by_who_has_the_index_open(full, path):
     with Index(path, encoder=FakeEncoder()) as other:
         assert other.search("love", instruction=MOOD).path == "complete"
-        full.drop_views([MOOD])
-        first, last = other.search_progressively(SearchRequest(["love"], MOOD))
-        assert (first[0].path, last[0].path) == ("base", "complete")
+        full.upkeep.drop_views([MOOD])
+        first, last = other.search_progressively(SearchRequest("love", instruction=MOOD))
+        assert (first.path, last.path) == ("base", "complete")
 
 
 def test_files_that_a_killed_drop_left_go_with_the_next_upkeep(full, monkeypatch):
@@ -124,20 +124,20 @@ def test_files_that_a_killed_drop_left_go_with_the_next_upkeep(full, monkeypatch
 
     monkeypatch.setattr(view_upkeep, "clear_view", killed)
     with pytest.raises(KeyboardInterrupt):
-        full.drop_views([MOOD])
+        full.upkeep.drop_views([MOOD])
     monkeypatch.undo()
     assert [view.instruction for view in full.views()] == [""]
     assert files(full) == ["1", "2"]
     assert full.search("love", mode="dense").hits
-    full.compact()
+    full.upkeep.repair()
     assert files(full) == ["1"]
-    assert full.store.generations.obsolete() == []
+    assert full._opened.store.generations.obsolete() == []
 
 
 def test_a_folder_that_is_not_a_views_stays(full):
     (full.path / "views/notes").mkdir()
     (full.path / "views/2/mine.txt").write_text("kept")
-    full.drop_views([MOOD])
+    full.upkeep.drop_views([MOOD])
     assert (full.path / "views/notes").exists()
     assert [one.name for one in (full.path / "views/2").iterdir()] == ["mine.txt"]
 
@@ -153,27 +153,15 @@ def test_a_folder_that_is_not_a_views_stays(full):
 )
 def test_what_cannot_be_dropped_drops_nothing(full, asked, error, says):
     with pytest.raises(error, match=says.replace("?", r"\?")):
-        full.drop_views(asked)
+        full.upkeep.drop_views(asked)
     assert [view.instruction for view in full.views()] == ["", MOOD]
     assert full.status().runs[0]["command"] == "index"
 
 
 def test_nothing_is_dropped_while_another_writes(full):
     with WriterLock(full.path / LOCK_NAME), pytest.raises(IndexLockedError):
-        full.drop_views([MOOD])
+        full.upkeep.drop_views([MOOD])
     assert len(full.views()) == 2
-
-
-def test_views_of_an_older_index_are_lazy_where_they_have_no_file(full, path):
-    with Index(path, encoder=FakeEncoder(), search_options=SearchOptions(candidates=1)) as index:
-        index.add([Document("d", "toy sad slow hot")])
-        index.search("slow", instruction=FAULT, k=1)
-    full.close()
-    with sqlite3.connect(path / DATABASE) as raw:
-        raw.execute("ALTER TABLE views DROP COLUMN lazy")
-        raw.execute("DELETE FROM _sqlite_migrations WHERE name = 'm005_lazy_views'")
-    raw.close()
-    assert [(view.instruction, view.lazy) for view in full.views()] == [("", False), (MOOD, False), (FAULT, True)]
 
 
 EACH = 16 * 2
@@ -183,7 +171,7 @@ EACH = 16 * 2
 @pytest.fixture
 def many(path):
     """Six texts, of which a lazy search reads two, and the others once it holds most."""
-    with Index(path, encoder=FakeEncoder(), search_options=SearchOptions(candidates=1)) as index:
+    with Index(path, encoder=FakeEncoder(), search_options=SearchOptions(rounds=1, candidates=1)) as index:
         products, moods = KEYWORDS[PRODUCT][:6], KEYWORDS[MOOD][:6]
         index.add([Document(word, f"{word} {mood}") for word, mood in zip(products, moods, strict=True)])
         yield index
@@ -201,7 +189,7 @@ def held(index):
 
 def stored(index, instruction):
     """The ids of documents with a vector in a view, in the order they were stored."""
-    rows = index.store._db.rows(
+    rows = index._opened.store._db.rows(
         "SELECT id FROM vectors JOIN views USING (view_id) JOIN documents USING (content_id) WHERE instruction = ? "
         "ORDER BY vector_id",
         (instruction,),
@@ -213,7 +201,7 @@ def test_without_a_limit_everything_stays(many):
     for product in KEYWORDS[PRODUCT][:6]:
         ask(many, product, MOOD)
         ask(many, product, FAULT)
-    assert many.lazy_limit is None
+    assert many.upkeep.lazy_limit is None
     assert held(many) == {"": 6, MOOD: 6, FAULT: 6}
 
 
@@ -224,14 +212,14 @@ def test_the_view_used_longest_ago_loses_its_vectors_first(many):
     before = held(many)
     assert before == {"": 6, MOOD: 4, FAULT: 4}
     order = stored(many, MOOD)
-    many.lazy_limit = (before[FAULT] + 2) * EACH
+    many.upkeep.lazy_limit = (before[FAULT] + 2) * EACH
     kept = (before[FAULT] + 2) * 9 // 10
     assert held(many) == {"": 6, MOOD: kept - before[FAULT], FAULT: before[FAULT]}
     assert stored(many, MOOD) == order[before[FAULT] - kept :]
 
 
 def test_the_limit_is_held_after_every_lazy_search(many):
-    many.lazy_limit = 4 * EACH
+    many.upkeep.lazy_limit = 4 * EACH
     for product in KEYWORDS[PRODUCT][:6]:
         for instruction in (MOOD, FAULT):
             answer = ask(many, product, instruction)
@@ -242,23 +230,23 @@ def test_the_limit_is_held_after_every_lazy_search(many):
 
 def test_what_was_removed_is_read_again(many):
     first = ask(many, "toy", MOOD)
-    many.lazy_limit = 0
+    many.upkeep.lazy_limit = 0
     assert held(many) == {"": 6, MOOD: 0}
-    many.encoder.forget()
+    many._opened.sources.encoders.question.forget()
     again = ask(many, "toy", MOOD)
     assert (again.path, again.hits) == ("lazy", first.hits)
-    assert len(many.encoder.read) == 2
+    assert len(many._opened.sources.encoders.question.read) == 2
     assert held(many) == {"": 6, MOOD: 0}
 
 
 def test_base_and_completed_views_lose_nothing(many):
     ask(many, "toy", FAULT)
-    many.complete([MOOD])
-    many.lazy_limit = 0
+    many.upkeep.complete([MOOD])
+    many.upkeep.lazy_limit = 0
     assert held(many) == {"": 6, FAULT: 0, MOOD: 6}
     ask(many, "toy", FAULT)
     assert held(many) == {"": 6, FAULT: 0, MOOD: 6}
-    many.complete([FAULT])
+    many.upkeep.complete([FAULT])
     assert held(many) == {"": 6, FAULT: 6, MOOD: 6}
 
 
@@ -266,26 +254,26 @@ def test_what_is_completed_for_a_part_may_be_removed(many):
     chosen = KEYWORDS[PRODUCT][:2]
     many.cluster(MOOD, k=1, ids=chosen)
     assert [view.lazy for view in many.views()] == [False, True]
-    many.lazy_limit = 0
+    many.upkeep.lazy_limit = 0
     assert held(many) == {"": 6, MOOD: 0}
-    many.complete([MOOD], ids=chosen)
-    many.complete([MOOD])
+    many.upkeep.complete([MOOD], ids=chosen)
+    many.upkeep.complete([MOOD])
     many.cluster(MOOD, k=1, ids=chosen)
-    many.lazy_limit = 0
+    many.upkeep.lazy_limit = 0
     assert held(many) == {"": 6, MOOD: 6}
 
 
 def test_a_compacted_view_that_shrinks_loses_its_file_and_answers_right(many):
     for product in ("toy", "lamp", "knife"):
         ask(many, product, MOOD)
-    many.compact()
+    many.upkeep.repair()
     assert files(many) == ["1", "2"]
     expected = found(ask(many, "toy", MOOD))
-    many.lazy_limit = 2 * EACH
+    many.upkeep.lazy_limit = 2 * EACH
     assert held(many)[MOOD] == 1
     assert files(many) == ["1"]
-    assert many.store.generations.obsolete() == []
-    many.lazy_limit = None
+    assert many._opened.store.generations.obsolete() == []
+    many.upkeep.lazy_limit = None
     assert found(ask(many, "toy", MOOD)) == expected
     for product in KEYWORDS[PRODUCT][:6]:
         ask(many, product, MOOD)
@@ -294,7 +282,7 @@ def test_a_compacted_view_that_shrinks_loses_its_file_and_answers_right(many):
 
 
 def test_nothing_is_removed_while_another_writes(many):
-    many.lazy_limit = 0
+    many.upkeep.lazy_limit = 0
     with WriterLock(many.path / LOCK_NAME):
         assert ask(many, "toy", MOOD).hits
     assert held(many)[MOOD] == 2
@@ -304,5 +292,5 @@ def test_nothing_is_removed_while_another_writes(many):
 
 def test_a_limit_below_nothing_is_refused(many):
     with pytest.raises(UsageError, match="-1 bytes"):
-        many.lazy_limit = -1
-    assert many.lazy_limit is None
+        many.upkeep.lazy_limit = -1
+    assert many.upkeep.lazy_limit is None

@@ -17,9 +17,8 @@ from worker_run import PIECE, corpus, run
 from retriever.core.errors import EncoderError, IndexDamagedError, RetrieverError, UsageError
 from retriever.core.types import Encoded
 from retriever.index.indexing import IndexingOptions
-from retriever.index.workers.choice import Workers
-from retriever.index.workers.ledger import FOLDER, Finished, Ledger
-from retriever.index.workers.pool import ProcessPool
+from retriever.index.workers.embedder import Workers
+from retriever.index.workers.spool import FOLDER, Finished, Spool
 from retriever.store.views import View, ViewKey
 from retriever.workspace import Index
 
@@ -48,7 +47,7 @@ def read(encoder):
 def held(folder):
     """What an index holds: documents, and vectors and words by text for every view."""
     with Index(folder, encoder=None) as index:
-        store = index.store
+        store = index._opened.store
         documents = store.documents.get(list(store.documents.ids()))
         contents = store.documents.live_contents()
         texts = store.documents.texts(contents)
@@ -135,22 +134,14 @@ def test_a_stored_text_that_ends_its_workers_is_told_and_stays(path, make):
     run(path, make(), 8)
     with Index(path, encoder=LoggedEncoder(make(kill="n3"))) as index:
         options = IndexingOptions(workers=Workers(1, load=LOAD, piece=PIECE))
-        index.complete(["What broke?"], options=options)
-        assert len(index.store.documents) == 8
+        index.upkeep.complete(["What broke?"], options=options)
+        assert len(index._opened.store.documents) == 8
         assert index.views()[-1].coverage == 7 / 8
-        run_id = index.store.runs.last(1)[0].run_id
-        assert [one.id for one in index.store.runs.quarantined(run_id)] == ["d0003"]
+        run_id = index._opened.store.runs.last(1)[0].run_id
+        assert [one.id for one in index._opened.store.runs.quarantined(run_id)] == ["d0003"]
 
 
-def test_workers_that_are_killed_are_replaced_and_only_their_pieces_are_read_again(path, tmp_path, make, monkeypatch):
-    pools = []
-    started = ProcessPool.__init__
-
-    def watched(self, *args):
-        started(self, *args)
-        pools.append(self)
-
-    monkeypatch.setattr(ProcessPool, "__init__", watched)
+def test_workers_that_are_killed_are_replaced_and_only_their_pieces_are_read_again(path, tmp_path, make):
     encoder, killed = make(seconds=0.01), 0
     kills = {20, 40, 70}
 
@@ -158,10 +149,11 @@ def test_workers_that_are_killed_are_replaced_and_only_their_pieces_are_read_aga
         nonlocal killed
         if report.tokens // 3 >= min(kills, default=10**6):
             kills.remove(min(kills))
-            os.kill(pools[-1].pids[0], signal.SIGKILL)
+            worker = next(pid for pid, name in processes(os.getpid()) if name.startswith("python"))
+            os.kill(worker, signal.SIGKILL)
             killed += 1
 
-    options = IndexingOptions(shard=20, workers=Workers(2, load=LOAD, piece=PIECE))
+    options = IndexingOptions(batch=20, workers=Workers(2, load=LOAD, piece=PIECE))
     with Index(path, encoder=LoggedEncoder(encoder)) as index:
         report = index.add(corpus(90), instructions=[MOOD], options=options, progress=kill)
     assert killed == 3
@@ -188,24 +180,24 @@ def test_a_run_that_was_killed_goes_on_with_other_workers_or_none(path, tmp_path
     assert sum(read(encoder).values()) - 2 * ROWS <= 2 * PIECE * 2
 
 
-def test_what_a_ledger_holds_is_not_read_again_without_workers(path, make):
+def test_what_a_spool_holds_is_not_read_again_without_workers(path, make):
     encoder = make()
     run(path, encoder, 5)
     with Index(path, encoder=LoggedEncoder(encoder)) as index:
-        ledger, instruction = Workers(load=LOAD).ledger_of(path), "What broke?"
-        view = index.store.views.ensure(index.readers.view_key(instruction))
+        spool, instruction = Workers(load=LOAD).spool_of(path), "What broke?"
+        view = index._opened.store.views.ensure(index._opened.sources.encoders.view_key(instruction))
         texts = [one.text for one in corpus(5)]
-        encoded = index.encoder.encode_views(texts, [instruction], words=5)
-        ledger.folder.mkdir()
-        ledger.finish(ledger.name(texts, [view]), Finished(encoded, 15))
+        encoded = index._opened.sources.encoders.question.encode_views(texts, [instruction], words=5)
+        spool.folder.mkdir()
+        spool.finish(spool.name(texts, [view]), Finished(encoded, 15))
         before = read(encoder)
-        index.complete([instruction])
+        index.upkeep.complete([instruction])
         assert read(encoder) == before
         assert index.views()[-1].coverage == 1
-        found = index.store.vectors.get(view.view_id, index.store.documents.live_contents())
+        found = index._opened.store.vectors.get(view.view_id, index._opened.store.documents.live_contents())
         np.testing.assert_array_equal(found.embeddings, encoded[0].embeddings)
         assert found.words == encoded[0].words
-    assert not ledger.folder.exists()
+    assert not spool.folder.exists()
 
 
 def test_an_encoder_that_cannot_be_loaded_is_told_as_it_is_here(path, make):
@@ -214,7 +206,7 @@ def test_an_encoder_that_cannot_be_loaded_is_told_as_it_is_here(path, make):
     with Index(path, encoder=LoggedEncoder(encoder)) as index:
         encoder.unlink()
         with pytest.raises(EncoderError) as caught:
-            index.complete(["What broke?"], options=IndexingOptions(workers=Workers(2, load=LOAD)))
+            index.upkeep.complete(["What broke?"], options=IndexingOptions(workers=Workers(2, load=LOAD)))
     assert caught.value.message.startswith(f"The index was made by {encoder}, which cannot be loaded.")
     assert caught.value.hint == "Put it back."
 
@@ -224,8 +216,8 @@ def test_workers_that_end_while_they_load_end_the_run_and_put_nothing_aside(path
     run(path, encoder, 3)
     with Index(path, encoder=LoggedEncoder(make(dies=True))) as index:
         with pytest.raises(RetrieverError, match=r"3 workers in a row ended before .*signal 9"):
-            index.complete(["What broke?"], options=IndexingOptions(workers=Workers(1, load=LOAD)))
-        assert index.store.runs.quarantined(index.store.runs.last(1)[0].run_id) == []
+            index.upkeep.complete(["What broke?"], options=IndexingOptions(workers=Workers(1, load=LOAD)))
+        assert index._opened.store.runs.quarantined(index._opened.store.runs.last(1)[0].run_id) == []
 
 
 def test_texts_are_not_put_aside_one_after_the_other(path, make):
@@ -233,11 +225,14 @@ def test_texts_are_not_put_aside_one_after_the_other(path, make):
         with Index(path, encoder=LoggedEncoder(make(kill="n"))) as index:
             index.add(corpus(12), options=IndexingOptions(workers=Workers(2, load=LOAD, piece=1)))
     with Index(path, encoder=LoggedEncoder(make())) as index:
-        assert len(index.store.documents) == 0
+        assert len(index._opened.store.documents) == 0
 
 
 def test_what_an_encoder_raises_reaches_the_caller_and_no_worker_is_left(path, make):
     encoder = make(fail="n7", log="/dev/null")
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):  # what an earlier test killed and nobody waited for
+            pass
     with pytest.raises(RetrieverError, match=r"A worker met ValueError: cannot read '.* n7'"):
         run(path, encoder, 30, workers=2)
     with suppress(ChildProcessError):
@@ -248,36 +243,34 @@ KEY = ViewKey("f" * 64, "", "", None, None, "float32", 2)
 
 
 def test_a_damaged_piece_is_no_piece(tmp_path):
-    ledger, view = Ledger(tmp_path), View(1, KEY, "", "")
+    spool, view = Spool(tmp_path), View(1, KEY, "", "")
     done = Finished([Encoded(np.eye(2, dtype=np.float32), [["a"], []])], 4)
-    ledger.finish("x", done)
-    found = ledger.find("x", 2, [view])
+    spool.finish("x", done)
+    found = spool.find("x", 2, [view])
     np.testing.assert_array_equal(found.encoded[0].embeddings, np.eye(2))
     assert (found.encoded[0].words, found.tokens) == ([["a"], []], 4)
-    assert ledger.find("x", 3, [view]) is None
-    assert ledger.find("x", 2, [view, view]) is None
-    assert ledger.find("y", 2, [view]) is None
+    assert spool.find("x", 3, [view]) is None
+    assert spool.find("x", 2, [view, view]) is None
+    assert spool.find("y", 2, [view]) is None
     file = tmp_path / "x.piece"
     whole = file.read_bytes()
     for place in range(0, len(whole), 7):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert ledger.find("x", 2, [view]) is None
+        assert spool.find("x", 2, [view]) is None
         file.write_bytes(whole[:place])
-        assert ledger.find("x", 2, [view]) is None
+        assert spool.find("x", 2, [view]) is None
     assert file.stat().st_mode & 0o077 == 0
 
 
 def test_the_name_of_a_piece_says_texts_and_views():
-    ledger = Ledger(Path("x"))
+    spool = Spool(Path("x"))
     views = [View(1, KEY, "", ""), View(9, ViewKey("f" * 64, "why", "", 2, None, "float32", 2), "", "")]
-    names = {
-        ledger.name(texts, some) for texts in (["a"], ["b"], ["a", "b"], ["b", "a"]) for some in (views, views[:1])
-    }
+    names = {spool.name(texts, some) for texts in (["a"], ["b"], ["a", "b"], ["b", "a"]) for some in (views, views[:1])}
     assert len(names) == 8
-    assert ledger.name(["a"], [View(7, KEY, "now", "then", lazy=True)]) == ledger.name(["a"], views[:1])
+    assert spool.name(["a"], [View(7, KEY, "now", "then", lazy=True)]) == spool.name(["a"], views[:1])
 
 
-def test_a_ledger_behind_a_link_and_no_workers_are_refused(path, tmp_path, make):
+def test_a_spool_behind_a_link_and_no_workers_are_refused(path, tmp_path, make):
     run(path, make(), 2)
     (path / FOLDER).symlink_to(tmp_path)
     with pytest.raises(IndexDamagedError, match="a link"):

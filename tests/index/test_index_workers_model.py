@@ -9,7 +9,7 @@ import pytest
 
 from retriever.core.types import Document
 from retriever.index.indexing import IndexingOptions
-from retriever.index.workers.choice import Workers
+from retriever.index.workers.embedder import Workers
 from retriever.workspace import Index
 
 pytestmark = pytest.mark.model
@@ -23,8 +23,11 @@ def stored(path, workers):
     with Index(path, device="cpu") as index:
         options = IndexingOptions(workers=workers)
         index.add([Document(str(row["id"]), row["text"]) for row in rows], instructions=[ASKED], options=options)
-        contents = index.store.documents.live_contents()
-        return {view.key: index.store.vectors.get(view.view_id, contents) for view in index.store.views.all()}
+        contents = index._opened.store.documents.live_contents()
+        return {
+            view.key: index._opened.store.vectors.get(view.view_id, contents)
+            for view in index._opened.store.views.all()
+        }
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +36,10 @@ def alone(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "ray", [None, pytest.param("local", marks=pytest.mark.skipif(find_spec("ray") is None, reason="no ray"))]
+    "pool", ["processes", pytest.param("ray", marks=pytest.mark.skipif(find_spec("ray") is None, reason="no ray"))]
 )
-def test_workers_give_the_vectors_of_this_process(alone, tmp_path, ray):
-    found = stored(tmp_path / "index", Workers(2, ray, device="cpu", piece=ROWS // 2))
+def test_workers_give_the_vectors_of_this_process(alone, tmp_path, pool):
+    found = stored(tmp_path / "index", Workers(2, pool, "local", device="cpu", piece=ROWS // 2))
     assert found.keys() == alone.keys()
     for key, one in alone.items():
         assert found[key].embeddings.shape == (ROWS, key.dim)

@@ -36,9 +36,9 @@ def pairs(answers="bgbgbg"):
 def test_rows_name_a_document_or_a_text(full, write):
     rows = [{"id": "a", "answer": " bad "}, {"text": "lamp love", "answer": "good"}]
     rows += [{"id": id, "answer": answer} for id, answer in pairs()[2:]]
-    found = found_examples(full.store, read_examples(write(*rows)))
+    found = found_examples(full._opened.store, read_examples(write(*rows)))
     assert list(found.answers) == ["bad", "good", "bad", "good", "bad", "good"]
-    assert list(full.store.documents.texts(found.content_ids).values()) == list(TEXTS[:6])
+    assert list(full._opened.store.documents.texts(found.content_ids).values()) == list(TEXTS[:6])
 
 
 def test_an_id_may_be_a_number(full, write):
@@ -48,7 +48,7 @@ def test_an_id_may_be_a_number(full, write):
 
 
 def test_equal_texts_are_one_example(full):
-    found = found_examples(full.store, given_examples([*pairs(), ("g", "bad"), ("a", "BAD"), ("a", "bad")]))
+    found = found_examples(full._opened.store, given_examples([*pairs(), ("g", "bad"), ("a", "BAD"), ("a", "bad")]))
     assert len(found.content_ids) == 6
     assert set(found.answers) == {"bad", "good"}
 
@@ -74,13 +74,13 @@ def test_equal_texts_are_one_example(full):
     ],
 )
 def test_what_cannot_be_learned_from_says_why_and_changes_nothing(full, encoder, given, says):
-    before, runs = full.store.data_version(), len(full.status().runs)
+    before, runs = full._opened.store.data_version(), len(full.status().runs)
     encoder.forget()
     with pytest.raises(InputError) as error:
-        full.teach(MOOD, given)
+        full.teaching.teach(MOOD, given)
     assert says in error.value.message
     assert error.value.hint
-    assert (full.store.data_version(), len(full.status().runs), encoder.calls) == (before, runs, [])
+    assert (full._opened.store.data_version(), len(full.status().runs), encoder.calls) == (before, runs, [])
 
 
 @pytest.mark.parametrize(
@@ -89,29 +89,31 @@ def test_what_cannot_be_learned_from_says_why_and_changes_nothing(full, encoder,
     ids=["one example", "one answer", "not in the index", "contradicting"],
 )
 def test_what_was_taught_before_outlives_what_cannot_be_learned_from(full, given):
-    before = full.teach(MOOD, pairs())
+    before = full.teaching.teach(MOOD, pairs())
     found = full.search("love", instruction=MOOD, mode="dense").to_json()["hits"]
     with pytest.raises(InputError) as error:
-        full.teach(MOOD, given)
+        full.teaching.teach(MOOD, given)
     assert str(error.value.hint).endswith("Nothing was taught.")
-    assert full.lessons(MOOD) == before
+    assert full.teaching.lessons(MOOD) == before
     assert full.search("love", instruction=MOOD, mode="dense").to_json()["hits"] == found
 
 
 def test_a_deleted_documents_text_is_no_example(full):
     full.delete(["b"])
     with pytest.raises(InputError, match="the text 'lamp love'"):
-        found_examples(full.store, given_examples([*pairs("bgbgbg")[2:], {"text": "lamp love", "answer": "good"}]))
+        found_examples(
+            full._opened.store, given_examples([*pairs("bgbgbg")[2:], {"text": "lamp love", "answer": "good"}])
+        )
 
 
 def test_too_many_examples_and_answers_are_refused(full, monkeypatch):
     monkeypatch.setattr(examples, "MOST_EXAMPLES", 5)
     with pytest.raises(UsageError, match="6 examples are too many"):
-        full.teach(MOOD, pairs())
+        full.teaching.teach(MOOD, pairs())
     monkeypatch.setattr(examples, "MOST_EXAMPLES", 100)
     monkeypatch.setattr(examples, "MOST_ANSWERS", 1)
     with pytest.raises(UsageError, match="There are 2 answers"):
-        full.teach(MOOD, pairs())
+        full.teaching.teach(MOOD, pairs())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_a_bad_row_is_named_by_file_and_line(write, row, says):
 def test_a_row_is_named_where_the_index_does_not_know_it(full, write):
     path = write(*({"id": id, "answer": answer} for id, answer in pairs()), {"id": "z", "answer": "bad"})
     with pytest.raises(InputError) as error:
-        full.teach(MOOD, read_examples(path))
+        full.teaching.teach(MOOD, read_examples(path))
     assert f"{path}, line 7 (document 'z') is no document of the index." in error.value.message
 
 

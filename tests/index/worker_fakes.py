@@ -13,8 +13,8 @@ from pathlib import Path
 
 from index_fakes import RichEncoder
 
-from retriever.core.encoder import EncoderSpec
 from retriever.core.errors import EncoderError
+from retriever.core.protocols import EncoderSpec
 from retriever.index.verdicts.reading import NEGATED
 
 LOAD = "worker_fakes:load"

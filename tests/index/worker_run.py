@@ -9,10 +9,10 @@ from worker_fakes import LOAD, LoggedEncoder
 
 from retriever.core.types import Document
 from retriever.index.indexing import IndexingOptions
-from retriever.index.workers.choice import Workers
+from retriever.index.workers.embedder import Workers
 from retriever.workspace import Index
 
-SHARD, PIECE = 20, 5
+BATCH, PIECE = 20, 5
 
 
 def corpus(rows):
@@ -32,7 +32,9 @@ def corpus(rows):
 
 def run(index, encoder, rows, workers=None, ray=None):
     """Index so many documents in the base view and one more; return the report."""
-    options = IndexingOptions(shard=SHARD, workers=Workers(workers, ray, load=LOAD, piece=PIECE))
+    options = IndexingOptions(
+        batch=BATCH, workers=Workers(workers, "ray" if ray else "processes", ray or "", load=LOAD, piece=PIECE)
+    )
     with Index(index, encoder=LoggedEncoder(encoder)) as opened:
         return opened.add(corpus(rows), instructions=[MOOD], options=options)
 

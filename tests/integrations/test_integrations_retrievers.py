@@ -58,12 +58,6 @@ def test_llama_index_gets_what_the_index_finds(index):
     assert [node.node_id for node in anyio.run(retriever.aretrieve, "kettle")] == [node.node_id for node in nodes]
 
 
-def test_llama_index_filters(index):
-    assert [one.node_id for one in LlamaRetriever(index, where="stars = 4", k=3, mode="dense").retrieve("kettle")] == [
-        "r4"
-    ]
-
-
 @pytest.mark.parametrize(
     "make", [lambda given: LangChainRetriever(index=given), LlamaRetriever], ids=["langchain", "llama"]
 )

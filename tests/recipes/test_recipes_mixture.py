@@ -1,13 +1,47 @@
 import json
 import random
+import sys
 
+import kept_out
 import mixture
 import pytest
 from label_types import load_label_types
 from mixture import SOURCES, Questioner, evaluation_texts, permitted, questions
 
-from retriever.evaluation.splits import split_of
+from retriever.evaluation.rows import split_of
 from retriever.training.rows import read_training_rows
+
+LONG = f"{'It was long ago. ' * 30}The end."
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Two texts that are held out, one of them the beginning of a longer one."""
+    hashes = frozenset({kept_out.text_hash("A kettle."), kept_out.text_hash(kept_out.beginning(LONG))})
+    monkeypatch.setattr(kept_out, "_hashes", lambda: hashes)
+
+
+def test_held_out_texts_are_known_however_they_are_written_or_cut(held):
+    assert kept_out.kept_out("a  KETTLE.")
+    assert kept_out.kept_out(LONG)
+    assert not kept_out.kept_out("A kettle that whistles.")
+
+
+def test_the_mixture_does_not_learn_from_a_held_out_text(held, tmp_path):
+    texts = ["A kettle.", "A lamp.", "A chair.", "A plate."]
+    rows = [{"text": text, "labels": {"intent": "card_arrival"}, "split": "train"} for text in texts]
+    (tmp_path / "banking77.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = next(one for one in mixture.SOURCES if one.name == "intents")
+    assert {row["text"] for row in mixture.permitted(source, tmp_path, set())} == set(texts) - {"A kettle."}
+
+
+def test_the_list_is_made_of_the_grids_that_are_held_out(tmp_path, monkeypatch, capsys):
+    grids = [{"split": split, "rows": [{"text": f"{split} {n}"} for n in range(2)]} for split in ("train", "dev")]
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(grid) + "\n" for grid in grids))
+    monkeypatch.setattr(sys, "argv", ["kept_out.py", str(tmp_path / "asked.jsonl")])
+    kept_out.main()
+    assert capsys.readouterr().out.split() == sorted(kept_out.text_hash(f"dev {n}") for n in range(2))
+
 
 KINDS = load_label_types()
 BY_NAME = {source.name: source for source in SOURCES}

@@ -7,6 +7,7 @@ import pytest
 from index_fakes import FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder
 
 from retriever.core.errors import BusyError
+from retriever.core.types import Encoded
 from retriever.serving.batching import BatchQueue, QueuedEncoder
 
 WAIT = 120  # seconds; a busy machine
@@ -134,6 +135,57 @@ def test_one_bad_text_is_the_trouble_of_who_sent_it(held):
         with pytest.raises(ValueError, match="a bad text"):
             bad.result(WAIT)
         queue.submit(held, ["toy"], PRODUCT).result(WAIT)  # the thread lives
+
+
+class UnevenEncoder(HeldEncoder):
+    """Gives longer vectors, or those of one instruction less, where a text asks for it."""
+
+    def encode_views(self, texts, instructions, **options):
+        found = super().encode_views(texts, instructions, **options)
+        if "longer" in texts:
+            return [Encoded(np.pad(one.embeddings, ((0, 0), (0, 1))), one.words) for one in found]
+        return found[1:] if "less" in texts else found
+
+
+@pytest.mark.parametrize(("text", "error"), [("longer", ValueError), ("less", IndexError)])
+def test_what_an_encoder_gives_wrongly_is_the_trouble_of_who_asked(text, error):
+    uneven = UnevenEncoder()
+    with BatchQueue(pass_texts=2) as queue:
+        busy(queue, uneven)
+        wrong = queue.submit(uneven, ["toy", "lamp", "rug", text], PRODUCT)
+        other = queue.submit(uneven, ["sad"], MOOD)
+        uneven.go.set()
+        with pytest.raises(error):
+            wrong.result(20)
+        np.testing.assert_array_equal(other.result(20).views[0].embeddings, uneven.vectors(["sad"], MOOD))
+        with pytest.raises(error):
+            QueuedEncoder(uneven, queue).encode_views(["toy", "lamp", text], [PRODUCT], on_tokens=lambda count: None)
+        queue.submit(uneven, ["toy"], PRODUCT).result(20)
+
+
+def test_where_the_reading_thread_fails_whoever_waits_is_told_and_others_are_read(held):
+    passes = []
+
+    def count(one):
+        passes.append(one)
+        if len(passes) == 2:
+            raise ZeroDivisionError("no figures")
+
+    with BatchQueue(pass_texts=2, on_pass=count) as queue:
+        first = busy(queue, held)
+        waits = [queue.submit(held, ["toy", "lamp", "rug"], PRODUCT), queue.submit(held, ["sad"], MOOD)]
+        held.go.set()
+        first.result(20)
+        for one in waits:
+            with pytest.raises(ZeroDivisionError, match="no figures"):
+                one.result(20)
+        assert queue.waiting == 0
+        later = queue.submit(held, ["toy"], PRODUCT)
+        np.testing.assert_array_equal(later.result(20).views[0].embeddings, held.vectors(["toy"], PRODUCT))
+        with pytest.raises(TypeError):
+            queue.submit(held, [None], PRODUCT).result(20)
+        queue.submit(held, ["toy"], PRODUCT).result(20)
+    assert len(passes) == 4
 
 
 def test_a_closed_queue_refuses_what_waits_and_what_comes(held):

@@ -1,4 +1,6 @@
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -90,17 +92,12 @@ def default(monkeypatch):
     class Default:
         name = "shipped"
         loads = 0
-        gate = threading.Event()
-        begun = threading.Event()
 
         def load(self):
             self.loads += 1
-            self.begun.set()
-            assert self.gate.wait(WAIT)
             return FakeEncoder(self.name)
 
     made = Default()
-    made.gate.set()
     monkeypatch.setattr(encoder_pool, "default_identity", lambda: made.name)
     monkeypatch.setattr(encoder_pool, "load_encoder", made.load)
     return made
@@ -121,13 +118,26 @@ def test_an_index_made_with_the_default_is_read_by_the_same_object(default):
     assert pool.described(encoding.describe(pool.default())) is pool.default()
 
 
-def test_while_the_default_is_loaded_other_encoders_are_had(default):
-    pool = EncoderPool(Loader())
-    ready = pool.described({"name": "ready"})
-    default.gate.clear()
-    with ThreadPoolExecutor(2) as threads:
-        loading = threads.submit(pool.default)
-        assert default.begun.wait(WAIT)
-        assert threads.submit(pool.described, {"name": "ready"}).result(WAIT) is ready
-        default.gate.set()
-        assert loading.result(WAIT) is pool.default()
+def test_of_many_encoders_those_asked_for_last_stay_loaded_and_the_others_are_let_go():
+    load = Loader()
+    pool = EncoderPool(load, most=2)
+    first, second = (weakref.ref(pool.described({"name": name})) for name in "ab")
+    pool.described({"name": "a"})
+    pool.described({"name": "c"})
+    gc.collect()
+    assert first() is not None
+    assert second() is None
+    pool.described({"name": "a"})
+    assert load.loaded == ["a", "b", "c"]
+    pool.described({"name": "b"})
+    assert load.loaded == ["a", "b", "c", "b"]
+
+
+def test_an_encoder_of_two_names_is_one_of_those_that_stay(default):
+    pool = EncoderPool(Loader(), most=2)
+    first = weakref.ref(pool.default())
+    pool.described(encoding.describe(pool.default()))
+    other = weakref.ref(pool.described({"name": "a"}))
+    gc.collect()
+    assert first() is not None
+    assert other() is not None

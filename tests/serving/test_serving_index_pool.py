@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from index_fakes import PRODUCT, FakeEncoder
 
-from retriever.core.errors import IndexNotFoundError
+from retriever.core.errors import IndexNotFoundError, UsageError
 from retriever.serving.encoder_pool import EncoderPool
-from retriever.serving.index_pool import IndexFolder, IndexPool
+from retriever.serving.index_pool import IndexFolder, IndexPool, index_folder
 
 THREADS = 8
 
@@ -36,18 +36,6 @@ def test_all_threads_get_one_index_and_search_it_at_once(make, pool):
         found = list(threads.map(search, ["kettle", "toy"] * (THREADS // 2)))
     assert len({id(index) for index, _ in found}) == 1
     assert [ranked[0] for _, ranked in found] == ["0", "1"] * (THREADS // 2)
-
-
-def test_threads_that_come_first_together_open_a_database_once(make, pool):
-    make()
-    index, together = pool.get("reviews"), threading.Barrier(THREADS)
-
-    def store(_):
-        together.wait(120)
-        return index.store
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        assert len({id(one) for one in threads.map(store, range(THREADS))}) == 1
 
 
 def test_a_database_in_the_place_of_another_is_opened_anew(make, pool):
@@ -77,7 +65,7 @@ def test_the_one_used_longest_ago_is_closed_once_nobody_holds_it(make, pool):
     for name in "abc":
         make(name)
     held = pool.get("a")
-    connection = held.store.documents._db.raw
+    connection = held._opened.store.documents._db.raw
     pool.get("b"), pool.get("c")
     assert ids(held) == ["0", "1"]  # beyond the number that stays open, and still in use
     assert pool.get("a") is held  # nobody opens it a second time
@@ -90,24 +78,42 @@ def test_the_one_used_longest_ago_is_closed_once_nobody_holds_it(make, pool):
     assert kept() is not None
 
 
-def test_an_index_nobody_asked_for_lately_is_closed_while_others_are_searched(make, pool):
-    names = "abcdef"
-    for name in names:
-        make(name)
-
-    def search(row):
-        return ids(pool.get(names[row % len(names)]))
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        found = list(threads.map(search, range(60)))
-    assert found == [["0", "1"]] * 60
-    assert len(pool._held) <= 2
+def test_a_folder_has_its_indexes(indexes, make):
+    assert index_folder(indexes).names() == []
+    make("tickets")
+    make("reviews")
+    (indexes / "no index").mkdir()
+    assert index_folder(indexes) == IndexFolder(indexes)
+    assert index_folder(indexes).names() == ["reviews", "tickets"]
+    assert index_folder(indexes).find("tickets") == indexes / "tickets"
 
 
-def test_a_damaged_index_is_no_harm_to_others(make, pool):
-    (make("broken") / "corpus.sqlite3").write_bytes(b"no database" * 100)
-    make()
-    broken = pool.get("broken")
-    with pytest.raises(Exception, match="damaged"):
-        ids(broken)
-    assert ids(pool.get("reviews")) == ["0", "1"]
+def test_drafts_are_no_indexes(indexes, make):
+    make("reviews").rename(indexes / ".reviews-x2b")
+    make("tickets").rename(indexes / ".export-7f")
+    assert IndexFolder(indexes).names() == []
+    with pytest.raises(IndexNotFoundError):
+        IndexFolder(indexes).find(".export-7f")
+    assert IndexFolder(indexes, ".export-7f").names() == [".export-7f"]
+
+
+def test_one_index_is_served_alone(indexes, make):
+    make("tickets")
+    folder = index_folder(make("reviews"))
+    assert folder.names() == ["reviews"]
+    assert folder.new("reviews") == indexes / "reviews"
+    with pytest.raises(UsageError, match="Only the index 'reviews' is served"):
+        folder.new("others")
+    with pytest.raises(IndexNotFoundError):
+        folder.find("tickets")
+
+
+@pytest.mark.parametrize("name", ["", " ", "..", "../x", "a/b", "a\\b", ".hidden", "x" * 65, "a.", "a\0b"])
+def test_names_that_lead_elsewhere_are_refused(tmp_path, name):
+    with pytest.raises(UsageError, match="cannot be the name of an index"):
+        IndexFolder(tmp_path).new(name)
+
+
+def test_what_is_not_there_is_not_found(tmp_path):
+    with pytest.raises(IndexNotFoundError, match="There is no index"):
+        IndexFolder(tmp_path).find("../x")

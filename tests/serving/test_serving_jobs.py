@@ -51,13 +51,21 @@ def test_a_job_stops_where_it_checks(jobs):
     assert len(steps) < 3
 
 
-def test_an_error_is_kept(jobs):
+def failing(error):
     def work(job):
-        raise ValueError("no such file")
+        raise error
 
-    ended = jobs.start("a", "Indexing", work).wait(WAIT)
-    assert ended.status == "failed"
-    assert str(ended.error) == "no such file"
+    return work
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it."""
+
+
+@pytest.mark.parametrize("error", [ValueError("no such file"), Panic("no such file")], ids=["error", "panic"])
+def test_an_error_is_kept(jobs, error):
+    ended = jobs.start("a", "Indexing", failing(error)).wait(WAIT)
+    assert (ended.status, ended.error) == ("failed", error)
 
 
 def test_a_job_that_runs_is_joined(jobs):
@@ -67,18 +75,6 @@ def test_a_job_that_runs_is_joined(jobs):
     go.set()
     first.wait(WAIT)
     assert jobs.join("a", "Clustering", lambda job: 2).wait(WAIT).result == 2
-
-
-def test_a_panic_ends_a_job_too(jobs):
-    class Panic(BaseException):
-        pass
-
-    def work(job):
-        raise Panic("called `Option::unwrap()` on a `None` value")
-
-    ended = jobs.start("a", "Indexing", work).wait(WAIT)
-    assert ended.status == "failed"
-    assert isinstance(ended.error, Panic)
 
 
 def test_jobs_that_are_over_are_forgotten_but_for_one(jobs):
@@ -140,13 +136,6 @@ def test_a_job_without_a_name_is_known_to_who_began_it_alone(jobs):
     assert job.wait_told(WAIT).progress == "first"
     assert job.wait(WAIT).result == "last"
     assert jobs.named("") == {}
-
-
-def failing(error):
-    def work(job):
-        raise error
-
-    return work
 
 
 def test_an_error_that_is_none_of_ours_is_logged(jobs, caplog):

@@ -1,8 +1,8 @@
-import os
 import random
 import sqlite3
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from retriever.core.errors import (
 from retriever.core.types import Document
 from retriever.store import connection
 from retriever.store.database import Store
-from retriever.store.inspection import DamagedVector
+from retriever.store.schema import VERSION
 from retriever.store.vectors import VectorRevision
 from retriever.store.views import ViewKey
 
@@ -86,40 +86,17 @@ def test_another_programs_database_is_left_alone(path):
     assert path.read_bytes() == before
 
 
-def test_a_newer_schema_is_refused_and_untouched(path):
+@pytest.mark.parametrize(("version", "says"), [(0, "an older version"), (VERSION + 1, "a newer version")])
+def test_another_schema_is_refused_and_untouched(path, version, says):
     Store.open(path, create=True).close()
-    with sqlite3.connect(path) as other:
-        other.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('retriever', 'm999_future', '')"
-        )
-    other.close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    for read_only in (False, True):
-        with pytest.raises(SchemaError, match=r"newer version of retriever \(it has m999_future\)"):
-            Store.open(path, read_only=read_only)
+    for options in ({}, {"create": True}):
+        with pytest.raises(SchemaError, match=f"was written by {says} of retriever") as refused:
+            Store.open(path, **options)
+        assert "`retriever index FILES --index DIR`" in refused.value.hint
     assert path.read_bytes() == before
-
-
-def test_a_schema_that_is_further_than_its_record_is_damage(path):
-    Store.open(path, create=True).close()
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("DELETE FROM _sqlite_migrations WHERE name = 'm003_runs'")
-    with pytest.raises(IndexDamagedError, match=r"what it says of its schema is not what it holds .*already exists"):
-        Store.open(path)
-
-
-def test_an_older_schema_is_updated_but_not_by_a_reader(path):
-    Store.open(path, create=True).close()
-    with sqlite3.connect(path) as other:
-        other.executescript(
-            "DROP TABLE runs; DROP TABLE quarantine; DROP TABLE settings; "
-            "DELETE FROM _sqlite_migrations WHERE name = 'm003_runs'"
-        )
-    other.close()
-    with pytest.raises(SchemaError, match="written by an older version"):
-        Store.open(path, read_only=True)
-    with Store.open(path) as store:
-        assert store.runs.start("index") == 1
 
 
 def test_an_interrupted_creation_can_be_repeated(path):
@@ -147,6 +124,32 @@ def test_a_transaction_is_all_or_nothing(store):
 def test_transactions_do_not_nest(store):
     with pytest.raises(RuntimeError, match="do not nest"), store.transaction(), store.transaction():
         pass
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_snapshot_refuses_to_be_written_in(store, fresh):
+    def refused():
+        for write in (
+            lambda: store.documents.upsert([DOCUMENT]),
+            lambda: store.settings.set("a", 1),
+            lambda: store.runs.start("index"),
+            lambda: store.best_effort_write(lambda: store.settings.set("a", 1)),
+            lambda: store.transaction().__enter__(),
+        ):
+            with pytest.raises(RuntimeError, match="a snapshot only reads"), store.snapshot():
+                write()
+
+    if not fresh:
+        store.documents.upsert([Document("b", "another text")])
+        refused()
+    else:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(refused).result(60)
+    assert "a" not in store.documents.get(["a"])
+    store.documents.upsert([DOCUMENT])
+    with store.transaction(), store.snapshot():  # nothing of which is lost
+        store.settings.set("a", 1)
+    assert store.settings.get("a") == 1
 
 
 def test_other_threads_see_committed_data_only(store):
@@ -202,23 +205,6 @@ def test_a_second_writer_is_told_that_it_waits_in_vain(path, store, monkeypatch)
         other.documents.upsert([DOCUMENT])
 
 
-def test_a_reader_cannot_write(path, store):
-    store.documents.upsert([DOCUMENT])
-    with Store.open(path, read_only=True) as reader:
-        assert list(reader.documents.ids()) == ["a"]
-        with pytest.raises(RetrieverError, match=r"cannot be opened or written: .*readonly"):
-            reader.documents.delete(["a"])
-
-
-def test_a_folder_that_cannot_be_written_can_be_read(path, monkeypatch):
-    with Store.open(path, create=True) as store:
-        store.documents.upsert([DOCUMENT])
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with Store.open(path, read_only=True) as reader:
-        assert list(reader.documents.ids()) == ["a"]
-        assert [file.name for file in path.parent.iterdir()] == ["corpus.sqlite3"]
-
-
 def test_a_full_disk_loses_only_the_transaction_at_hand(store):
     store.documents.upsert([DOCUMENT])
     store.checkpoint()
@@ -251,7 +237,7 @@ def test_vacuum_gives_space_back(store):
 def test_problems_are_found_and_the_word_index_can_be_rebuilt(store):
     store.documents.upsert([DOCUMENT])
     assert store.inspection.structure() == []
-    store._db.write("INSERT INTO contents_words (contents_words, rowid, text) VALUES ('delete', 1, 'text')")
+    store._db.write("INSERT INTO contents_fts (contents_fts, rowid, text) VALUES ('delete', 1, 'text')")
     assert store.inspection.words_differ()
     store.documents.rebuild_words()
     assert store.inspection.structure() == []
@@ -312,7 +298,7 @@ def test_documents_and_every_view_have_revisions_of_their_own(store, path, view_
     assert revisions() == (documents, VectorRevision(2, 0), VectorRevision(3, 0))
     store.vectors.remove_oldest(view_id, 1)
     assert revisions() == (documents, VectorRevision(2, 1), VectorRevision(3, 0))
-    store.mending.remove_vectors([DamagedVector(3, other_view, contents[0])])
+    store.vectors.remove(other_view, contents[:1])
     assert revisions() == (documents, VectorRevision(2, 1), VectorRevision(0, 1))
     store.vectors.put(other_view, contents[:1], vectors[:1])
     assert revisions()[2] == VectorRevision(4, 1)  # an id comes once

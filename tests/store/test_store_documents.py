@@ -98,7 +98,7 @@ def test_garbage_takes_vectors_and_words_with_it(store, view_id):
     assert store.documents.collect_garbage() == 1
     assert store.documents.texts(ids) == {ids[0]: "keep this"}
     assert store.vectors.get(view_id, ids).content_ids.tolist() == ids[:1]
-    assert store._db.rows("SELECT rowid FROM contents_words WHERE contents_words MATCH 'drop OR keep'") == [(ids[0],)]
+    assert store._db.rows("SELECT rowid FROM contents_fts WHERE contents_fts MATCH 'drop OR keep'") == [(ids[0],)]
     assert store.inspection.structure() == []
 
 

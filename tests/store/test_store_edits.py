@@ -1,4 +1,4 @@
-"""Edits and marks are sealed, kept together with their clustering, and mended like the rest of the catalogue."""
+"""Edits are sealed, kept together with their clustering, and mended like the rest of the catalogue."""
 
 import sqlite3
 from contextlib import closing
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from retriever.core.errors import IndexDamagedError, UsageError
-from retriever.core.types import Marks
-from retriever.index.durability.repair import repair
+from retriever.index.upkeep.repair import repair
 from retriever.store.database import DATABASE, Store
 
 
@@ -20,7 +19,6 @@ def path(tmp_path):
         for name in ("first", "second"):
             store.clusterings.save(name, "f", {"clusters": [{}]}, centroids)
             store.edits.add(name, [{"kind": "hide", "cluster": row} for row in range(3)], "Ada")
-        store.marks.put("query", "", {"a": True, "b": False})
     return path
 
 
@@ -49,29 +47,24 @@ def test_edits_go_with_their_clustering(path):
         assert (kept(store, "first"), kept(store, "second")) == ([], [0, 1, 2])
 
 
-def test_who_edits_and_what_is_marked_is_text(path):
-    with Store.open(path) as store:
-        with pytest.raises(UsageError, match="not valid UTF-8"):
-            store.edits.add("first", [], "\ud800")
-        with pytest.raises(UsageError, match="not valid UTF-8"):
-            store.marks.put("\ud800", "", {"a": True})
+def test_who_edits_is_text(path):
+    with Store.open(path) as store, pytest.raises(UsageError, match="not valid UTF-8"):
+        store.edits.add("first", [], "\ud800")
 
 
 @pytest.mark.parametrize(
-    ("sql", "edits", "marks"),
+    ("sql", "edits"),
     [
-        ("UPDATE edits SET change = replace(change, '1', '0') WHERE edit_id = 2", [0], ["a"]),
-        ("UPDATE edits SET author = 'Eve' WHERE edit_id = 3", [0, 1], ["a"]),
-        ("UPDATE marks SET document_id = 'c' WHERE mark_id = 1", [0, 1, 2], []),
+        ("UPDATE edits SET change = replace(change, '1', '0') WHERE edit_id = 2", [0]),
+        ("UPDATE edits SET author = 'Eve' WHERE edit_id = 3", [0, 1]),
     ],
-    ids=["change", "author", "mark"],
+    ids=["change", "author"],
 )
-def test_a_changed_row_is_damage_and_what_rests_on_it_is_taken_out(path, sql, edits, marks):
+def test_a_changed_row_is_damage_and_what_rests_on_it_is_taken_out(path, sql, edits):
     change(path, sql)
     with pytest.raises(IndexDamagedError, match="is not what was stored"):
         Store.open(path)
     report = repair(path.parent)
-    assert any("removed" in one for one in report.left)
+    assert any(line.startswith("edit ") for line in report.lost)
     with Store.open(path) as store:
         assert (kept(store, "first"), kept(store, "second")) == (edits, [0, 1, 2])
-        assert store.marks.get("query", "") == Marks(tuple(marks), ("b",))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from retriever.core.errors import FilterError
 from retriever.core.types import Document
+from retriever.store.checking import metadata_fields as fields
 from retriever.store.database import Store
 from retriever.store.filter_tree import Comparison, FilterGroup, Not
 from retriever.store.filters import parse_filter, spelled
-from retriever.store.metadata import fields
 
 DATA = {
     "plain": {"n": 3, "x": 2.5, "s": "Straße", "yes": True, "no": False, "nil": None, "date": "2025-03-01"},
@@ -448,3 +448,23 @@ def test_values_and_paths_never_enter_the_sql():
     assert re.fullmatch(r"[\w\s().,?=']*", condition.sql)
     assert "--" not in condition.sql
     assert condition.parameters.count("y'); --") == 1
+
+
+LONG = (1 << 63, (1 << 63) + 1, (1 << 64) - 1, 11679230632388718523, 11679230632388718524, -(1 << 63) - 1, 10**30)
+SHORT = (1700000000000000001, 1700000000000000002, (1 << 63) - 1, -(1 << 63), 3)
+
+
+def test_integers_of_any_size_are_compared_exactly(tmp_path):
+    numbers = [*LONG, *SHORT]
+    with Store.open(tmp_path / "corpus.sqlite3", create=True) as store:
+        rows = [Document(str(number), str(number), {"n": number, "list": [number, "a"]}) for number in numbers]
+        store.documents.upsert([*rows, Document("real", "real", {"n": 2.5}), Document("text", "text", {"n": "a"})])
+        for number in numbers:
+            assert found(store.documents, f"n = {number}") == {str(number)}
+            assert found(store.documents, f"list has {number}") == {str(number)}
+            assert found(store.documents, f"n in ({number}, 'b', 1)") == {str(number)}
+            less = {str(other) for other in numbers if other < number} | ({"real"} if number > 2.5 else set())
+            assert found(store.documents, f"n < {number}") == less
+            assert found(store.documents, f"n != {number}") == {*map(str, numbers), "real"} - {str(number)}
+        both = f"n in ({', '.join(map(str, numbers))})"
+        assert found(store.documents, both) == set(map(str, numbers))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from retriever.core.encoder import Encoder, EncoderSpec
+from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.types import Encoded
 
 

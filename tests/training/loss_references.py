@@ -1,6 +1,6 @@
 """The losses written out as the papers print them: loops over lists of Python floats, no tensors, no tricks."""
 
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise
 from math import exp, log, sqrt
 
 
@@ -61,20 +61,6 @@ def view_contrast(views, groups, tau, form, left_out=()):
         above = [exp(cosine(anchor, vector) / tau) for vector, its in others if its == group]
         if above:
             losses.append(-log(sum(above) / below) if form == "inside" else mean(-log(a / below) for a in above))
-    return mean(losses)
-
-
-def reversal(vectors, cells, tau):
-    """Cells hold the number and the answer of a row by question and text."""
-    losses = []
-    for a, b in combinations(cells, 2):
-        for i, j, k in permutations(cells[a].keys() & cells[b].keys(), 3):
-            alike = cells[a][i][1] == cells[a][j][1] and cells[b][i][1] == cells[b][k][1]
-            if not alike or cells[a][i][1] == cells[a][k][1] or cells[b][i][1] == cells[b][j][1]:
-                continue
-            for one, near, far in ((a, j, k), (b, k, j)):
-                anchor, right, wrong = (vectors[cells[one][text][0]] for text in (i, near, far))
-                losses.append(log(1 + exp((cosine(anchor, wrong) - cosine(anchor, right)) / tau)))
     return mean(losses)
 
 

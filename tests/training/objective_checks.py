@@ -4,9 +4,8 @@ import pytest
 import torch
 from training_models import gradients, model, tokeniser
 
-from retriever.encoders.pooling import daap
-from retriever.training.objectives.base import Learner
-from retriever.training.objectives.batching import BatchSettings
+from retriever.encoders.readout import daap
+from retriever.training.objectives.base import BatchSettings, Learner
 from retriever.training.passes import soft_token_states, student_states
 from retriever.training.rows import TrainingRow
 
@@ -36,11 +35,6 @@ GRID = [
     for question, answer in zip(("is it sharp", "mood"), answers.split(), strict=True)
 ]
 """Four texts under two questions with the same answers."""
-GRID_CELLS = {
-    question: {each.text: (n, each.answer) for n, each in enumerate(GRID) if each.instruction == question}
-    for question in ("is it sharp", "mood")
-}
-"""The number and the answer of its rows by question and text."""
 
 
 _LOADED = {}

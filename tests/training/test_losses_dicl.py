@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 from math import e, log
 
 import loss_references as slow
@@ -6,10 +7,9 @@ import pytest
 import torch
 from loss_checks import booleans, check, check_finite, draw
 
-from retriever.training.losses.dicl import DiclEmbeddings, contrast, dicl, improvement
-from retriever.training.losses.infonce import Negatives
+from retriever.training.loss_parts import Negatives
+from retriever.training.losses import DiclEmbeddings, TieredEmbeddings, dicl, tiered
 
-TERMS = ["improvement", "contrast", "batch", "symmetric", "total"]
 MASK = booleans([1, 1], [0, 1], [0, 0])
 NONE = booleans([0, 0], [0, 0], [0, 0])
 
@@ -24,30 +24,24 @@ def embeddings(groups=None, mask=MASK, *, negatives, **tensors):
     return DiclEmbeddings(**tensors, negatives=Negatives(negatives, mask), groups=ids)
 
 
-@pytest.mark.parametrize("term", TERMS)
+def agrees(loss, reference, tensors):
+    """Compare every term's value, and the gradients of their sum, with a reference on lists."""
+    found, expected = loss(**tensors), reference(**{name: tensor.tolist() for name, tensor in tensors.items()})
+    assert {name: term.item() for name, term in found.items()} == pytest.approx(expected)
+    check(lambda **inputs: sum(loss(**inputs).values()), lambda **lists: sum(reference(**lists).values()), tensors)
+
+
 @pytest.mark.parametrize(
     ("groups", "mask", "margin", "tau"),
     [(None, MASK, 0.2, 0.05), ([5, 1, 5], MASK, 0.9, 0.4), ([2, 2, 2], NONE, 0.9, 0.4)],
     ids=["apart", "two-equal", "one-group-no-negatives"],
 )
-def test_terms_equal_the_reference(term, mask, groups, margin, tau):
-    def reference(**lists):
-        found = slow.dicl(**lists, mask=mask.tolist(), groups=groups or [0, 1, 2], margin=margin, tau=tau)
-        return sum(found.values()) if term == "total" else found[term]
-
-    def loss(**tensors):
-        return getattr(dicl(embeddings(groups, mask, **tensors), margin=margin, temperature=tau), term)
-
-    check(loss, reference, rows())
-
-
-def test_defaults_are_margin_a_fifth_and_temperature_a_twentieth():
-    found = dicl(embeddings(**rows()))
-    lists = {name: tensor.tolist() for name, tensor in rows().items()}
-    expected = slow.dicl(**lists, mask=MASK.tolist(), groups=[0, 1, 2], margin=0.2, tau=0.05)
-    for name, value in expected.items():
-        assert getattr(found, name).item() == pytest.approx(value)
-        assert value > 0
+def test_terms_equal_the_reference(mask, groups, margin, tau):
+    agrees(
+        lambda **tensors: dicl(embeddings(groups, mask, **tensors), margin=margin, temperature=tau),
+        partial(slow.dicl, mask=mask.tolist(), groups=groups or [0, 1, 2], margin=margin, tau=tau),
+        rows(),
+    )
 
 
 def test_by_hand():
@@ -60,36 +54,91 @@ def test_by_hand():
         positive=torch.stack([2 * east, 3 * north]),
         negatives=Negatives(wrong, booleans([1, 1], [1, 0])),
     )
-    assert improvement(batch).item() == pytest.approx(0.2 / 2)
-    assert contrast(batch).item() == pytest.approx((0.2 + 0) / 2 / 2)
     found = dicl(batch, temperature=1.0)
-    assert found.batch.item() == found.symmetric.item() == pytest.approx(-log(e / (e + 1)))
+    assert found["improvement"].item() == pytest.approx(0.2 / 2)
+    assert found["contrast"].item() == pytest.approx((0.2 + 0) / 2 / 2)
+    assert found["batch"].item() == found["symmetric"].item() == pytest.approx(-log(e / (e + 1)))
 
 
 def test_without_negatives_only_the_contrast_is_gone():
     batch = embeddings(**rows())
-    bare = dicl(replace(batch, negatives=None))
-    assert bare.contrast.item() == 0
-    assert bare.total.item() == pytest.approx((dicl(batch).total - dicl(batch).contrast).item())
-
-
-def test_one_row_has_no_batch_to_contrast_with():
-    tensors = {name: tensor[:1] for name, tensor in rows().items()}
-
-    def loss(**tensors):
-        found = dicl(embeddings(mask=MASK[:1], **tensors))
-        return found.batch + found.symmetric
-
-    check_finite(loss, tensors, 0.0)
-
-
-def test_equal_positives_cost_as_much_as_guessing():
-    tensors = rows() | {"positive": draw(1, 4).expand(3, 4)}
-    assert dicl(embeddings(**tensors)).batch.item() == pytest.approx(log(3))
+    assert dicl(replace(batch, negatives=None)) == {**dicl(batch), "contrast": torch.tensor(0.0, dtype=torch.float64)}
 
 
 def test_what_stands_in_empty_places_is_never_read():
     clean = rows()
     dirty = clean | {"negatives": clean["negatives"].masked_fill(~MASK[..., None], float("nan"))}
-    expected = dicl(embeddings(**clean)).total.item()
-    check_finite(lambda **tensors: dicl(embeddings(**tensors)).total, dirty, expected)
+    expected = sum(dicl(embeddings(**clean)).values()).item()
+    check_finite(lambda **tensors: sum(dicl(embeddings(**tensors)).values()), dirty, expected)
+
+
+def tiers():
+    single = {name: draw(3, 4, seed=7 * i) for i, name in enumerate(["target", "both", "instruction", "query"])}
+    several = {name: draw(3, 2, 4, seed=7 * i) for i, name in enumerate(["half_wrong", "wrong", "external"])}
+    return single | several
+
+
+def tiered_embeddings(groups=None, mask=MASK, *, external, **tensors):
+    ids = None if groups is None else torch.tensor(groups)
+    return TieredEmbeddings(**tensors, external=Negatives(external, mask), groups=ids)
+
+
+@pytest.mark.parametrize(
+    ("groups", "mask"),
+    [(None, MASK), ([5, 1, 5], MASK), ([2, 2, 2], NONE)],
+    ids=["apart", "two-equal", "one-group-no-external"],
+)
+def test_tiers_equal_the_reference(mask, groups):
+    agrees(
+        lambda **tensors: tiered(tiered_embeddings(groups, mask, **tensors), temperature=0.3),
+        partial(slow.tiered, mask=mask.tolist(), groups=groups or [0, 1, 2], tau=0.3),
+        tiers(),
+    )
+
+
+def test_tiers_by_hand():
+    east, north, up = torch.eye(3)
+    batch = TieredEmbeddings(
+        target=east[None],
+        both=east[None],
+        instruction=north[None],
+        query=east[None],
+        half_wrong=torch.stack([north, north])[None],
+        wrong=torch.stack([up, up])[None],
+        external=Negatives.of(torch.stack([north, up, up])[None]),
+    )
+    found = tiered(batch, temperature=1.0)
+    assert found["first"].item() == pytest.approx(-log(e / (e + e + 1 + 4 + 3)))
+    assert found["symmetric"].item() == pytest.approx(-log(e / (e + 3)))
+    assert found["instruction"].item() == pytest.approx(-log(1 / (1 + 2 * e + 2 + e + 2)))
+    assert found["query"].item() == pytest.approx(-log(e / (e + 4 + 3)))
+    assert found["first_over_second"].item() == pytest.approx(-log(e / (e + 1 + e)))
+
+
+def test_no_external_negatives_are_masked_ones():
+    batch = tiered_embeddings(mask=NONE, **tiers())
+    bare, masked = (sum(tiered(one).values()).item() for one in (replace(batch, external=None), batch))
+    assert bare == pytest.approx(masked)
+
+
+def test_places_of_the_lower_tiers_may_be_empty():
+    taken = booleans([1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 1])
+
+    def reference(half_wrong, wrong, **lists):
+        half = [slow.real(row, held) for row, held in zip(half_wrong, taken[:, :2].tolist(), strict=True)]
+        alone = [slow.real(row, held) for row, held in zip(wrong, taken[:, 2:].tolist(), strict=True)]
+        return slow.tiered(**lists, half_wrong=half, wrong=alone, mask=MASK.tolist(), groups=[0, 1, 2], tau=0.3)
+
+    def loss(half_wrong, wrong, **tensors):
+        lower = torch.cat([half_wrong, wrong], dim=1).masked_fill(~taken[..., None], float("nan"))
+        batch = tiered_embeddings(half_wrong=lower[:, :2], wrong=lower[:, 2:], **tensors)
+        return tiered(replace(batch, taken=taken), temperature=0.3)
+
+    agrees(loss, reference, tiers())
+
+
+def test_what_stands_in_empty_places_of_tier_five_is_never_read():
+    clean = tiers()
+    dirty = clean | {"external": clean["external"].masked_fill(~MASK[..., None], float("nan"))}
+    expected = sum(tiered(tiered_embeddings(**clean)).values()).item()
+    check_finite(lambda **tensors: sum(tiered(tiered_embeddings(**tensors)).values()), dirty, expected)

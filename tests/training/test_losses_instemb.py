@@ -6,13 +6,13 @@ import pytest
 import torch
 from loss_checks import booleans, check, check_finite, draw, gradients
 
-from retriever.training.losses.instemb import cross_entropy, kl, mse, view_contrast
+from retriever.training.losses import cross_entropy, kl, mse, view_contrast
 
 FULL = booleans([1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1])
 SHORT = booleans([1, 1, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0])
 ONE_EMPTY = booleans([0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 0])
-NONE = booleans([0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0])
-MASKS = pytest.mark.parametrize("mask", [FULL, SHORT, ONE_EMPTY, NONE], ids=["full", "short", "one-empty", "none"])
+NONE = torch.zeros(3, 4, dtype=torch.bool)
+MASKS = pytest.mark.parametrize("mask", [FULL, ONE_EMPTY, NONE], ids=["full", "one-empty", "none"])
 ANSWERS = torch.tensor([[0, 1, 2, 3], [4, 0, 0, 0], [2, 2, 1, 1]])
 
 
@@ -86,21 +86,12 @@ def test_what_stands_in_uncounted_places_is_never_read(loss):
 
 @pytest.mark.parametrize("form", ["inside", "outside"])
 @pytest.mark.parametrize("groups", [[0, 1, 2], [7, 3, 7], [4, 4, 4]], ids=["strict", "two-rows-one-set", "one-set"])
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [1, 3])
 def test_view_contrast_equals_the_reference(count, groups, form):
     check(
         lambda views: view_contrast(views, torch.tensor(groups), form=form),
         partial(slow.view_contrast, groups=groups, tau=0.1, form=form),
         {"views": draw(count, 3, 4)},
-    )
-
-
-@pytest.mark.parametrize("form", ["inside", "outside"])
-def test_view_contrast_at_another_temperature(form):
-    check(
-        lambda views: view_contrast(views, torch.tensor([0, 1, 0]), temperature=0.5, form=form),
-        partial(slow.view_contrast, groups=[0, 1, 0], tau=0.5, form=form),
-        {"views": draw(2, 3, 4)},
     )
 
 
@@ -128,12 +119,6 @@ def test_view_contrast_by_hand():
 def test_a_lone_view_contrasts_with_nothing(form):
     check_finite(lambda views: view_contrast(views, torch.tensor([0]), form=form), {"views": draw(1, 1, 4)}, 0.0)
     check_finite(lambda views: view_contrast(views, torch.tensor([0, 1]), form=form), {"views": draw(1, 2, 4)}, 0.0)
-
-
-@pytest.mark.parametrize(("form", "expected"), [("inside", 0.0), ("outside", log(3))])
-def test_four_equal_views_of_one_row(form, expected):
-    views = draw(1, 1, 4).expand(4, 1, 4)
-    check_finite(lambda views: view_contrast(views, torch.tensor([0]), form=form), {"views": views}, expected)
 
 
 def test_a_zero_view_has_finite_gradients():

@@ -1,16 +1,13 @@
-import loss_references as slow
 import pytest
 import torch
-from objective_checks import BATCH, EVERY, GRID, GRID_CELLS, ONE_BY_ONE, ROWS, agree, falls, learner, row, vector
+from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, learner, row, vector
 
 from retriever.core.errors import UsageError
-from retriever.training.losses.dicl import DiclEmbeddings, dicl
-from retriever.training.losses.infonce import Negatives
-from retriever.training.losses.tiered import TieredEmbeddings, tiered
+from retriever.training.loss_parts import Negatives
+from retriever.training.losses import DiclEmbeddings, TieredEmbeddings, dicl, tiered
 from retriever.training.objectives import reading
-from retriever.training.objectives.contrastive import wrong_parts
-from retriever.training.objectives.dicl import DiclObjective, DiclSettings
-from retriever.training.pairs import HardNegatives, dicl_examples
+from retriever.training.objectives.dicl import DiclObjective, DiclSettings, wrong_parts
+from retriever.training.pairs import dicl_examples
 
 PLAIN = DiclSettings(margin=0.6, temperature=0.3, negatives=2)
 TIERED = DiclSettings(margin=0.6, temperature=0.3, negatives=2, tiered=True)
@@ -38,7 +35,7 @@ def reference(one, rows=ROWS, groups=GROUPS, settings=PLAIN, mined=None):
         negatives=side_by_side([[vector(one, text) for text in each.negatives] for each in examples]),
         groups=torch.tensor(groups),
     )
-    total = dicl(batch, margin=settings.margin, temperature=settings.temperature).total
+    total = sum(dicl(batch, margin=settings.margin, temperature=settings.temperature).values())
     if not settings.tiered:
         return total
     half, wrong, taken = [], [], []
@@ -67,7 +64,7 @@ def reference(one, rows=ROWS, groups=GROUPS, settings=PLAIN, mined=None):
         external=batch.negatives,
         groups=batch.groups,
     )
-    return total + tiered(tiers, temperature=settings.temperature).total
+    return total + sum(tiered(tiers, temperature=settings.temperature).values())
 
 
 def objective(one, batch=BATCH, rows=ROWS, settings=PLAIN, mined=None):
@@ -111,7 +108,7 @@ def test_the_parts_of_a_batch_in_the_order_it_is_given(tiny):
             positive=torch.stack([vector(one, examples[i].positive) for i in chosen]),
             negatives=side_by_side([[vector(one, text) for text in examples[i].negatives] for i in chosen]),
         )
-        return dicl(batch, margin=0.6, temperature=0.3).total
+        return sum(dicl(batch, margin=0.6, temperature=0.3).values())
 
     agree(one, expected, lambda: objective(one).backward(chosen))
 
@@ -131,26 +128,13 @@ def test_tiers_that_a_batch_cannot_fill_stay_empty(tiny, chosen, groups):
     )
 
 
-def test_mined_negatives_are_used(tiny):
+def test_one_row_without_negatives_learns_from_its_own_parts(tiny):
     one = learner(tiny("llama"))
-    mined = [HardNegatives(answers=("a dull lamp",))] * len(ROWS)
-    agree(one, lambda: reference(one, mined=mined), lambda: objective(one, mined=mined).backward([*EVERY]))
-
-
-@pytest.mark.parametrize("settings", [PLAIN, TIERED], ids=["dicl", "tiered"])
-def test_one_row_without_negatives_learns_from_its_own_parts(tiny, settings):
-    one = learner(tiny("llama"))
-    losses = objective(one, rows=LONE, settings=settings).backward([0])
+    losses = objective(one, rows=LONE, settings=TIERED).backward([0])
     assert losses["contrast"] == 0
     assert losses["batch"] == losses["symmetric"] == pytest.approx(0, abs=1e-6)
     assert losses["improvement"] > 0
     assert all(weight.grad.isfinite().all() for weight in one.adapted.parameters.values())
-
-
-def test_equal_positives_are_masked(tiny):
-    rows = [row("x", "mood", "love"), row("the toy broke", "mood", "Love"), row("light knife", "what is it", "love")]
-    losses = objective(learner(tiny("llama")), rows=rows).backward([0, 1, 2])
-    assert losses["batch"] == losses["symmetric"] == pytest.approx(0, abs=1e-6)
 
 
 def test_wrong_parts_are_other_questions_and_texts_with_other_answers():
@@ -182,35 +166,9 @@ def test_what_is_right_elsewhere_in_the_batch_is_no_wrong_part():
     assert (first.instruction, first.text) == (None, None)  # and now "shines" is a kettle
 
 
-def test_a_batch_without_other_answers_has_no_wrong_parts():
-    rows = [row("x", "mood", "love"), row("the toy broke", "which", "Love.")]
-    assert [(one.instruction, one.text) for one in wrong_parts(rows, seed=0)] == [(None, None)] * 2
-    one_question = [row("x", "mood", "love"), row("dog", "mood", "hate")]
-    assert [(one.instruction, one.text) for one in wrong_parts(one_question, seed=0)] == [(None, "dog"), (None, "x")]
-    one_text = [row("x", "mood", "love"), row("x", "kind", "toy")]
-    assert [(one.instruction, one.text) for one in wrong_parts(one_text, seed=0)] == [("kind", None), ("mood", None)]
-
-
-def test_reversals_are_asked_for_beside_the_rest(tiny):
-    one = learner(tiny("llama"), look_ahead=2)
-    plain, weighted = (objective(one, rows=GRID, settings=DiclSettings(reversal=weight)) for weight in (0.0, 0.4))
-    without, losses = plain.backward(range(len(GRID))), weighted.backward(range(len(GRID)))
-    turned = losses.pop("reversal")
-    vectors = [vector(one, each.text, each.instruction).tolist() for each in GRID]
-    assert turned == pytest.approx(slow.reversal(vectors, GRID_CELLS, 0.05), rel=1e-4)
-    assert losses.pop("loss") == pytest.approx(without.pop("loss") + 0.4 * turned, rel=1e-5)
-    assert losses == pytest.approx(without)
-
-
-@pytest.mark.parametrize("settings", [PLAIN, TIERED], ids=["dicl", "tiered"])
-def test_training_lowers_the_loss(tiny, settings):
-    one = learner(tiny("llama"), fresh=True, look_ahead=2)
-    assert falls(one, objective(one, settings=settings))
-
-
 def test_masked_models_and_settings_without_sense_are_refused(tiny):
     with pytest.raises(UsageError, match="needs a causal one"):
         objective(learner(tiny("bert")))
-    for wrong in ({"margin": -0.1}, {"margin": 2.5}, {"temperature": 0.0}, {"negatives": -1}, {"reversal": -0.1}):
+    for wrong in ({"margin": -0.1}, {"margin": 2.5}, {"temperature": 0.0}, {"negatives": -1}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             DiclSettings(**wrong)

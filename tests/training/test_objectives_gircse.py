@@ -1,25 +1,21 @@
-import random
 from collections import Counter
 from dataclasses import replace
 
-import loss_references as slow
 import numpy as np
 import pytest
 import torch
-from objective_checks import BATCH, EVERY, GRID, GRID_CELLS, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
+from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, learner, prompt, row
 
 from retriever.core.errors import UsageError
-from retriever.training.losses.afd import mean_similarity_error
-from retriever.training.losses.gircse import gircse
-from retriever.training.losses.infonce import Negatives
+from retriever.training.loss_parts import Negatives, mean_similarity_error
+from retriever.training.losses import refinement, stepwise
 from retriever.training.objectives import reading
-from retriever.training.objectives.contrastive import own_text_negatives, positive_sets, with_batch_partners
-from retriever.training.objectives.gircse import GircseObjective, GircseSettings
+from retriever.training.objectives.base import positive_sets
+from retriever.training.objectives.gircse import GircseObjective, GircseSettings, own_text_negatives
 from retriever.training.pairs import HardNegatives, gircse_examples
 from retriever.training.passes import soft_token_states
 
 SETTINGS = GircseSettings(steps=3, temperature=0.2, weight=0.7, negatives=2)
-ALONE = [row("x", "mood", "love")]
 
 
 def states(one, text, instruction):
@@ -44,15 +40,14 @@ def reference(one, rows=ROWS, settings=SETTINGS, groups=None, mined=None):
         missing = widest - len(read)
         mask.append([True] * len(read) + [False] * missing)
         negatives.append(torch.stack([*read, *[torch.full((3, 32), float("nan"))] * missing]))
-    loss = gircse(
+    found = stepwise(
         torch.stack(queries, dim=1),
         torch.stack(documents, dim=1),
         groups=torch.tensor(groups),
         negatives=Negatives(torch.stack(negatives).permute(2, 0, 1, 3), torch.tensor(mask)),
         temperature=settings.temperature,
-        weight=settings.weight,
     )
-    return loss.total
+    return found.sum() + settings.weight * refinement(found)
 
 
 # "toy" is asked twice, and "love" is the answer to "mood" twice.
@@ -110,12 +105,6 @@ def test_a_teacher_s_similarities_are_learned_at_every_step(tiny, monkeypatch):
     )
 
 
-def test_the_rows_take_both_ways_of_reading_and_different_numbers_of_negatives():
-    examples = gircse_examples(ROWS, seed=3, negatives=2)
-    assert {one.symmetric for one in examples} == {True, False}
-    assert {len(one.negatives) for one in examples} == {0, 1, 2}
-
-
 def test_equal_prompts_are_read_once(tiny, monkeypatch):
     seen = []
 
@@ -126,47 +115,6 @@ def test_equal_prompts_are_read_once(tiny, monkeypatch):
     monkeypatch.setattr("retriever.training.objectives.gircse.soft_token_states", spy)
     objective(learner(tiny("llama"))).backward([*EVERY])
     assert len(seen) == len(set(seen)) < 3 * len(ROWS)
-
-
-def test_in_a_grid_positives_and_negatives_are_the_batch_s_own_queries(tiny, monkeypatch):
-    one = learner(tiny("llama"))
-    settings, grid = replace(SETTINGS, negatives=0), replace(BATCH, grid=True)
-    mates = [2, 5, 0, 7, 6, 1, 4, 3]  # the other text with the answer
-    beside = [1, 0, 3, 2, 5, 4, 7, 6]  # the same text under the other question
-    sets = torch.tensor([2 * (each.answer == "yes") + (each.instruction == "mood") for each in GRID])
-
-    def reference(weight=0.0):
-        read = torch.stack([states(one, each.text, each.instruction) for each in GRID], dim=1)  # (K, N, d)
-        own = Negatives.of(read[:, beside].unsqueeze(2))
-        loss = gircse(read, read[:, mates], groups=sets, negatives=own, temperature=0.2, weight=0.7)
-        return loss.total + weight * slow.reversal(read[-1].tolist(), GRID_CELLS, 0.2)
-
-    agree(one, reference, lambda: objective(one, grid, GRID, settings).backward(range(8)))
-    losses = objective(one, grid, GRID, replace(settings, reversal=0.6)).backward(range(8))
-    assert losses["loss"] == pytest.approx(reference(0.6).item(), rel=1e-4)
-    seen = []
-
-    def spy(adapted, prompts, *, steps):
-        seen.extend(prompts.rows)
-        return soft_token_states(adapted, prompts, steps=steps)
-
-    monkeypatch.setattr("retriever.training.objectives.gircse.soft_token_states", spy)
-    objective(one, grid, GRID, settings).backward(range(8))
-    queries = one.tokeniser.separate([each.text for each in GRID], [each.instruction for each in GRID])
-    assert sorted(seen) == sorted(queries.rows)  # nothing else is read
-
-
-def test_a_batch_partner_keeps_its_own_wording_and_is_another_text():
-    rows = [row(text, f"how is it {n}", "fine", "mood") for n, text in enumerate(("x", "x", "dog", "knife"))]
-    rows += [row("lamp", "what", "thing"), row("toy", "find it", "a toy", positives=("toy shop",))] * 2
-    examples = gircse_examples(rows, seed=0)
-    drawn = [with_batch_partners(examples, random.Random(seed)) for seed in range(30)]
-    assert {(one[0].positive, one[0].positive_instruction) for one in drawn} == {
-        ("dog", "how is it 2"),
-        ("knife", "how is it 3"),
-    }
-    assert all(one[4:] == examples[4:] for one in drawn)  # the same text twice, and a passage
-    assert with_batch_partners(examples, random.Random(3)) == drawn[3]
 
 
 def test_a_text_under_another_question_is_a_negative_unless_both_look_for_one_answer():
@@ -204,24 +152,6 @@ def test_rows_of_one_positive_are_not_each_other_s_negatives():
     assert positive_sets(chain) == [0] * 5
 
 
-def test_one_row_without_negatives_has_nothing_to_learn(tiny):
-    one = learner(tiny("llama"))
-    losses = objective(one, rows=ALONE).backward([0])
-    assert losses["loss"] == pytest.approx(0, abs=1e-6)
-    assert all(weight.grad.isfinite().all() for weight in one.adapted.parameters.values())
-
-
-def test_equal_positives_are_masked(tiny):
-    rows = [row(text, "mood", "love") for text in ("x", "the toy broke", "light knife")]
-    losses = objective(learner(tiny("llama")), rows=rows).backward([0, 1, 2])
-    assert losses["loss"] == pytest.approx(0, abs=1e-6)
-
-
-def test_training_lowers_the_loss(tiny):
-    one = learner(tiny("llama"), fresh=True)
-    assert falls(one, objective(one))
-
-
 def test_masked_models_and_settings_without_sense_are_refused(tiny):
     with pytest.raises(UsageError, match="needs a causal one"):
         objective(learner(tiny("bert")))
@@ -231,7 +161,6 @@ def test_masked_models_and_settings_without_sense_are_refused(tiny):
         {"weight": -1.0},
         {"negatives": -1},
         {"teacher_weight": -1.0},
-        {"reversal": -1.0},
     ):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             GircseSettings(**wrong)

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, falls, learner, prompt, row
+from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, learner, prompt, row
 
 from retriever.core.errors import UsageError
-from retriever.encoders.prefix import prompt_pieces
+from retriever.encoders.reading import prompt_pieces
 from retriever.training.objectives import reading
 from retriever.training.objectives.inbedder import InBedderObjective, InBedderSettings
 from retriever.training.pairs import remove_stopwords
@@ -66,10 +66,14 @@ def objective(one, batch=BATCH, rows=ROWS, **settings):
     return InBedderObjective(one, rows, InBedderSettings(**settings), batch)
 
 
-@pytest.mark.parametrize("piece_tokens", [2048, 60], ids=["one-pass", "many-passes"])
-@pytest.mark.parametrize("end", [True, False])
 @pytest.mark.parametrize(
-    ("name", "template"), [("llama", "input-first"), ("llama", "instruct-query"), ("mistral", "input-first")]
+    ("name", "template", "end", "piece_tokens"),
+    [
+        ("llama", "input-first", True, 2048),
+        ("llama", "input-first", False, 60),
+        ("llama", "instruct-query", True, 60),
+        ("mistral", "input-first", True, 60),
+    ],
 )
 def test_loss_and_gradients_are_those_of_the_whole_model(tiny, monkeypatch, name, template, end, piece_tokens):
     monkeypatch.setattr(reading, "PIECE_TOKENS", piece_tokens)
@@ -97,13 +101,6 @@ def test_few_held_tokens_change_nothing(tiny):
     agree(one, lambda: causal(one, ROWS), lambda: objective(one, ONE_BY_ONE).backward([*EVERY]))
 
 
-def test_one_row_with_an_answer_of_one_token(tiny):
-    one = learner(tiny("llama"))
-    rows = [row("x", "mood", "toy")]
-    assert len(answer(one, "toy", end=False)) == 1
-    agree(one, lambda: causal(one, rows, end=False), lambda: objective(one, rows=rows, end=False).backward([0]))
-
-
 def test_long_texts_and_answers_are_cut_to_a_masked_model_s_positions(tiny):
     one = learner(tiny("roberta"))
     rows = [row("toy " * 300, "mood", "love"), row("x", "mood", "knife " * 200), row("dog", "mood", "love")]
@@ -120,8 +117,3 @@ def test_long_texts_and_answers_are_cut_to_a_masked_model_s_positions(tiny):
     agree(one, reference, lambda: trained.backward([0, 1, 2]))
     with pytest.raises(UsageError, match="positions for 128"):
         objective(one, rows=[row("x", "mood " * 120, "love")]).backward([0])
-
-
-def test_training_lowers_the_loss(tiny):
-    one = learner(tiny("llama"), fresh=True)
-    assert falls(one, objective(one))

@@ -7,12 +7,10 @@ from retriever.core.errors import UsageError
 from retriever.training.config import DataSettings, default_config, read_config
 from retriever.training.methods import METHODS
 from retriever.training.objectives.dicl import DiclSettings
-from retriever.training.objectives.fusion import FusionSettings
+from retriever.training.objectives.distillation import FusionSettings, SimilaritySettings
 from retriever.training.objectives.gircse import GircseSettings
 from retriever.training.objectives.inbedder import InBedderSettings
 from retriever.training.objectives.instemb import InstEmbSettings
-from retriever.training.objectives.keep import KeepSettings
-from retriever.training.objectives.similarity import SimilaritySettings
 
 OBJECTIVES = {
     "instemb": InstEmbSettings,
@@ -70,11 +68,9 @@ def test_what_a_file_says_takes_the_place_of_defaults_and_nothing_else(read):
 
 
 def test_a_file_can_name_the_method_and_switch_sections_on(read):
-    config = read('method = "gircse"\n[objective]\nsteps = 3\n[similarity]\n[fusion]\nnew_weight = 0.4\n[keep]\n')
+    config = read('method = "gircse"\n[objective]\nsteps = 3\n[similarity]\n[fusion]\nnew_weight = 0.4\n')
     assert (config.method.name, config.objective) == ("gircse", GircseSettings(steps=3))
     assert (config.similarity, config.fusion) == (SimilaritySettings(), FusionSettings(new_weight=0.4))
-    assert config.keep == KeepSettings()
-    assert default_config(METHODS["gircse"], rows=200).keep is None
     assert read('method = "dicl"\n', "dicl").method is METHODS["dicl"]
 
 
@@ -86,7 +82,6 @@ def test_what_is_written_is_read_back_as_the_very_settings(read, method):
         adapter=replace(default.adapter, projections=("q_proj", 'odd "name"'), layers=2, dropout=0.1),
         loop=replace(default.loop, learning_rate=1e-5, max_steps=7, decay="none"),
         data=DataSettings(held_out=0.25, seed=3),
-        keep=KeepSettings(weight=0.25, texts=3, questions="files"),
         similarity=SimilaritySettings(weight=0.5),
         fusion=FusionSettings(),
     )

@@ -2,16 +2,15 @@ import pytest
 from curation_fakes import TableEncoder
 
 from retriever.core.errors import UsageError
-from retriever.training.curate import CurationOptions, curate
-from retriever.training.curation.filters import (
+from retriever.training.curation import CurationOptions, Expert, curate, vote
+from retriever.training.curation_filters import (
+    EXAMPLES_OF_A_REASON,
     LengthLimits,
     ascii_share,
     duplicates,
     language_problem,
     length_problem,
 )
-from retriever.training.curation.report import EXAMPLES_OF_A_REASON
-from retriever.training.curation.votes import Expert, vote
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow
 
@@ -190,7 +189,7 @@ def test_every_step_tells_what_it_dropped_with_examples():
     assert [(one.before, one.dropped, one.after) for one in done.steps[:4]] == [
         (9, 6, 3), (3, 1, 2), (2, 1, 1), (1, 0, 1)
     ]  # fmt: skip
-    length = done.to_json()[0]
+    length = done.steps[0].to_json()
     assert length["reasons"] == {"text under 4 characters": 5, "text over 1024 characters": 1}
     assert [one["line"] for one in length["examples"]] == [1, 2, 3, 6]
     assert len(length["examples"]) == EXAMPLES_OF_A_REASON + 1
@@ -205,9 +204,3 @@ def test_every_step_tells_what_it_dropped_with_examples():
     assert lines[1] == "  5 x text under 4 characters"
     assert lines[2] == "    qa.jsonl, row 1: Which product is it? | no | toy"
     assert all(len(line) < 220 for line in lines)
-
-
-def test_nothing_left_is_no_error_here():
-    done = curate([row("no")], [expert("one", [10, 20, 30, 40, 50])])
-    assert done.rows == []
-    assert done.steps[3].skipped == "no rows are left"

@@ -2,8 +2,7 @@ import pytest
 import torch
 from training_models import ANSWERS, INSTRUCTIONS, TEXTS, gradients, last_states, model, tokeniser
 
-from retriever.core.errors import UsageError
-from retriever.training.grad_cache import cached_backward
+from retriever.training.objectives.reading import cached_backward
 from retriever.training.passes import soft_token_states, teacher_states
 
 ROWS = list(range(4))
@@ -19,12 +18,13 @@ def views(one, rows, dropout=0.0):
     words = tokeniser(one)
     prompts = words.separate([TEXTS[i] for i in rows], [INSTRUCTIONS[i] for i in rows])
     taught = teacher_states(one, prompts, words.answers([ANSWERS[i] for i in rows]), length=2)
-    return [last_states(one, prompts, dropout=dropout), soft_token_states(one, prompts, steps=2)[:, -1], taught.last]
+    last = last_states(one, prompts, dropout=dropout)
+    return {"last": last, "soft": soft_token_states(one, prompts, steps=2)[:, -1], "taught": taught.last}
 
 
 def contrast(states):
     """Every row against every other row of the batch: no chunk's loss stands alone."""
-    anchors, positives, taught = (torch.nn.functional.normalize(one.float(), dim=-1) for one in states)
+    anchors, positives, taught = (torch.nn.functional.normalize(one.float(), dim=-1) for one in states.values())
     logits = anchors @ positives.T / 0.1
     return torch.nn.functional.cross_entropy(logits, torch.arange(len(logits))) + (anchors - taught).square().sum()
 
@@ -42,12 +42,13 @@ def test_gradients_equal_those_of_the_whole_batch(one, size):
 
 
 def noisy(states):
-    return contrast(states) + torch.rand(()) * states[0].sum()
+    return contrast(states) + torch.rand(()) * states["last"].sum()
 
 
 def test_random_numbers_are_those_of_one_plain_pass(one):
     torch.manual_seed(3)
-    noisy([torch.cat(parts) for parts in zip(*(views(one, [i], 0.3) for i in ROWS), strict=True)]).backward()
+    every = [views(one, [i], 0.3) for i in ROWS]
+    noisy({name: torch.cat([each[name] for each in every]) for name in every[0]}).backward()
     expected, after = gradients(one), torch.rand(1)
     torch.manual_seed(3)
     cached_backward(lambda rows: views(one, rows, 0.3), [[row] for row in ROWS], noisy)
@@ -60,26 +61,20 @@ def test_gradients_add_up_with_what_was_there():
     weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
     weight.grad = torch.tensor([10.0, 10.0])
     value = cached_backward(
-        lambda rows: [torch.stack([weight * row for row in rows])],
+        lambda rows: {"out": torch.stack([weight * row for row in rows])},
         [[1.0], [2.0, 3.0]],
-        lambda outputs: outputs[0].sum() ** 2,
+        lambda outputs: outputs["out"].sum() ** 2,
     )
     assert float(value) == (6 * 3) ** 2  # the rows' weights sum to 6, the parameter's to 3
     assert weight.grad.tolist() == [10 + 2 * 18 * 6] * 2
 
 
-def test_an_output_that_the_loss_leaves_out_costs_nothing():
+def test_chunks_may_have_outputs_of_their_own_and_some_that_the_loss_leaves_out():
     weight = torch.nn.Parameter(torch.tensor(2.0))
-    cached_backward(
-        lambda rows: [weight * torch.tensor(rows), weight * torch.tensor(rows), torch.tensor([0])],
-        [[1.0], [2.0]],
-        lambda outputs: outputs[1].sum(),
-    )
-    assert float(weight.grad) == 3
 
+    def encode(rows):
+        mine = {"idle": weight * torch.tensor(rows), "number": torch.tensor([0])}
+        return mine | ({"used": weight * torch.tensor(rows)} if rows[0] > 1 else {"other": 10 * weight.view(1)})
 
-def test_chunks_that_do_not_fit_together_are_refused():
-    with pytest.raises(UsageError, match="at least one chunk"):
-        cached_backward(lambda rows: [], [], lambda outputs: torch.zeros(()))
-    with pytest.raises(UsageError, match="same number"):
-        cached_backward(lambda rows: [torch.zeros(1)] * len(rows), [[1], [1, 2]], lambda outputs: outputs[0].sum())
+    cached_backward(encode, [[1.0], [2.0], [3.0]], lambda outputs: outputs["used"].sum() + outputs["other"].sum())
+    assert float(weight.grad) == 2 + 3 + 10

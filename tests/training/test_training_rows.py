@@ -125,10 +125,6 @@ def test_several_files_each_have_their_layout(tmp_path):
     assert len(set(found.mappings.values())) == 2
 
 
-def test_a_zipped_file_is_read(read):
-    assert read([QUESTION], "qa.jsonl.gz").rows[0].answer == "a kettle"
-
-
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

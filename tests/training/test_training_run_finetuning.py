@@ -16,12 +16,12 @@ from safetensors.torch import load_file
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError, TrainingError, TrainingInterrupted, UsageError
 from retriever.core.types import Encoded
-from retriever.encoders.promoted import promoted_folder
+from retriever.encoders.catalog import promoted_folder
 from retriever.evaluation.general import GeneralScore
 from retriever.evaluation.scores import mean_score
 from retriever.training import checkpoints
 from retriever.training.config import read_config
-from retriever.training.objectives.fusion import FusionObjective
+from retriever.training.objectives.distillation import FusionObjective
 from retriever.training.objectives.instemb import InstEmbObjective
 from retriever.training.run import finetuning, stages
 from retriever.training.run.finetuning import FinetuneRequest, finetune
@@ -169,12 +169,6 @@ def test_a_hostile_text_does_nothing_in_the_card(learned):
     assert row == f"| {shown} | {shown} | wrong: {shown} | wrong: {shown} |"
 
 
-def test_the_rows_held_out_are_not_learned_from(learned):
-    data = learned[1].data
-    assert len(data.train) + len(data.held_out) == 96
-    assert not {row.text for row in data.train} & {row.text for row in data.held_out}
-
-
 def test_a_run_in_pieces_ends_with_the_weights_of_an_unbroken_one(asked, tmp_path):
     unbroken = finetune(asked("unbroken"))
     assert (unbroken.step, unbroken.steps) == (3, 3)
@@ -198,16 +192,6 @@ def test_a_run_in_pieces_ends_with_the_weights_of_an_unbroken_one(asked, tmp_pat
     assert last.judgement.held_out.after.value == unbroken.judgement.held_out.after.value
 
 
-def test_an_interrupt_in_the_fusion_names_its_own_step(asked):
-    def interrupt(stage, progress):
-        if (stage, progress.step) == ("fusion", 1):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    settings = SHORT.replace("max_steps = 3", "max_steps = 2") + "[fusion]\n"
-    with pytest.raises(TrainingInterrupted, match="the state after step 1 of the fusion is saved"):
-        finetune(asked(settings=settings), on_progress=interrupt)
-
-
 def test_another_seed_or_other_rows_do_not_go_on_with_a_run(asked):
     finetune(asked(minutes=1e-9))
     with pytest.raises(UsageError, match=r"belongs to another run: .*seed"):
@@ -229,22 +213,6 @@ def test_another_teacher_of_the_same_name_does_not_go_on_with_a_run(asked, monke
     assert "Repeat the options" in caught.value.hint
     lend("first")
     assert finetune(asked(settings=settings, resume=True)).status == "finished"
-
-
-def test_a_run_is_bound_to_device_and_torch(asked, tmp_path):
-    finetune(asked(minutes=1e-9))
-    (state,) = stages.saved_states(tmp_path / "out.training")
-    identity = json.loads((state / "position.json").read_text())["identity"]
-    assert (identity["device"], identity["torch"], identity["teachers"]) == ("cpu", torch.__version__, {})
-
-
-def test_a_run_that_keeps_the_base_s_similarities_is_resumed(learned, asked, tmp_path):
-    settings = "[loop]\nmax_steps = 3\nlearning_rate = 0.01\n[batch]\ntexts = 4\n[similarity]\nteacher = 'base'\n"
-    base = str(learned[0])
-    assert finetune(asked("unbroken", settings=settings, base=base)).config.similarity.teacher == "base"
-    assert finetune(asked("pieces", settings=settings, base=base, minutes=1e-9)).status == "paused"
-    assert finetune(asked("pieces", settings=settings, base=base, resume=True)).status == "finished"
-    assert_equal(tmp_path / "pieces", tmp_path / "unbroken")
 
 
 def test_an_interrupt_before_the_first_step_is_told(asked, monkeypatch):
@@ -316,9 +284,7 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
     monkeypatch.setattr(stages, "load_encoder", lambda name, device: loaded.append(name) or Teacher())
     told = []
     report = finetune(
-        asked(
-            settings=SHORT.replace("s = 4", "s = 4\ngrid = true") + "[similarity]\nteacher = 'other'\n[fusion]\n[keep]"
-        ),
+        asked(settings=SHORT + "[similarity]\nteacher = 'other'\n[fusion]"),
         announce=told.append,
         on_progress=lambda stage, now: told.append(f"{stage} {now.step}"),
     )
@@ -330,12 +296,11 @@ def test_fusion_is_a_stage_of_its_own_and_similarities_are_taught(asked, tmp_pat
     ]
     assert told[6] == "fusion 1"
     assert (report.step, report.steps) == (6, 6)
-    assert any("rows stand in grids" in note for note in report.notes)
     rows = {
         stage: [json.loads(line) for line in (tmp_path / f"out/{stage}-losses.jsonl").read_text().splitlines()]
         for stage in ("instemb", "fusion")
     }
-    assert all(row["similarity"] and row["keep"] >= 0 for row in rows["instemb"])
+    assert all(row["similarity"] for row in rows["instemb"])
     assert rows["fusion"][-1]["loss"] < rows["fusion"][0]["loss"]
 
 
@@ -376,13 +341,6 @@ def test_gircse_learns_from_the_encoder_that_its_settings_name(asked, tmp_path, 
         [row["contrast"] + row["refinement"] + 2 * row["taught"] for row in rows], rel=1e-4
     )
     assert all(row["taught"] > 0 for row in rows)
-
-
-def test_a_teacher_without_weight_is_not_loaded(asked, tmp_path, monkeypatch):
-    monkeypatch.setattr(stages, "load_encoder", lambda name, device: pytest.fail(f"{name} is loaded"))
-    settings = "[loop]\nmax_steps = 2\n[objective]\nteacher = 'other'\nteacher_weight = 0.0\n"
-    assert finetune(asked(method="gircse", settings=settings, minutes=1e-9)).step == 1
-    assert "taught" not in json.loads((tmp_path / "out.training/gircse/losses.jsonl").read_text())
 
 
 def test_fusion_is_resumed_too(asked, tmp_path):
@@ -453,24 +411,6 @@ def test_an_adapter_that_does_nothing_is_not_passed_off_as_a_model(asked, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("method", ["instemb", "gircse"])
-def test_a_trained_model_that_learned_nothing_more_is_refused_too(learned, asked, tmp_path, method):
-    settings = "[loop]\nmax_steps = 1\nlearning_rate = 1e-12\n[batch]\ntexts = 4\n[similarity]\nweight = 0.0\n"
-    with pytest.raises(CheckpointError, match="does nothing"):
-        finetune(asked(base=str(learned[0]), method=method, settings=settings))
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("method", ["gircse", "dicl"])
-def test_every_method_makes_an_encoder_that_loads(asked, tmp_path, method):
-    settings = "[loop]\nmax_steps = 2\nlearning_rate = 0.01\n[adapter]\nrank = 2\n[batch]\ntexts = 4\n"
-    report = finetune(asked(method=method, settings=settings))
-    assert report.status == "finished"
-    encoder = load_encoder(str(tmp_path / "out"), device="cpu", dtype="float32")
-    expected = {"gircse": ("gircse", 5), "dicl": ("inbedder", None)}
-    assert (encoder.method, encoder.steps) == expected[method]
-
-
 def test_a_masked_model_learns_by_inbedder_alone(asked, tiny):
     base = f"inbedder:{tiny('roberta')}"
     settings = "[loop]\nmax_steps = 1\nlearning_rate = 0.01\n[adapter]\nrank = 2\n"
@@ -479,7 +419,7 @@ def test_a_masked_model_learns_by_inbedder_alone(asked, tiny):
         finetune(asked("other", base=base))
 
 
-@pytest.mark.parametrize("section", ["fusion", "keep", "similarity"])
+@pytest.mark.parametrize("section", ["fusion", "similarity"])
 def test_what_a_masked_model_cannot_learn_beside_is_refused_before_training(asked, tiny, tmp_path, section):
     settings = f"[loop]\nmax_steps = 1\n[adapter]\nrank = 2\n[{section}]\n"
     with pytest.raises(UsageError, match=rf"masked model; \[{section}\] needs a causal one") as caught:

@@ -1,20 +1,20 @@
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import finetune_fakes as fakes
 import pytest
-from index_fakes import FAULT, MOOD, FakeEncoder, add_to_base
+from index_fakes import FAULT, MOOD, BlindEncoder, FakeEncoder, add_to_base
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.types import Document
 from retriever.training.config import DataSettings
+from retriever.training.from_index import mine_index
 from retriever.training.negatives import MiningOptions
 from retriever.training.rows import TrainingRow, normalise_text, read_training_rows
-from retriever.training.run.checks import look_at
-from retriever.training.run.data import prepare
-from retriever.training.run.negatives import mine_index
-from retriever.training.splits import hold_out
+from retriever.training.run.start import prepare
+from retriever.training.splits import hold_out, look_at
 from retriever.workspace import Index
 
 
@@ -167,3 +167,68 @@ def test_an_index_without_a_view_for_any_row_is_refused_with_the_way_to_make_one
     with pytest.raises(UsageError, match="no view holds all documents under one of their questions") as caught:
         mine_index(indexed(*views), [row("love one", "love"), row("love two", "love")], MiningOptions())
     assert "--instruction QUESTION" in caught.value.hint
+
+
+def test_the_base_view_of_an_index_with_two_readers_serves_rows_with_positives(tmp_path, monkeypatch):
+    follows, plain = FakeEncoder("follows"), BlindEncoder("plain")
+    for one in (follows, plain):
+        one.spec = replace(one.spec, name=one.fingerprint.strip("0"))
+    by_name = {one.spec.name: one for one in (follows, plain)}
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda name, **options: by_name[name])
+    with Index(tmp_path / "index", encoder=follows, plain=plain) as made:
+        made.add([Document(*one) for one in DOCUMENTS.items()], instructions=[MOOD])
+    rows = [
+        TrainingRow("love the kettle", "", "love the kettle", ("love the kettle",)),
+        row("love one", "love"),
+        row("love two", "love"),
+    ]
+    mined = mine_index(tmp_path / "index", rows, MiningOptions(count=1))
+    others = [text for text in DOCUMENTS.values() if text != "love the kettle"]
+    near = (plain.vectors(others) @ plain.vectors(["love the kettle"]).T)[:, 0]
+    assert near.argmax() != (follows.vectors(others) @ follows.vectors(["love the kettle"]).T)[:, 0].argmax()
+    assert mined.rows[0].answers == (others[int(near.argmax())],)
+    assert mined.rows[1].texts
+    assert mined.served == 3
+
+
+def asked(text, group="kind", answer="a", **more):
+    return TrainingRow(text, group, answer, group=group, **more)
+
+
+def test_no_text_is_on_both_sides_and_every_question_gives_its_share():
+    rows = [asked(f"text {number}", group) for group, many in (("kind", 200), ("mood", 20)) for number in range(many)]
+    rows += [asked(f"TEXT {number}.", "defect") for number in range(100, 140)]
+    parts = hold_out(rows, share=0.1)
+    assert not {one.text_key for one in parts.train} & {one.text_key for one in parts.held_out}
+    assert sorted(map(id, [*parts.train, *parts.held_out])) == sorted(map(id, rows))
+    assert len({one.text_key for one in parts.held_out}) == 20
+    held = Counter(one.group for one in parts.held_out)
+    assert held["mood"] == 2
+    assert held["defect"] == 4
+
+
+def test_questions_asked_once_give_their_share_together():
+    parts = hold_out([asked(f"text {number}", f"question {number}") for number in range(50)], share=0.2)
+    assert (len(parts.train), len(parts.held_out)) == (40, 10)
+
+
+def test_the_seed_decides_and_the_order_of_rows_does_not():
+    rows = [asked(f"text {number}") for number in range(60)]
+    first = {one.text for one in hold_out(rows, seed=1).held_out}
+    assert first == {one.text for one in hold_out(rows[::-1], seed=1).held_out}
+    assert first != {one.text for one in hold_out(rows, seed=2).held_out}
+    held = hold_out(rows, seed=1).held_out
+    assert held == sorted(held, key=rows.index)
+
+
+def test_both_sides_have_a_text():
+    for share in (0.01, 0.99):
+        parts = hold_out([asked("a"), asked("b"), asked("c")], share=share)
+        assert parts.train and parts.held_out
+
+
+def test_what_cannot_be_split_is_refused():
+    with pytest.raises(InputError, match="1 different texts"):
+        hold_out([asked("a"), asked("A.")])
+    with pytest.raises(UsageError, match="share is 1"):
+        hold_out([asked("a"), asked("b")], share=1)

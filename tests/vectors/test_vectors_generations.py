@@ -14,8 +14,8 @@ from vector_corpora import clustered, ids_for
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.fingerprint import file_hash
+from retriever.vectors.faiss.backend import read_faiss, write_faiss
 from retriever.vectors.faiss.building import build_index
-from retriever.vectors.faiss.files import read_faiss, write_faiss
 from retriever.vectors.files import remove_others
 
 COUNT, DIM = 300, 16
@@ -183,7 +183,7 @@ import os, resource, sys, tempfile
 import numpy as np
 from retriever.core.errors import RetrieverError
 from retriever.vectors.faiss.index import FaissIndex
-from retriever.vectors.faiss.files import read_container
+from retriever.vectors.faiss.backend import read_container
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 whole = np.fromfile(sys.argv[1], np.uint8)
 size, dim = int(sys.argv[2]), int(sys.argv[3])

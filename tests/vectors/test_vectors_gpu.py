@@ -5,9 +5,9 @@ from vector_corpora import clustered, ids_for
 
 from retriever.core.errors import RetrieverError
 from retriever.core.similarity import normalise
-from retriever.vectors.faiss import gpu
+from retriever.vectors.faiss import index
 from retriever.vectors.faiss.building import build_index
-from retriever.vectors.faiss.gpu import has_gpu, place
+from retriever.vectors.faiss.index import has_gpu, place
 
 COUNT, DIM = 4000, 32
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(faiss.get_num_gpus() == 0, reason="FAISS sees no CUDA device")]
@@ -29,14 +29,14 @@ def test_the_cpu_is_the_index_itself(on_cpu):
 
 
 def test_without_a_gpu_auto_is_the_cpu_and_cuda_an_error(on_cpu, monkeypatch):
-    monkeypatch.setattr(gpu, "has_gpu", lambda: False)
+    monkeypatch.setattr(index, "has_gpu", lambda: False)
     assert place(on_cpu, "auto") is on_cpu
     with pytest.raises(RetrieverError, match="no CUDA device"):
         place(on_cpu, "cuda")
 
 
 def test_only_exact_indexes_move(lists, monkeypatch):
-    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    monkeypatch.setattr(index, "has_gpu", lambda: True)
     assert place(lists, "auto") is lists
     with pytest.raises(RetrieverError, match="Only exact"):
         place(lists, "cuda")
@@ -46,8 +46,8 @@ def test_no_room_on_the_gpu(on_cpu, monkeypatch):
     def full(*_args):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
-    monkeypatch.setattr(gpu, "_FlatOnGpu", full)
+    monkeypatch.setattr(index, "has_gpu", lambda: True)
+    monkeypatch.setattr(index, "_FlatOnGpu", full)
     assert place(on_cpu, "auto") is on_cpu
     with pytest.raises(RetrieverError, match="does not fit"):
         place(on_cpu, "cuda")

@@ -9,8 +9,8 @@ from vector_corpora import clustered, ids_for
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import file_hash
+from retriever.vectors.faiss.backend import read_faiss, write_faiss
 from retriever.vectors.faiss.building import build_index
-from retriever.vectors.faiss.files import read_faiss, write_faiss
 from retriever.vectors.faiss.index import FaissIndex
 
 COUNT, DIM = 300, 16

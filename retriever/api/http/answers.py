@@ -59,7 +59,7 @@ class ErrorAnswer(BaseModel):
 _MEANINGS = {
     400: "The request makes no sense, or a limit is passed",
     401: "The token is missing or wrong",
-    403: "The token is a reader's, and this takes a writer's",
+    403: "The token is a reader's, and this takes a writer's; or texts would go to a host that nobody allowed",
     404: "There is nothing of that name",
     405: "Another method is meant",
     408: "The body did not come in time",

@@ -6,18 +6,16 @@ from importlib.metadata import version
 
 import anyio
 from fastapi import Depends, FastAPI
-from mcp.server.transport_security import TransportSecuritySettings
 
-from retriever.api.http import clusterings, embeddings, health, indexes, jobs, pages
+from retriever.api.http import answered, clusterings, embeddings, indexes, jobs, server
+from retriever.api.http.agents import Agents
 from retriever.api.http.answers import ERRORS, handle_errors
 from retriever.api.http.gate import Gate, require_reader
-from retriever.api.http.metrics import Metrics
-from retriever.api.mcp.server import make_server
+from retriever.api.http.server import Metrics
 from retriever.api.service import Service
 from retriever.api.settings import ServerSettings
 from retriever.index import encoding
 
-MCP_PATH = "/mcp"
 _ABOUT = """One corpus, many questions: embeddings, search and clusters under an instruction in plain words.
 
 Where the server has a token, requests bring it as `Authorization: Bearer TOKEN`. Errors are objects with a message, the
@@ -41,19 +39,12 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     metrics = Metrics()
     service = Service(settings, load=load, on_pass=metrics.count_pass)
 
-    tools = make_server(service)
-    endpoint = tools.streamable_http_app(
-        streamable_http_path=MCP_PATH,
-        stateless_http=True,
-        json_response=True,
-        max_request_body_size=settings.limits.body_bytes,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the gate sees to that
-    )
+    agents = Agents(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            async with tools.session_manager.run():
+            async with agents.running():
                 yield
         finally:
             with anyio.CancelScope(shield=True):
@@ -72,13 +63,13 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     )
     app.state.service, app.state.metrics = service, metrics
     reading = [Depends(require_reader)]
-    for one in (embeddings.router, indexes.router, clusterings.router, jobs.router):
+    for one in (embeddings.router, indexes.router, answered.router, clusterings.router, jobs.router):
         app.include_router(one, dependencies=reading)
     app.include_router(jobs.writing)
     app.include_router(clusterings.writing)
-    app.include_router(health.router)
-    app.include_router(pages.router)
-    app.router.routes.extend(endpoint.routes)
+    app.include_router(answered.writing)
+    app.include_router(server.router)
+    app.router.routes.append(agents.route)
     handle_errors(app, settings.limits.body_bytes, service.folder)
     app.add_middleware(
         Gate, limits=settings.limits, tokens=settings.tokens, local=settings.local, count=metrics.count_answer

@@ -10,12 +10,11 @@ from pydantic import BaseModel, Field
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened_whole
+from retriever.api.http.indexes import IndexName, Where, opened
 from retriever.api.http.jobs import BEGUN, JobAnswer, Wait, begun
 from retriever.core.errors import UsageError
 from retriever.core.text import require_text
-from retriever.serving.jobs import Job
-from retriever.serving.progress import indexing_progress
+from retriever.serving.jobs import Job, indexing_progress
 
 router = APIRouter(prefix="/indexes", tags=["Jobs"])
 writing = APIRouter(prefix="/indexes", tags=["Jobs"], dependencies=[Depends(require_writer)])
@@ -74,13 +73,12 @@ async def classify(
     from retriever.clusters.categories import Category, category
 
     service.limits.check_instruction(body.instruction)
-    require_text(body.instruction)
     into: list[Category | str] = [
         category(one if isinstance(one, str) else one.model_dump(), "into") for one in body.into
     ]
 
     def work(job: Job) -> dict[str, Any]:
-        found = opened_whole(service, name).classify(
+        found = opened(service, name).clusterings.classify(
             body.instruction, into, several=body.several, where=body.where, progress=indexing_progress(job)
         )
         return found.to_json()
@@ -91,11 +89,8 @@ async def classify(
 @router.get("/{name}/clusterings", response_model=ClusteringNames, summary="Name the saved clusterings")
 async def clusterings(service: Served, name: IndexName) -> Response:
     """Name the clusterings and categories that were saved."""
-
-    def work() -> list[str]:
-        return opened_whole(service, name).store.clusterings.names()
-
-    return answer({"clusterings": await service.workers.run(work)})
+    names = await service.workers.run(lambda: opened(service, name).clusterings.names())
+    return answer({"clusterings": names})
 
 
 @router.post(
@@ -106,7 +101,7 @@ async def shown(service: Served, name: IndexName, clustering: ClusteringName, wa
     require_text(clustering)
 
     def work(job: Job) -> dict[str, Any]:
-        return opened_whole(service, name).saved_clustering(clustering, progress=indexing_progress(job)).to_json()
+        return opened(service, name).clusterings.get(clustering, progress=indexing_progress(job)).to_json()
 
     return await begun(service, name, "Saved clustering", work, wait)
 
@@ -134,10 +129,10 @@ async def edit(
         raise UsageError("Changes are asked for and undo, or neither.", hint="Send one of them.")
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened_whole(service, name)
+        index = opened(service, name)
         if body.undo:
-            index.undo_edit(clustering)
-            return index.saved_clustering(clustering, progress=indexing_progress(job)).to_json()
-        return index.edit_clustering(clustering, edits, author=body.author, progress=indexing_progress(job)).to_json()
+            index.clusterings.undo(clustering)
+            return index.clusterings.get(clustering, progress=indexing_progress(job)).to_json()
+        return index.clusterings.edit(clustering, edits, author=body.author, progress=indexing_progress(job)).to_json()
 
     return await begun(service, name, "Changes of a clustering", work, wait)

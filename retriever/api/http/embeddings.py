@@ -120,7 +120,7 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
     texts = [body.input] if isinstance(body.input, str) else body.input
     asked = (body.instruction or body.prompt or "").strip()
     service.limits.check_texts(texts, "input")
-    require_text(*texts, asked)
+    require_text(*texts)
     service.limits.check_instruction(asked)
     model = service.settings.encoder if body.model is None else body.model
     instruction = service.instruction_of(model, asked)

@@ -12,16 +12,18 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from retriever.api.http import pages
 from retriever.api.http.answers import refusal, too_large
-from retriever.api.limits import ServerLimits
 from retriever.api.problems import ForbiddenError, SlowBodyError, UnauthorizedError
 from retriever.api.service import Service
-from retriever.api.settings import WRITER_VARIABLE, Tokens, is_loopback
+from retriever.api.settings import WRITER_VARIABLE, ServerLimits, Tokens, is_loopback
 from retriever.core.errors import BusyError, RetrieverError
 
-OPEN = frozenset({"/health", "/openapi.json", *pages.PATHS})
+PAGE_PARTS = ("swagger-ui-bundle.js", "swagger-ui.css")
+"""Script and style of the page at ``/docs``."""
+
+OPEN = frozenset({"/health", "/openapi.json", "/docs", *(f"/docs/{part}" for part in PAGE_PARTS)})
 """Paths that take no token: they tell nothing of what is served."""
+
 _NO_GUESSING = (b"x-content-type-options", b"nosniff")  # what documents say is never taken for a page
 _bearer = HTTPBearer(auto_error=False, description="The reader's or the writer's token, where the server has one.")
 
@@ -60,7 +62,7 @@ def check_reader(tokens: Tokens, given: str | None) -> None:
 
 
 def require_writer(service: Served, credentials: Credentials) -> None:
-    """Let those pass who may change documents.
+    """Let those pass who may change documents, clusterings and answers.
 
     Raises:
         UnauthorizedError: the token is missing or wrong.
@@ -71,7 +73,7 @@ def require_writer(service: Served, credentials: Credentials) -> None:
         return
     if tokens.writer is None:
         raise ForbiddenError(
-            "Documents cannot be changed here: the server has no writer's token.",
+            "Nothing can be changed here: the server has no writer's token.",
             hint=f"Start it with --writer-token-file, or {WRITER_VARIABLE}.",
         )
     if given is not None and tokens.reader is not None and tokens.may_read(given):
@@ -141,7 +143,7 @@ class Gate:
                 "The host in the request is not this machine.", hint="Ask for http://127.0.0.1:PORT or localhost."
             )
         if scope["path"] not in OPEN:
-            check_reader(self._tokens, _bearer_token(headers))
+            check_reader(self._tokens, bearer_token(headers))
         body = await self._body(receive)
         if body is None:
             return
@@ -235,7 +237,8 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-def _bearer_token(headers: Headers) -> str | None:
+def bearer_token(headers: Headers) -> str | None:
+    """Return the token that a request brings; None where it brings none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 

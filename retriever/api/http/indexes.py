@@ -3,26 +3,24 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query
 from fastapi import Path as InPath
 from fastapi.responses import Response
 from fastapi.sse import EventSourceResponse, format_sse_event
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer, as_json, problem_told
-from retriever.api.http.found import FoundDocuments, Names, SearchAnswer
 from retriever.api.http.gate import Served
-from retriever.api.problems import NotFoundError
 from retriever.api.service import Service
 from retriever.core.errors import IndexNotFoundError
 from retriever.core.requests import SearchRequest
-from retriever.core.results import IndexStatus, Mode, SearchResult
+from retriever.core.results import SearchResult
 from retriever.core.text import require_text
 from retriever.core.types import Document
-from retriever.shards.index import ShardedIndex
+from retriever.forms import made, model_fields
 from retriever.workspace import Index
 
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
@@ -52,60 +50,142 @@ _EVENT: dict[str, Any] = {
 }
 
 
+class Names(BaseModel):
+    """The names of the indexes."""
+
+    indexes: list[str]
+
+
+class FoundDocument(BaseModel):
+    """A document."""
+
+    id: str
+    text: str
+    metadata: dict[str, Any]
+
+
+class FoundDocuments(BaseModel):
+    """Documents by id, in the order asked for, and the ids that are not there."""
+
+    documents: list[FoundDocument]
+    missing: list[str]
+
+
+class FoundUnit(BaseModel):
+    """The sentence of a document that was found, and where it stands in the text, in characters."""
+
+    id: str
+    number: int
+    start: int
+    end: int
+    text: str
+
+
+class FoundEqual(BaseModel):
+    """The other documents with the text of a hit."""
+
+    count: int
+    ids: list[str]
+
+
+class FoundPart(BaseModel):
+    """The part of a document's text that a hit was found by."""
+
+    start: int
+    end: int
+    text: str
+
+
+class FoundHit(BaseModel):
+    """A document found; see docs/cli.md for its numbers."""
+
+    rank: int
+    id: str
+    score: float | None
+    fused: float
+    dense_rank: int | None
+    lexical_rank: int | None
+    text: str
+    unit: FoundUnit | None
+    part: FoundPart | None
+    metadata: dict[str, Any]
+    words: list[str]
+    percentile: float | None
+    equal: FoundEqual
+
+
+class AnsweredWord(BaseModel):
+    """A word that the model answers, and with how many texts."""
+
+    word: str
+    texts: int
+
+
+class FoundVerdict(BaseModel):
+    """Whether the model follows an instruction, by a sample of the texts; docs/cli.md tells its parts."""
+
+    instruction: str
+    level: Literal["followed", "unclear", "hardly"]
+    chance: float
+    texts: int
+    answers: list[AnsweredWord]
+    measured: bool
+    sentence: str
+
+
+class FoundSettling(BaseModel):
+    """How far a search under an instruction has settled: rounds, texts read, hits that the last round changed."""
+
+    round: int
+    read: int
+    changed: int | None
+    settled: bool
+
+
+class SearchAnswer(BaseModel):
+    """The answer to a search, as `retriever search --json` prints it."""
+
+    schema_version: int
+    query: str
+    instruction: str
+    view: int | None
+    path: Literal["base", "complete", "lazy"]
+    mode: Literal["dense", "lexical", "hybrid"]
+    steps: int | None
+    hits: list[FoundHit]
+    took_ms: float
+    settling: FoundSettling | None = Field(description="Null where nothing was read for it.")
+    verdict: FoundVerdict | None = Field(
+        description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
+    )
+
+
+@model_fields(SearchRequest)
 class SearchBody(RequestBody):
     """A search."""
 
-    query: str = Field(description="What to look for.")
-    instruction: str = Field(default="", description="What to look at, in plain words.")
-    k: int = Field(default=10, ge=1, description="Hits wanted.")
-    where: Where = None
-    regex: str | None = Field(default=None, max_length=1000, description="A regular expression that texts hold.")
-    more: list[str] = Field(default_factory=list, max_length=100, description="Ids of hits to find more like.")
-    less: list[str] = Field(default_factory=list, max_length=100, description="Ids of hits to find less like.")
-    mode: Mode = Field(default="auto", description="By vectors, by words, or both.")
     stream: bool = Field(
         default=False, description="Answer with server-sent events: `first` where more is read, then `settled`."
     )
 
 
-class LikeBody(RequestBody):
-    """A search for what resembles a document."""
-
-    id: str = Field(description="The document's id.")
-    instruction: str = Field(default="", description="What to look at, in plain words.")
-    k: int = Field(default=10, ge=1, description="Hits wanted.")
-    where: Where = None
-
-
+@model_fields(SearchRequest, leave_out=("instruction",))
 class CompareBody(RequestBody):
-    """A comparison of one query's hits under two instructions."""
+    """A comparison of the hits of one search under two instructions."""
 
-    query: str = Field(description="What to look for.")
     instructions: list[str] = Field(min_length=2, max_length=2, description="The two instructions.")
-    k: int = Field(default=10, ge=1, description="Hits of each.")
-    where: Where = None
 
 
-def opened(service: Service, name: str) -> Index | ShardedIndex:
-    """Return an index by its name.
+def opened(service: Service, name: str, *requests: SearchRequest) -> Index:
+    """Return an index by its name, for some searches.
 
     Raises:
         IndexNotFoundError: there is none.
+        UsageError: a search names a reader that the index does not know.
     """
     with suppress(IndexNotFoundError):
-        return service.index(name)
+        return service.searched(name, *requests)
     raise IndexNotFoundError(f"There is no index {name!r} here.", hint="GET /indexes names those there are.")
-
-
-def opened_whole(service: Service, name: str) -> Index:
-    """Return an index in one folder by its name.
-
-    Raises:
-        IndexNotFoundError: there is none.
-        UsageError: it is in shards.
-    """
-    opened(service, name)
-    return service.whole_index(name)
 
 
 @router.get("", response_model=Names, summary="Name the indexes")
@@ -117,11 +197,7 @@ async def indexes(service: Served) -> Response:
 @router.get("/{name}", summary="Describe an index", response_model=dict[str, Any])
 async def status(service: Served, name: IndexName) -> Response:
     """Tell what an index holds and how its last runs went, as `retriever status --json` does."""
-
-    def work() -> IndexStatus:
-        return opened(service, name).status()
-
-    found = await service.workers.run(work)
+    found = await service.workers.run(lambda: opened(service, name).status())
     return answer({**found.to_json(), "path": name})
 
 
@@ -135,10 +211,7 @@ async def documents(
     service.limits.check_documents(len(id))
     require_text(*id)
 
-    def work() -> dict[str, Document]:
-        return opened(service, name).documents(id)
-
-    found = await service.workers.run(work)
+    found = await service.workers.run(lambda: opened(service, name).documents(id))
     return answer(
         {
             "documents": [written(found[one]) for one in dict.fromkeys(id) if one in found],
@@ -161,44 +234,12 @@ async def search(
     With `stream`, events: `first` with an answer from what was read before, where the instruction's view lacks texts;
     `settled` with the final one; `error` with an error object where that cannot be given.
     """
-    check_search(service, body.query, body.instruction, body.k)
-    require_text(*body.more, *body.less)
-    request = SearchRequest(
-        [body.query],
-        body.instruction,
-        body.k,
-        body.where,
-        body.mode,
-        more=tuple(body.more),
-        less=tuple(body.less),
-        regex=body.regex,
-    )
+    request = service.limits.check_search(made(SearchRequest, vars(body)))
     if body.stream:
         return await _streamed(service, name, request)
 
     def work() -> SearchResult:
-        result = opened(service, name).search_many(request)[0]
-        service.look_into(name, result)
-        return result
-
-    return answer((await service.workers.run(work)).to_json())
-
-
-@router.post("/{name}/like", response_model=SearchAnswer, summary="Search for what resembles a document")
-async def like(
-    service: Served,
-    name: IndexName,
-    body: Annotated[LikeBody, Body(examples=[{"id": "r-001", "instruction": _QUESTION, "k": 5}])],
-) -> Response:
-    """Search for documents that resemble one under an instruction; it is left out of them."""
-    check_search(service, body.id, body.instruction, body.k)
-    require_text(body.id, body.instruction)
-
-    def work() -> SearchResult:
-        index = opened(service, name)
-        if body.id not in index.documents([body.id]):
-            raise NotFoundError(f"There is no document {body.id!r}.", hint="Ids are those of the corpus.")
-        result = index.search_like(body.id, instruction=body.instruction, k=body.k, where=body.where)
+        result = opened(service, name, request).search_many([request])[0]
         service.look_into(name, result)
         return result
 
@@ -214,29 +255,16 @@ async def compare(
     ],
 ) -> Response:
     """Search under two instructions and tell who moved, as `retriever compare --query --json` does."""
-    for one in body.instructions:
-        check_search(service, body.query, one, body.k)
-    requests = [SearchRequest([body.query], one, body.k, body.where, "hybrid") for one in body.instructions]
+    asked = [made(SearchRequest, vars(body), instruction=one) for one in body.instructions]
+    requests = [service.limits.check_search(one) for one in asked]
 
     def work() -> dict[str, Any]:
         from retriever.clusters.comparing import compare_ranks
 
-        index = opened(service, name)
-        first, second = (index.search_many(one)[0] for one in requests)
+        first, second = opened(service, name, *requests).search_many(requests)
         return compare_ranks(first, second).to_json()
 
     return answer(await service.workers.run(work))
-
-
-def check_search(service: Service, query: str, instruction: str, k: int) -> None:
-    """Refuse what is beyond the limits.
-
-    Raises:
-        UsageError: it is.
-    """
-    service.limits.check_text(query, "query")
-    service.limits.check_instruction(instruction)
-    service.limits.check_hits(k)
 
 
 def written(document: Document) -> dict[str, Any]:
@@ -246,8 +274,8 @@ def written(document: Document) -> dict[str, Any]:
 
 async def _streamed(service: Service, name: str, request: SearchRequest) -> Response:
     """Answer with events; what fails before the first is an error like any other."""
-    answers = await service.workers.run(lambda: opened(service, name).search_progressively(request))
-    first = await service.workers.run(partial(_next, answers))
+    answers = await service.workers.run(lambda: opened(service, name, request).search_progressively(request))
+    first = await service.workers.run(lambda: next(answers, None))
     unkept = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nor held back by a proxy until it is whole
     return EventSourceResponse(_events(service, name, request, answers, first), headers=unkept)
 
@@ -256,7 +284,7 @@ async def _events(
     service: Service,
     name: str,
     request: SearchRequest,
-    answers: Iterator[list[SearchResult]],
+    answers: Iterator[SearchResult],
     first: SearchResult | None,
 ) -> AsyncIterator[bytes]:
     """Yield the first answer at once where another may follow, then the last; or why there is none."""
@@ -264,17 +292,13 @@ async def _events(
     try:
         if first is not None and request.instruction and first.path != "complete" and first.mode != "lexical":
             yield _event("first", first.to_json())
-        while (following := await service.workers.run(partial(_next, answers))) is not None:
+        while (following := await service.workers.run(lambda: next(answers, None))) is not None:
             last = following
         if last is not None:
             yield _event("settled", last.to_json())
             await service.workers.run(partial(service.look_into, name, last))
     except Exception as error:
         yield _event("error", problem_told(error, service.folder).to_json())
-
-
-def _next(answers: Iterator[list[SearchResult]]) -> SearchResult | None:
-    return next((found[0] for found in answers), None)
 
 
 def _event(name: str, content: dict[str, Any]) -> bytes:

@@ -1,6 +1,5 @@
 """`/jobs`, and the endpoints that begin one: clusters, and documents that come and go."""
 
-import asyncio
 import secrets
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -13,15 +12,14 @@ from pydantic import BaseModel, Field
 from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import Served, require_writer
-from retriever.api.http.indexes import IndexName, Where, opened, opened_whole
+from retriever.api.http.indexes import IndexName, Where, opened
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
 from retriever.core.errors import UsageError
 from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
 from retriever.index.files import Limits
-from retriever.serving.jobs import Job
-from retriever.serving.progress import indexing_progress
+from retriever.serving.jobs import Job, indexing_progress
 
 router = APIRouter(tags=["Jobs"])
 writing = APIRouter(tags=["Jobs"], dependencies=[Depends(require_writer)])
@@ -37,14 +35,11 @@ Wait = Annotated[
 class ClusterBody(RequestBody):
     """A clustering; what its settings mean is told by `retriever cluster --help`."""
 
-    instruction: str = Field(default="", description="What the clusters are to answer.")
+    instruction: str | None = Field(default=None, description="What the clusters are to answer.")
     k: int | None = Field(default=None, ge=1, description="How many; chosen by silhouette where left out.")
     where: Where = None
-    min_size: int = Field(default=1, ge=1)
     by: list[str] = Field(default_factory=list, max_length=16)
     over: str | None = None
-    seed: int = Field(default=0, ge=0, le=2**31 - 1)
-    levels: int = Field(default=1, ge=1, le=8)
 
 
 class CompareClustersBody(RequestBody):
@@ -90,7 +85,7 @@ BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": JobAnswer, "description
 async def look(service: Served, job: JobId, wait: Wait = 0) -> Response:
     """Tell how a job stands, after waiting for its end if that is asked for."""
     found = _find(service, job)
-    await _waited(service, found, wait)
+    await service.wait_for(found, wait)
     return answer(_told(service, job, found))
 
 
@@ -101,7 +96,7 @@ async def cancel(
     """Ask a job to end; what it has read is kept, and nothing is left half done."""
     found = _find(service, job)
     found.stop()
-    await _waited(service, found, wait)
+    await service.wait_for(found, wait)
     return answer(_told(service, job, found))
 
 
@@ -113,11 +108,10 @@ async def cluster(
     wait: Wait = 0,
 ) -> Response:
     """Begin a clustering; the result is what `retriever cluster --json` prints."""
-    service.limits.check_instruction(body.instruction)
-    require_text(body.instruction)
+    service.limits.check_instruction(body.instruction or "")
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened_whole(service, name)
+        index = opened(service, name)
         settings = body.model_dump(exclude={"instruction"})
         return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
 
@@ -138,13 +132,14 @@ async def compare_clusters(
 ) -> Response:
     """Begin to cluster under both; the result is what `retriever compare --json` prints."""
     service.limits.check_instruction(*body.instructions)
-    require_text(*body.instructions)
 
     def work(job: Job) -> dict[str, Any]:
         from retriever.clusters.comparing import compare_clusters as compared
 
-        index = opened_whole(service, name)
-        one, other = index.cluster_each(body.instructions, k=body.k, where=body.where, progress=indexing_progress(job))
+        index = opened(service, name)
+        one, other = index.clusterings.each(
+            body.instructions, k=body.k, where=body.where, progress=indexing_progress(job)
+        )
         return compared(one, other).to_json()
 
     return await begun(service, name, "Comparison of clusters", work, wait)
@@ -159,10 +154,9 @@ async def add(
     ],
     wait: Wait = 0,
 ) -> Response:
-    """Begin to add or replace documents, in every view that somebody asked for; whole shards stay whatever happens."""
+    """Begin to add or replace documents, in every view that somebody asked for; whole batches stay whatever happens."""
     service.limits.check_documents(len(body.documents))
     service.limits.check_instruction(*body.instructions)
-    require_text(*body.instructions)
     documents = [_checked(service, one) for one in body.documents]
 
     def work(job: Job) -> dict[str, Any]:
@@ -230,7 +224,7 @@ async def begun(
     service.make_room()
     id = secrets.token_hex(8)
     job = service.jobs.start(id, title, work, about=name)
-    await _waited(service, job, wait)
+    await service.wait_for(job, wait)
     error = job.snapshot().error
     if wait and error is not None:  # who did not wait is told by the job
         service.jobs.forget(id)
@@ -245,15 +239,6 @@ def _find(service: Service, id: str) -> Job:
             f"There is no job {id!r}.", hint="The last ones are kept after their end, until the server stops."
         )
     return job
-
-
-async def _waited(service: Service, job: Job, seconds: float) -> None:
-    """Wait for the end of a job, no longer than a request may take, without a thread for it."""
-    until = asyncio.get_running_loop().time() + min(seconds, service.limits.seconds)
-    pause = 0.005
-    while not job.snapshot().over and asyncio.get_running_loop().time() < until:
-        await asyncio.sleep(pause)
-        pause = min(0.2, pause * 1.5)
 
 
 def _told(service: Service, id: str, job: Job) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The Model Context Protocol server: tools for agents, one file and one row of `catalog.TOOLS` each."""
+"""The Model Context Protocol server: tools for agents."""

@@ -1,64 +1,90 @@
-"""Choose the number of clusters of a view, and of groups of clusters: the one that sets them most apart.
+"""Choose the number of clusters of a view: of those that hold, the one most set apart.
 
-The measure is the mean silhouette (Rousseeuw, "Silhouettes", 1987).
+The measure of how far clusters are apart is the mean silhouette (Rousseeuw, "Silhouettes", 1987).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import silhouette_score
 
-from retriever.clusters.arithmetic.kmeans import different, spherical_kmeans
-from retriever.core.one_thread import single_threaded
+from retriever.clusters.arithmetic.consensus import Stability, consensus, reduced
+from retriever.clusters.arithmetic.kmeans import compared_rows, different
+from retriever.core.contexts import single_threaded
 from retriever.core.types import Embeddings
 
 _TRIED = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 30)
-_COMPARED = 2000  # rows looked at; silhouettes take the cosines of all pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A number of clusters, the partition's mean silhouette, -1 to 1, and how well it holds, where that is known."""
+
+    k: int
+    silhouette: float
+    stability: Stability | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the partition holds, as far as is known."""
+        return self.stability is None or self.stability.holds
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        stability = None if self.stability is None else self.stability.to_json()
+        return {"k": self.k, "silhouette": self.silhouette, "stability": stability}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Tried":
+        """Return the try of a JSON object that `to_json` made."""
+        stability = document["stability"]
+        return cls(document["k"], document["silhouette"], None if stability is None else Stability.from_json(stability))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The number of clusters, and every number tried with its mean silhouette, -1 to 1."""
+    """The number of clusters, and every number tried."""
 
     k: int
-    curve: Sequence[tuple[int, float]]
+    curve: Sequence[Tried]
+
+    @property
+    def holds(self) -> bool:
+        """Whether some number of clusters holds; also where nothing was there to choose."""
+        return not self.curve or any(tried.holds for tried in self.curve)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"by": "mean silhouette", "curve": [tried.to_json() for tried in self.curve]}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], k: int) -> "Choice":
+        """Return the choice of ``k`` clusters by a JSON object that `to_json` made."""
+        return cls(k, [Tried.from_json(one) for one in document["curve"]])
 
 
 def choose_k(vectors: Embeddings, *, seed: int = 0) -> Choice:
-    """Return the number of clusters with the highest mean silhouette, the smaller of equals.
+    """Return the number of clusters with the highest mean silhouette among those that hold, the smaller of equals.
 
-    At least three rows a cluster are asked for, so that a cluster is more than a pair; where the rows (n, dim) of
-    length 1 are too few or all alike there is one cluster. The seed is that of the sample looked at and of k-means.
+    Where none holds it is the one that holds best. At least three rows a cluster are asked for, so that a cluster is
+    more than a pair; where the rows (n, dim) of length 1 are too few or all alike there is one cluster. The seed is
+    that of the sample looked at and of k-means.
     """
-    rows = np.random.default_rng(seed).permutation(len(vectors))[:_COMPARED]
-    sample = vectors[np.sort(rows)]
-    distinct = different(sample)  # sorting long rows takes a while: once for all candidates
-    most = min(len(sample) // 3, len(distinct))
-    curve = []
-    for k in (one for one in _TRIED if one <= most):
-        found = spherical_kmeans(sample, k, seed=seed, distinct=distinct)
-        if found.k == k:
-            with single_threaded():
-                curve.append((k, round(float(silhouette_score(sample, found.labels, metric="cosine")), 6)))
-    best = max(curve, key=lambda one: (one[1], -one[0]), default=(1, 0.0))
-    return Choice(best[0], curve)
+    with single_threaded():
+        rows = compared_rows(vectors, max(_TRIED), seed)
+        most = min(len(rows) // 3, len(different(rows)))
+        rows = reduced(rows)
+        curve = []
+        for k in (k for k in _TRIED if k <= most):
+            labels, stability = consensus(rows, k, seed=seed)
+            curve.append(Tried(k, round(float(silhouette_score(rows, labels, metric="cosine")), 6), stability))
+    holding = [tried for tried in curve if tried.holds]
+    if holding:
+        return Choice(max(holding, key=lambda tried: (tried.silhouette, -tried.k)).k, curve)
+    steadiest = max(curve, key=_steadiness, default=None)
+    return Choice(1 if steadiest is None else steadiest.k, curve)
 
 
-def grouped(centroids: Embeddings, levels: int, *, seed: int = 0) -> list[NDArray[np.int64]]:
-    """Return for every level above the clusters themselves the group of every cluster, (k,) each.
-
-    The centroids (k, dim) of one level are what the next one clusters, each counting the same. Every level has as many
-    groups as `choose_k` finds; levels, the clusters themselves counted among them, end where it finds one.
-    """
-    found: list[NDArray[np.int64]] = []
-    groups = np.arange(len(centroids))
-    while len(found) < levels - 1:
-        k = choose_k(centroids, seed=seed).k
-        if k == 1:
-            break
-        above = spherical_kmeans(centroids, k, seed=seed)
-        groups, centroids = above.labels[groups], above.centroids
-        found.append(groups)
-    return found
+def _steadiness(tried: Tried) -> float:
+    return 0.0 if tried.stability is None else tried.stability.repeated + tried.stability.halves

@@ -1,7 +1,7 @@
 """How sure a number is: intervals for shares, for their differences and for what a group costs in stars.
 
-The reviews there are count as a sample of those that could have been written. `benchmarks/intervals.py` counts how
-often the intervals hold what they should. Levels are `LEVEL`, two-sided.
+The reviews there are count as a sample of those that could have been written. docs/numbers.md says how often the
+intervals hold the true value. Levels are `LEVEL`, two-sided.
 """
 
 from collections.abc import Sequence

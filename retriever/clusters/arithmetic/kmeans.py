@@ -1,24 +1,23 @@
-"""Spherical k-means by FAISS, the same from the same vectors whatever the number of threads.
+"""Spherical k-means, the same from the same vectors whatever the number of threads.
 
 Rows and centroids have length 1, so that the nearest centroid is the one of highest cosine (Dhillon and Modha, 2001).
+The centroids are those of a partition that many runs agree on (`consensus`). Rows keep what they have in common: less
+their mean, the rows of a group that most of them belong to would be told apart by noise alone.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import kmeans_plusplus
 
+from retriever.clusters.arithmetic.consensus import WHOLE, Stability, consensus, directions, reduced, trained
+from retriever.core.contexts import single_threaded
 from retriever.core.errors import UsageError
-from retriever.core.one_thread import single_threaded
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
-from retriever.vectors.faiss._faiss import faiss
 
-ITERATIONS = 25
-STARTS = 5  # K-means++ starts; the best is kept
 TRAINED_ON = 50_000  # most rows that centroids are learned from; the rest are assigned to them
-_SEEDED_ON = 10_000
+COMPARED, _ROWS_A_CLUSTER = 2000, 10  # rows that many runs cluster: so many, or so many a cluster where that is more
 _ROWS_AT_ONCE = 65_536  # of which cosines with all centroids are held at once
 
 
@@ -31,12 +30,14 @@ class Partition:
         labels: (n,) number of every row's cluster, from 0.
         cosines: (n,) of every row with its centroid.
         margins: (n,) what the cosine with the next best centroid is lower by; the cosine itself with one cluster.
+        stability: how well it holds; None where the rows are too few to say.
     """
 
     centroids: Embeddings
     labels: NDArray[np.int64]
     cosines: NDArray[np.float32]
     margins: NDArray[np.float32]
+    stability: Stability | None = WHOLE
 
     @property
     def k(self) -> int:
@@ -49,32 +50,37 @@ class Partition:
         return np.bincount(self.labels, minlength=self.k)
 
 
-def spherical_kmeans(
-    vectors: Embeddings, k: int, *, seed: int = 0, min_size: int = 1, distinct: Embeddings | None = None
-) -> Partition:
+def spherical_kmeans(vectors: Embeddings, k: int, *, seed: int = 0) -> Partition:
     """Cluster rows, every one into a cluster.
 
     Args:
         vectors: (n, dim) rows of length 1.
-        k: clusters wanted; there are fewer where fewer rows differ or clusters are too small.
+        k: clusters wanted; there are fewer where fewer rows differ.
         seed: of the starts and of the rows learned from.
-        min_size: clusters with fewer rows are given up, the smallest first, and their rows go to the next nearest.
-        distinct: the rows' `different` ones, where the caller has them already and the rows are at most `TRAINED_ON`.
 
     Raises:
-        UsageError: there are no rows, or more clusters wanted than rows, or k or min_size is below 1.
+        UsageError: there are no rows, or more clusters wanted than rows, or k is below 1.
     """
     check_count(k, len(vectors))
-    if min_size < 1:
-        raise UsageError(f"The smallest cluster cannot have {min_size} documents.", hint="Give at least 1.")
     with single_threaded():
-        sampled = _sampled(vectors, seed)
-        distinct = different(sampled) if distinct is None else distinct
-        centroids = _learned(sampled, distinct, min(k, len(distinct)), seed)
-        found = assign(vectors, centroids)
-        while found.k > 1 and found.sizes[-1] < min_size:
-            found = assign(vectors, found.centroids[:-1])
-    return found
+        return _partition(vectors, _sampled(vectors, TRAINED_ON, seed), k, seed)
+
+
+def _partition(vectors: Embeddings, sampled: Embeddings, k: int, seed: int) -> Partition:
+    distinct = different(sampled)
+    k = min(k, len(distinct))
+    if k == len(distinct):
+        return assign(vectors, distinct)
+    if k == 1:
+        return assign(vectors, normalise(sampled.mean(axis=0, keepdims=True)))
+    rows = compared_rows(sampled, k, seed)
+    labels, stability = consensus(reduced(rows), k, seed=seed)
+    return replace(assign(vectors, trained(sampled, directions(rows, labels, k))), stability=stability)
+
+
+def compared_rows(rows: Embeddings, k: int, seed: int) -> Embeddings:
+    """Return the rows that many runs cluster to find k clusters, in the order they stand."""
+    return _sampled(rows, max(COMPARED, _ROWS_A_CLUSTER * k), seed)
 
 
 def check_count(k: int, documents: int) -> None:
@@ -128,39 +134,8 @@ def _nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:
     return Partition(centroids, labels, cosines, margins)
 
 
-def _sampled(vectors: Embeddings, seed: int) -> Embeddings:
-    if len(vectors) <= TRAINED_ON:
+def _sampled(vectors: Embeddings, most: int, seed: int) -> Embeddings:
+    if len(vectors) <= most:
         return vectors
-    rows = np.random.default_rng(seed).choice(len(vectors), TRAINED_ON, replace=False)
+    rows = np.random.default_rng(seed).choice(len(vectors), most, replace=False)
     return vectors[np.sort(rows)]
-
-
-def _learned(vectors: Embeddings, distinct: Embeddings, k: int, seed: int) -> Embeddings:
-    """Return the best centroids (k, dim) over several k-means++ starts."""
-    if k == len(distinct):
-        return distinct
-    starting = distinct[np.sort(np.random.default_rng(seed).permutation(len(distinct))[: max(_SEEDED_ON, k)])]
-    best, score = distinct[:k], -np.inf
-    for start in range(STARTS):
-        drawn = int(np.random.default_rng([seed, start]).integers(1 << 31))
-        first, _ = kmeans_plusplus(starting, k, random_state=drawn)
-        centroids = _trained(vectors, normalise(first), seed)
-        found = float(assign(vectors, centroids).cosines.mean(dtype=np.float64))
-        if found > score + 1e-9:
-            best, score = centroids, found
-    return best
-
-
-def _trained(vectors: Embeddings, first: Embeddings, seed: int) -> Embeddings:
-    """Return centroids (k, dim) of length 1 after `ITERATIONS` of assignment and mean, from ``first`` (k, dim)."""
-    learner = faiss.Kmeans(
-        vectors.shape[1],
-        len(first),
-        niter=ITERATIONS,
-        seed=seed,
-        spherical=True,
-        min_points_per_centroid=1,
-        max_points_per_centroid=len(vectors),
-    )
-    learner.train(np.ascontiguousarray(vectors), init_centroids=np.ascontiguousarray(first))
-    return normalise(learner.centroids)

@@ -7,14 +7,13 @@ a reader sees both, and where they disagree.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.arithmetic.kmeans import Partition
-from retriever.core.stopwords import STOPWORDS
 from retriever.core.text import drop_prefixes
+from retriever.core.words import STOPWORDS
 
 KEYWORDS = 8
 LABEL_WORDS = 3
@@ -30,9 +29,9 @@ def text_words(text: str) -> set[str]:
     return {word for found in _WORD.findall(text) if (word := found.casefold()) not in STOPWORDS}
 
 
-def answer_words(answers: Sequence[str], instruction: str) -> set[str]:
+def answer_words(answers: Sequence[str], instruction: str | None) -> set[str]:
     """Return the different words among a model's answers, without stop words and those of the instruction itself."""
-    own = {_stem(word) for word in _WORD.findall(instruction)}
+    own = {_stem(word) for word in _WORD.findall(instruction or "")}
     words = {word.casefold() for answer in answers for word in _WORD.findall(answer)}
     return {word for word in words if word not in STOPWORDS and _stem(word) not in own}
 
@@ -78,41 +77,21 @@ def labels_of(named: Sequence[Sequence[str]]) -> list[str]:
     for number, words in enumerate(named):
         for rank, word in enumerate(words):
             owners[_stem(word)] = min(owners.get(_stem(word), (rank, number)), (rank, number))
-    taken: set[str] = set()
     names = []
     for number, words in enumerate(named):
         own = [word for word in words if owners[_stem(word)][1] == number]
-        name = ", ".join((own or list(words))[:LABEL_WORDS]) or "unnamed"
-        if name in taken:
-            name = f"{name} ({number})"
-        taken.add(name)
-        names.append(name)
-    return names
+        names.append(", ".join((own or list(words))[:LABEL_WORDS]) or "unnamed")
+    return unlike(names)
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """The size of a cluster, and how closely its documents lie together.
-
-    Attributes:
-        size: documents.
-        cohesion: mean cosine with the centroid.
-        margin: by how much it is higher than that with the next centroid, on average; 0 is no border at all.
-    """
-
-    size: int
-    cohesion: float
-    margin: float
-
-
-def measures(found: Partition) -> list[Measures]:
-    """Compute the size, cohesion and margin of every cluster."""
-    result = []
-    for number in range(found.k):
-        members = found.labels == number
-        cohesion, margin = (float(one[members].mean(dtype=np.float64)) for one in (found.cosines, found.margins))
-        result.append(Measures(int(members.sum()), cohesion, margin))
-    return result
+def unlike(names: Sequence[str]) -> list[str]:
+    """Return names that differ: one that another cluster before has already gets its cluster's number behind it."""
+    taken: set[str] = set()
+    different = []
+    for number, name in enumerate(names):
+        different.append(f"{name} ({number})" if name.casefold() in taken else name)
+        taken.add(different[-1].casefold())
+    return different
 
 
 def central(found: Partition, texts: Sequence[str], number: int, *, count: int) -> list[int]:

@@ -7,7 +7,7 @@ neighbours there, so that a map of a large corpus takes little longer than one o
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.one_thread import single_threaded
+from retriever.core.contexts import single_threaded
 from retriever.core.types import Embeddings
 
 LANDMARKS = 2000

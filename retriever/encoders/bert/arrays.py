@@ -1,20 +1,80 @@
-"""The model in NumPy, float32: its weights, and what few texts are read with, without torch and its seconds to import.
+"""The model in NumPy, float32: its weights, low-rank changes of them, and the pass that queries are read with.
 
-Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers", NAACL 2019; `tensors` computes the same.
+No torch, and none of the seconds it takes to import. Devlin et al., "BERT: Pre-training of Deep Bidirectional
+Transformers", NAACL 2019; `tensors` computes the same.
+
+Texts of like length stand behind each other in one row of tokens, without padding. Attention takes the row run by run,
+a run being texts of one length; everything else takes it as a whole.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from retriever.core.types import Embeddings
+from retriever.core.errors import EncoderError
+from retriever.core.protocols import Tuning
+from retriever.core.types import Embeddings, Ids
 from retriever.encoders.bert.layout import WEIGHTS, BertLayout, weight_names
-from retriever.encoders.bert.packs import Pack
 
 Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring texts of one length in a row of tokens: where the first begins, how many, and tokens of each."""
+
+    start: int
+    texts: int
+    length: int
+
+    @property
+    def tokens(self) -> slice:
+        """Where its tokens stand."""
+        return slice(self.start, self.start + self.texts * self.length)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Texts that are read together.
+
+    Attributes:
+        rows: the texts' positions among those given, longest first.
+        ids: (T,) their tokens.
+        places: (T,) the place of each token in its text.
+        runs: the texts by length, in this order.
+    """
+
+    rows: Sequence[int]
+    ids: Ids
+    places: Ids
+    runs: Sequence[Run]
+
+
+def plan_packs(texts: Sequence[Sequence[int]], budget: int) -> Iterator[Pack]:
+    """Yield texts (n token sequences, none empty) in packs of at most ``budget`` tokens; a longer one goes alone."""
+    order = sorted(range(len(texts)), key=lambda row: (-len(texts[row]), row))
+    start, total = 0, 0
+    for at, row in enumerate(order):
+        if at > start and total + len(texts[row]) > budget:
+            yield _pack(texts, order[start:at])
+            start, total = at, 0
+        total += len(texts[row])
+    if order:
+        yield _pack(texts, order[start:])
+
+
+def _pack(texts: Sequence[Sequence[int]], rows: Sequence[int]) -> Pack:
+    runs, start = [], 0
+    for length, group in groupby(len(texts[row]) for row in rows):
+        runs.append(Run(start, sum(1 for _ in group), length))
+        start = runs[-1].tokens.stop
+    ids = np.concatenate([np.asarray(texts[row], dtype=np.int64) for row in rows])
+    places = np.concatenate([np.arange(len(texts[row]), dtype=np.int64) for row in rows])
+    return Pack(rows, ids, places, runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +127,33 @@ def read_weights(layout: BertLayout) -> BertWeights:
     """Read a model's weights into memory as float32."""
     with safe_open(layout.folder / WEIGHTS, "numpy") as file:
         names = weight_names(layout.layers)
-        found = {name: np.asarray(file.get_tensor(layout.prefix + name), dtype=np.float32) for name in names}
+        arrays = {name: np.asarray(file.get_tensor(layout.prefix + name), dtype=np.float32) for name in names}
     return BertWeights(
-        words=found["embeddings.word_embeddings.weight"],
-        places=found["embeddings.position_embeddings.weight"] + found["embeddings.token_type_embeddings.weight"][0],
-        norm=_affine(found, "embeddings.LayerNorm"),
-        layers=tuple(_layer(found, f"encoder.layer.{i}") for i in range(layout.layers)),
+        words=arrays["embeddings.word_embeddings.weight"],
+        places=arrays["embeddings.position_embeddings.weight"] + arrays["embeddings.token_type_embeddings.weight"][0],
+        norm=_affine(arrays, "embeddings.LayerNorm"),
+        layers=tuple(_layer(arrays, f"encoder.layer.{i}") for i in range(layout.layers)),
     )
 
 
-def _layer(found: Mapping[str, Floats], name: str) -> Layer:
-    parts = [_affine(found, f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
+def _layer(arrays: Mapping[str, Floats], name: str) -> Layer:
+    parts = [_affine(arrays, f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
     return Layer(
         attention=Affine(np.concatenate([p.weight for p in parts]), np.concatenate([p.bias for p in parts])),
-        mixed=_affine(found, f"{name}.attention.output.dense"),
-        attention_norm=_affine(found, f"{name}.attention.output.LayerNorm"),
-        up=_affine(found, f"{name}.intermediate.dense"),
-        down=_affine(found, f"{name}.output.dense"),
-        output_norm=_affine(found, f"{name}.output.LayerNorm"),
+        mixed=_affine(arrays, f"{name}.attention.output.dense"),
+        attention_norm=_affine(arrays, f"{name}.attention.output.LayerNorm"),
+        up=_affine(arrays, f"{name}.intermediate.dense"),
+        down=_affine(arrays, f"{name}.output.dense"),
+        output_norm=_affine(arrays, f"{name}.output.LayerNorm"),
     )
 
 
-def _affine(found: Mapping[str, Floats], name: str) -> Affine:
-    return Affine(found[f"{name}.weight"], found[f"{name}.bias"])
+def _affine(arrays: Mapping[str, Floats], name: str) -> Affine:
+    return Affine(arrays[f"{name}.weight"], arrays[f"{name}.bias"])
 
 
 class ArrayBert:
-    """Computes the pooled vectors of packs in NumPy.
-
-    Args:
-        layout: the model's shape.
-        weights: its weights.
-    """
+    """Computes the pooled vectors of packs in NumPy."""
 
     def __init__(self, layout: BertLayout, weights: BertWeights) -> None:
         self._layout = layout
@@ -114,7 +169,9 @@ class ArrayBert:
             inner = gelu(_linear(states, layer.up))  # (T, m)
             states = self._normed(states + _linear(inner, layer.down), layer.output_norm)
         pooled = [states[run.tokens].reshape(run.texts, run.length, -1) for run in pack.runs]  # (t, n, d) each
-        return np.concatenate([one[:, 0] if self._layout.pooling == "cls" else one.mean(axis=1) for one in pooled])
+        return np.concatenate(
+            [texts[:, 0] if self._layout.pooling == "cls" else texts.mean(axis=1) for texts in pooled]
+        )
 
     def _attended(self, projected: Floats, pack: Pack) -> Floats:
         """Return what every token (T, d) takes from its own text, given queries, keys and values (T, 3d)."""
@@ -167,3 +224,62 @@ def gelu(values: Floats) -> Floats:
     tail *= np.exp(np.float32(-0.5) * size * size)  # erfc(|x| / sqrt 2)
     tail *= size
     return np.asarray(np.maximum(values, 0) - np.float32(0.5) * tail, dtype=np.float32)
+
+
+LINEAR = ("attention", "mixed", "up", "down")
+"""The parts of a layer that are changed."""
+
+_STORED = np.dtype("<f4")
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What is added to a weight (out, in): the product of ``up`` (out, r) and ``down`` (r, in)."""
+
+    up: Floats
+    down: Floats
+
+
+def to_tuning(factors: Sequence[Factors]) -> Tuning:
+    """Return the change that factors are, layer by layer, of each the parts in the order of `LINEAR`."""
+    arrays = [factor for pair in factors for factor in (pair.up, pair.down)]
+    stored = b"".join(np.ascontiguousarray(factor, dtype=_STORED).tobytes() for factor in arrays)
+    return Tuning(stored, {"kind": "low-rank", "rank": len(factors[0].down)})
+
+
+def tuned_weights(weights: BertWeights, tuning: Tuning) -> BertWeights:
+    """Return a model's weights with a change added; what stays is shared.
+
+    Raises:
+        EncoderError: the change is not one of this model, or not finite.
+    """
+    factors = _factors(weights, tuning)
+    return replace(weights, layers=tuple(_tuned(layer, factors) for layer in weights.layers))
+
+
+def _tuned(layer: Layer, factors: Iterator[Factors]) -> Layer:
+    parts = {}
+    for name in LINEAR:
+        affine: Affine = getattr(layer, name)
+        one = next(factors)
+        parts[name] = Affine(affine.weight + one.up @ one.down, affine.bias)
+    return replace(layer, **parts)
+
+
+def _factors(weights: BertWeights, tuning: Tuning) -> Iterator[Factors]:
+    shapes = [getattr(layer, name).weight.shape for layer in weights.layers for name in LINEAR]
+    rank, described = tuning.description.get("rank"), tuning.description.get("kind")
+    whole = len(tuning.arrays) % _STORED.itemsize == 0
+    numbers = np.frombuffer(tuning.arrays if whole else b"", dtype=_STORED).astype(np.float32)
+    known = rank if described == "low-rank" and isinstance(rank, int) else 0
+    if known < 1 or len(numbers) != known * sum(map(sum, shapes)) or not np.isfinite(numbers).all():
+        raise EncoderError("What examples taught the plain reader does not fit it.", hint="Teach the question again.")
+    return _cut(numbers, shapes, known)
+
+
+def _cut(numbers: Floats, shapes: Sequence[tuple[int, ...]], rank: int) -> Iterator[Factors]:
+    start = 0
+    for out, inner in shapes:
+        middle, stop = start + out * rank, start + (out + inner) * rank
+        yield Factors(numbers[start:middle].reshape(out, rank), numbers[middle:stop].reshape(rank, inner))
+        start = stop

@@ -46,13 +46,6 @@ class BertLayout:
     """Shape of a BERT sentence encoder.
 
     Attributes:
-        folder: of `WEIGHTS` and `TOKENIZER`.
-        prefix: what the names of the weights begin with.
-        layers: number of layers.
-        heads: attention heads of each.
-        dim: hidden size, which is the length of a vector.
-        epsilon: added to the variance in layer normalisation.
-        pooling: whether the tokens' states are averaged, or the first is taken.
         max_tokens: tokens of a text that are read, those put around it included.
     """
 
@@ -77,7 +70,7 @@ def read_layout(folder: Path) -> BertLayout | None:
 def _layout(folder: Path) -> BertLayout | None:
     modules = _json(folder / "modules.json")
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
-    if kinds not in _MODULES or not all(str(one["type"]).startswith("sentence_transformers.") for one in modules):
+    if kinds not in _MODULES or not all(str(module["type"]).startswith("sentence_transformers.") for module in modules):
         return None
     if modules[0]["path"] or (folder / "adapter_config.json").exists():
         return None
@@ -122,10 +115,10 @@ def _holds(config: Mapping[str, object], allowed: Mapping[str, tuple[object, ...
 
 def _pooling(config: Mapping[str, object]) -> _Pooling | None:
     """Return the one pooling of a module's settings, in either of the two forms there are."""
-    asked = config.get("pooling_mode")
-    if asked is None:
-        asked = [_LEGACY_POOLINGS.get(key, "") for key, on in config.items() if key.startswith("pooling_mode_") and on]
-    names = [asked] if isinstance(asked, str) else list(asked)  # type: ignore[call-overload]
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [_LEGACY_POOLINGS.get(key, "") for key, on in config.items() if key.startswith("pooling_mode_") and on]
+    names = [modes] if isinstance(modes, str) else list(modes)  # type: ignore[call-overload]
     return _POOLINGS.get(names[0]) if len(names) == 1 else None
 
 
@@ -133,11 +126,11 @@ def _prefix(weights: Path, layers: int) -> str | None:
     """Return what the names begin with in a file of float weights; None where it does not hold all of them."""
     with safe_open(weights, "numpy") as file:
         names = set(file.keys())
-        found = [prefix for prefix in _PREFIXES if {prefix + name for name in weight_names(layers)} <= names]
-        if not found:
+        prefixes = [prefix for prefix in _PREFIXES if {prefix + name for name in weight_names(layers)} <= names]
+        if not prefixes:
             return None
-        formats = {file.get_slice(found[0] + name).get_dtype() for name in weight_names(layers)}
-    return found[0] if formats <= {"F32", "F16"} else None
+        formats = {file.get_slice(prefixes[0] + name).get_dtype() for name in weight_names(layers)}
+    return prefixes[0] if formats <= {"F32", "F16"} else None
 
 
 def weight_names(layers: int) -> list[str]:

@@ -1,16 +1,23 @@
-"""The model in torch: what many texts are read with, on a CPU or a GPU. `arrays` computes the same in NumPy."""
+"""The model in torch, as `arrays` computes it: reads texts on a CPU or a GPU, and is fine-tuned on a few examples.
 
-from collections.abc import Mapping
+The fine-tuning learns a low-rank change of every linear layer. Every step looks at all pairs of a batch: the cosine of
+two texts is drawn towards 1 where they have one label, towards 0 where they have two, and either sort of pair weighs as
+much. That is the loss of SetFit's first part (Tunstall et al., "Efficient Few-Shot Learning Without Prompts", 2022,
+section 3), which reads two texts for every pair; here a text is read once for all its pairs.
+"""
 
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from retriever.core.types import Embeddings
-from retriever.encoders.bert.arrays import Affine, BertWeights, Floats, Layer
+from retriever.core.protocols import OnStep
+from retriever.core.types import Embeddings, Ids
+from retriever.encoders.bert.arrays import LINEAR, Affine, BertWeights, Factors, Floats, Layer, Pack, plan_packs
 from retriever.encoders.bert.layout import BertLayout
-from retriever.encoders.bert.packs import Pack
-from retriever.encoders.packing import can_pack, pack_linear_layers
+from retriever.encoders.linear import can_pack, in_rows, pack_linear_layers
 
 BUDGETS: Mapping[str, int] = {"cpu": 4096, "cuda": 65_536}
 """Tokens of a pack by torch's device type; others take the CPU's."""
@@ -24,11 +31,7 @@ def quick_dtype(device: torch.device) -> torch.dtype:
 class TensorBert(nn.Module):
     """Computes the pooled vectors of packs in torch.
 
-    Args:
-        layout: the model's shape.
-        weights: its weights.
-        device: where to compute.
-        dtype: in which number format; the embeddings are added up and the states pooled in float32 all the same.
+    In any number format, embeddings are added up and states pooled in float32.
     """
 
     def __init__(self, layout: BertLayout, weights: BertWeights, device: torch.device, dtype: torch.dtype) -> None:
@@ -44,17 +47,17 @@ class TensorBert(nn.Module):
     @torch.inference_mode()
     def read(self, pack: Pack) -> Embeddings:
         """Return the pooled states (n, d) of a pack's texts, in the order of its rows, of any length, as float32."""
-        found: Embeddings = self(pack).cpu().numpy()
-        return found
+        vectors: Embeddings = self(pack).cpu().numpy()
+        return vectors
 
     def forward(self, pack: Pack) -> Tensor:
         """Return what `read` does, as a tensor through which gradients flow."""
-        ids, places = (torch.from_numpy(one).to(self._device) for one in (pack.ids, pack.places))
+        ids, places = (torch.from_numpy(array).to(self._device) for array in (pack.ids, pack.places))
         states = self._norm(self._words[ids] + self._places[places]).to(self._dtype)  # (T, d)
         for layer in self.layers:
             states = layer(states, pack)
         pooled = [states[run.tokens].view(run.texts, run.length, -1).float() for run in pack.runs]  # (t, n, d) each
-        vectors = [one[:, 0] if self._layout.pooling == "cls" else one.mean(dim=1) for one in pooled]
+        vectors = [texts[:, 0] if self._layout.pooling == "cls" else texts.mean(dim=1) for texts in pooled]
         return torch.cat(vectors)
 
 
@@ -71,8 +74,10 @@ class _TensorLayer(nn.Module):
 
     def forward(self, states: Tensor, pack: Pack) -> Tensor:
         """Return the next states (T, d)."""
-        states = self.attention_norm(states + self.mixed(self._attended(self.attention(states), pack)))
-        out: Tensor = self.output_norm(states + self.down(functional.gelu(self.up(states))))
+        mixed = in_rows(self._attended(in_rows(states, self.attention), pack), self.mixed)
+        states = self.attention_norm(states + mixed)
+        inner = functional.gelu(in_rows(states, self.up))  # (T, m)
+        out: Tensor = self.output_norm(states + in_rows(inner, self.down))
         return out
 
     def _attended(self, projected: Tensor, pack: Pack) -> Tensor:
@@ -104,3 +109,90 @@ def _parameter(values: Floats) -> nn.Parameter:
 
 def _tensor(values: Floats) -> Tensor:
     return torch.from_numpy(values)  # the same memory
+
+
+RANK, RATE = 8, 2e-3
+BATCH = 48
+"""Most texts of a step."""
+MOST_TOKENS = 128
+"""Most tokens of a text that are learned from."""
+
+
+def tune(
+    layout: BertLayout,
+    weights: BertWeights,
+    texts: Sequence[Sequence[int]],
+    labels: Ids,
+    *,
+    steps: int,
+    device: torch.device,
+    on_step: OnStep | None = None,
+) -> list[Factors]:
+    """Return what is added to a model's weights, layer by layer, in the order of `LINEAR`; always the same for these.
+
+    ``texts`` are n sequences of tokens with labels (n,), two or more of each label; the weights stay as they are, and
+    ``on_step`` is called after every step of AdamW.
+    """
+    model = TensorBert(layout, weights, device, torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    changes = [_put(layer, name, generator) for layer in model.layers for name in LINEAR]
+    optimiser = torch.optim.AdamW([one for change in changes for one in (change.up, change.down)], lr=RATE)
+    cut = [row[:MOST_TOKENS] for row in texts]
+    for batch in _batches(labels, steps):
+        pack = next(plan_packs([cut[row] for row in batch], MOST_TOKENS * BATCH))
+        vectors = functional.normalize(model(pack))
+        loss = _pair_loss(vectors @ vectors.T, torch.from_numpy(labels[batch][list(pack.rows)]).to(device))
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        if on_step is not None:
+            on_step()
+    return [Factors(one.up.detach().cpu().numpy(), one.down.detach().cpu().numpy()) for one in changes]
+
+
+class _Changed(nn.Module):
+    """A linear layer with a low-rank change beside it, which is nought at first."""
+
+    def __init__(self, linear: nn.Linear, generator: torch.Generator) -> None:
+        super().__init__()
+        out, inner = linear.weight.shape
+        self.linear = linear
+        drawn = torch.randn(RANK, inner, generator=generator) / inner**0.5
+        self.down = nn.Parameter(drawn.to(linear.weight.device))
+        self.up = nn.Parameter(torch.zeros(out, RANK, device=linear.weight.device))
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the layer's product and the change's."""
+        product: Tensor = self.linear(states) + functional.linear(functional.linear(states, self.down), self.up)
+        return product
+
+
+def _put(layer: nn.Module, name: str, generator: torch.Generator) -> _Changed:
+    """Put a change beside a linear layer, and return it."""
+    changed = _Changed(getattr(layer, name), generator)
+    setattr(layer, name, changed)
+    return changed
+
+
+def _batches(labels: Ids, steps: int) -> Iterator[Ids]:
+    """Yield the rows of every step: all where they are few, else as many of each label as fit, drawn anew."""
+    generator = np.random.default_rng(0)
+    if len(labels) <= BATCH:
+        yield from (np.arange(len(labels)) for _ in range(steps))
+        return
+    rows = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    each = max(2, BATCH // len(rows))  # a label that is there once has no pair
+    for _ in range(steps):
+        chosen = [
+            generator.permutation(rows[label])[:each] for label in generator.permutation(len(rows))[: BATCH // each]
+        ]
+        yield np.sort(np.concatenate(chosen))
+
+
+def _pair_loss(cosines: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean square of what pairs' cosines (n, n) are off, those of one label and those of two in halves."""
+    same = labels[:, None] == labels
+    others = ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    near, far = (1 - cosines[same & others]).square(), cosines[~same].square()
+    loss: Tensor = (near.mean() + far.mean()) / 2
+    return loss

@@ -1,1 +1,61 @@
-"""Encoders as folders that run without this package."""
+"""Encoders as folders that run without this package; every export is compared with its encoder on a few texts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.errors import EncoderError
+from retriever.encoders.base import PromptEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A folder that was written for other programs.
+
+    Attributes:
+        loader: what loads it: ``sentence-transformers``, or a file of the folder.
+        card: text for its README.md.
+    """
+
+    loader: str
+    card: str
+
+
+def card_facts(encoder: PromptEncoder, name: str) -> dict[str, object]:
+    """Collect the facts that every card states of an encoder, which goes into a folder of the given name."""
+    return {
+        "name": name,
+        "spec": f"`{encoder.name}`",
+        "instruction": f"*{encoder.options.default_instruction}*",
+        "text": encoder.max_text_tokens,
+    }
+
+
+TOLERANCE = 1e-3
+PROBES = {
+    "": ["The kettle broke after two days.", "one word after the other " * 300, ""],
+    "What broke?": ["  spaces around, a tab\tand lines\n\nin it \n"],
+    " How does the customer feel? ": ["Übergröße, naïve, 价格 99,95 € <|im_end|> </s> ### Response:", "no"],
+}
+"""Texts by instruction, short beside long; an empty instruction is the default one."""
+
+
+def check_probes(encoder: PromptEncoder, exported: Callable[[list[str], str], NDArray[np.float32]]) -> None:
+    """Compare an encoder with what was made of it.
+
+    The encoder is one in float32; ``exported`` gives the vectors (n, dim) of texts under an instruction.
+
+    Raises:
+        EncoderError: a component differs by more than 1e-3.
+    """
+    for instruction, texts in PROBES.items():
+        apart = np.abs(encoder.encode(texts, instruction=instruction) - exported(texts, instruction)).max(axis=1)
+        if not apart.max() <= TOLERANCE:
+            worst = int(apart.argmax())
+            raise EncoderError(
+                f"{encoder.name or encoder.method} cannot be exported: its vector of {texts[worst][:40]!r} would be "
+                f"{apart[worst]:.2g} off.",
+                hint="Its model or tokenizer does what the exported form cannot repeat; use retriever.load_encoder.",
+            )

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import torch
 
-from retriever.encoders.export import gircse_loader
-from retriever.encoders.export.probes import check_probes
-from retriever.encoders.export.written import Written, card_facts
+from retriever.encoders.export import Written, card_facts, check_probes, gircse_loader
 from retriever.encoders.gircse import GircseEncoder
-from retriever.encoders.tokenizer_files import pretrained_tokenizer
+from retriever.encoders.tokenize import pretrained_tokenizer
 
 LOADER = "loader.py"
 _CARD = """# {name}, with a loader
@@ -44,9 +42,7 @@ def write(encoder: GircseEncoder, folder: Path, name: str) -> Written:
 def export_gircse(encoder: GircseEncoder, folder: Path) -> None:
     """Write the model, the tokenizer, the settings and the loader, and compare what it gives with the encoder.
 
-    Args:
-        encoder: in float32.
-        folder: where to; empty or not there yet.
+    The encoder is one in float32, the folder empty or not there yet.
 
     Raises:
         EncoderError: the written model gives other vectors.

@@ -6,28 +6,76 @@ Nothing is caught: a task that cannot run ends the evaluation with its own error
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from retriever.core.encoder import Encoder, EncoderSpec
 from retriever.core.environment import machine
-from retriever.core.errors import UsageError
+from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import file_hash, json_hash
-from retriever.core.paths import cache_dir, writing
-from retriever.core.schema import SCHEMA_VERSION
-from retriever.core.types import JSON, Encoded
-from retriever.evaluation.run.embedding_cache import CachedEncoder, EmbeddingCache, EmbeddingProgress
-from retriever.evaluation.run.requests import EvaluationRequest
+from retriever.core.paths import ANOTHER_CACHE, cache_dir, make_folder, writing
+from retriever.core.protocols import Encoder
+from retriever.core.registry import nearest
+from retriever.core.results import SCHEMA_VERSION
+from retriever.core.types import JSON
+from retriever.evaluation.run.bench import EmbeddingProgress, IndexSearchPath, RememberingEncoder
 from retriever.evaluation.run.results import Evaluation, compare, score_from_file, score_to_file, write_json
-from retriever.evaluation.run.search_path import IndexSearchPath
 from retriever.evaluation.scores import Score
-from retriever.evaluation.suites import Bench, Task, find_suite
+from retriever.evaluation.suites import SUITES, Bench, Task, find_suite
 from retriever.index.encoding import describe
 from retriever.index.run_record import versions
 from retriever.store.connection import utc_now
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """A request to measure an encoder with one suite.
+
+    Attributes:
+        tasks: those to run; empty for all of the suite.
+        limit: most items a task looks at; None for all.
+    """
+
+    suite: str
+    data: Path
+    tasks: tuple[str, ...] = ()
+    limit: int | None = None
+    seed: int = 0
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        names = [task.name for task in find_suite(self.suite)]
+        for name in self.tasks:
+            if name not in names:
+                raise UsageError(f"The suite {self.suite} has no task {name!r}.", hint=nearest(name, names))
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit is {self.limit}.", hint="A task needs at least 1 item.")
+        if self.seed < 0:
+            raise UsageError(f"--seed is {self.seed}.", hint="A seed is a whole number from 0.")
+        if any(task.files for task in self.chosen) and not self.data.is_dir():
+            raise InputError(f"{self.data} is not a folder.", hint="--data names the folder with the suite's files.")
+
+    @property
+    def chosen(self) -> list[Task]:
+        """The tasks to run, in the suite's order."""
+        return [task for task in find_suite(self.suite) if not self.tasks or task.name in self.tasks]
+
+
+def requests(suite: str, data: Path, **options: Any) -> list[EvaluationRequest]:  # noqa: ANN401 - of EvaluationRequest
+    """Build the requests that a suite's name stands for: one request, or one a suite for ``all``.
+
+    Raises:
+        UsageError: a suite or task is unknown, or single tasks are asked of ``all``.
+    """
+    if suite == ALL and options.get("tasks"):
+        raise UsageError("--task needs one suite.", hint=f"Known: {', '.join(sorted(SUITES))}.")
+    if suite != ALL and suite not in SUITES:
+        raise UsageError(f"Unknown suite {suite!r}.", hint=nearest(suite, [*SUITES, ALL]))
+    return [EvaluationRequest(one, data, **options) for one in (SUITES if suite == ALL else [suite])]
+
 
 RUN_FILE = "run.json"
 
@@ -51,7 +99,7 @@ Progress = Callable[[EvaluationProgress], None]
 
 def evaluate(
     request: EvaluationRequest,
-    encoder: Encoder | None = None,
+    encoder: Encoder,
     *,
     progress: Progress | None = None,
     folder: Path | None = None,
@@ -63,14 +111,13 @@ def evaluate(
     in the user's cache. ``progress`` is called at the start of every task and after every chunk of texts embedded.
 
     Raises:
-        UsageError: a task needs an encoder and there is none.
         InputError: a data file is missing or bad; file and row are named.
-        OutputError: a file for --trec cannot be written.
+        OutputError: the cache cannot be written.
     """
-    if encoder is None and request.needs_encoder:
-        raise UsageError(f"The suite {request.suite} needs an encoder.", hint="Name one with --encoder.")
     kept = folder or cache_dir() / "evaluation"
-    description: dict[str, JSON] = {} if encoder is None or not request.needs_encoder else describe(encoder)
+    with writing(kept, ANOTHER_CACHE):
+        make_folder(kept)
+    description: dict[str, JSON] = describe(encoder)
     data = data_hashes(request)
     run = kept / "runs" / f"{request.suite}-{_run_hash(request, description, data)[:20]}"
     scores: list[Score] = []
@@ -81,16 +128,17 @@ def evaluate(
         if progress is not None:
             progress(replace(state, embedding=embedding))
 
-    with _bench(request, encoder or NoEncoder(), kept, tell) as (bench, cached):
+    remembering = RememberingEncoder(encoder, on_progress=tell)
+    with IndexSearchPath(remembering) as search:
+        bench = Bench(request.data, remembering, search, request.limit, request.seed)
         for number, task in enumerate(request.chosen, start=1):
             state = replace(state, task=task.name, number=number)
             if progress is not None:
                 progress(state)
             file = run / f"task-{task.name}.json"
-            done = (_saved(file) if request.trec is None else None) or _measured(file, task, bench)
+            done = _saved(file) or _measured(file, task, bench)
             scores += done.scores
             seconds[task.name] = done.seconds
-        notes = cached.notes
     evaluation = Evaluation(
         suite=request.suite,
         encoder=description,
@@ -103,7 +151,7 @@ def evaluate(
         date=utc_now(),
         machine=machine(),
         versions=versions(),
-        notes=notes,
+        notes=remembering.notes,
     )
     evaluation.save(run / RUN_FILE)
     return evaluation
@@ -138,28 +186,6 @@ class _Done:
     seconds: float
 
 
-@contextmanager
-def _bench(
-    request: EvaluationRequest, encoder: Encoder, folder: Path, tell: Callable[[EmbeddingProgress], None]
-) -> Iterator[tuple[Bench, CachedEncoder]]:
-    """Yield what tasks work with, and the encoder in it."""
-    with EmbeddingCache(folder) as cache:
-        cached = CachedEncoder(encoder, cache, on_progress=tell)
-        with IndexSearchPath(cached) as search:
-            trec = _trec_folder(request)
-            yield Bench(request.data, cached, search, request.limit, request.seed, trec, request.factories), cached
-
-
-def _trec_folder(request: EvaluationRequest) -> Path | None:
-    """Return the suite's folder for TREC files, made now."""
-    if request.trec is None:
-        return None
-    folder = request.trec / request.suite
-    with writing(folder, "--trec"):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _measured(file: Path, task: Task, bench: Bench) -> _Done:
     """Run a task and keep what it found."""
     started = time.monotonic()
@@ -185,7 +211,6 @@ def _run_hash(request: EvaluationRequest, encoder: Mapping[str, JSON], data: Map
         "encoder": encoder,
         "limit": request.limit,
         "seed": request.seed,
-        "factories": request.factories,
         "data": cast("Mapping[str, JSON]", data),
         "version": versions()["retriever"],
         "code": _code_hash(),
@@ -202,20 +227,3 @@ def _code_hash() -> str:
     for file in files:
         digest.update(str(file.relative_to(package)).encode() + file.read_bytes())
     return digest.hexdigest()
-
-
-class NoEncoder(Encoder):
-    """Stands where no task needs a model, and refuses to embed."""
-
-    spec = EncoderSpec("none", 1)
-
-    def encode_views(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        words: int = 0,
-        on_tokens: Callable[[int], None] | None = None,
-    ) -> list[Encoded]:
-        """Refuse."""
-        raise UsageError("This task was said to need no encoder.", hint="Set needs_model in its row of SUITES.")

@@ -10,40 +10,29 @@ the encoder's default. mteb's stock phrases for tasks without a prompt are not u
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retriever.core.closing import Closing
+from retriever.core.contexts import Closing
 from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.registry import resolve
 from retriever.core.types import Document, Embeddings
-from retriever.evaluation.run.search_path import IndexSearchPath
+from retriever.evaluation.run.bench import IndexSearchPath
 from retriever.evaluation.suites import SearchMode
-from retriever.evaluation.trec import strictly_falling
 from retriever.index.encoding import token_limit
 
 _QUERY, _DOCUMENT = "query", "document"
 
 
-class TaskMetadata(Protocol):
-    """The part of `mteb.abstasks.task_metadata.TaskMetadata` that is read."""
+TaskMetadata: TypeAlias = Any
+"""`mteb.abstasks.task_metadata.TaskMetadata`, whose ``prompt`` is read: one instruction for the task, or one for
+queries and one for documents."""
 
-    @property
-    def prompt(self) -> str | Mapping[str, str] | None:
-        """One instruction for the task, or one for queries and one for documents."""
-        ...
-
-
-class PromptType(Protocol):
-    """The part of `mteb.types.PromptType` that is read."""
-
-    @property
-    def value(self) -> str:
-        """``query`` or ``document``."""
-        ...
+PromptType: TypeAlias = Any
+"""`mteb.types.PromptType`, whose ``value`` is ``query`` or ``document``."""
 
 
 class MtebEncoder:
@@ -163,7 +152,7 @@ class MtebSearch(Closing):
         for row, ranking in zip(rows, found, strict=True):
             candidates = None if top_ranked is None else set(top_ranked.get(row["id"], ()))
             kept = [hit for hit in ranking if candidates is None or hit[0] in candidates][:top_k]
-            falling = strictly_falling(score for _, score in kept)
+            falling = _strictly_falling(score for _, score in kept)
             results[str(row["id"])] = dict(zip((document for document, _ in kept), falling, strict=True))
         return results
 
@@ -203,6 +192,15 @@ def model_meta(encoder: Encoder, *, suffix: str = "") -> Any:  # noqa: ANN401 - 
             "use_instructions": True,
         }
     )
+
+
+def _strictly_falling(scores: Iterable[float]) -> list[float]:
+    """Return falling scores in single precision, each below the one before it, so that no tie is left to break."""
+    falling, lowest = [], np.float32(np.inf)
+    for score in scores:
+        lowest = min(np.float32(score), np.nextafter(lowest, np.float32(-np.inf)))
+        falling.append(float(lowest))
+    return falling
 
 
 def _query_text(row: Mapping[str, Any]) -> str:

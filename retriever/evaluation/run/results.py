@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retriever.core.paths import write_whole
-from retriever.core.schema import SCHEMA_VERSION
+from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import JSON
 from retriever.evaluation.scores import Difference, Score, difference
 
@@ -21,13 +21,11 @@ class Evaluation:
     """The scores of one encoder on one suite.
 
     Attributes:
-        encoder: its name, fingerprint, pooling, steps, look_ahead, template and dtype; empty where none was needed.
+        encoder: its name, fingerprint, pooling, steps, look_ahead, template and dtype.
         seconds: wall-clock time of every task when it was run.
         data: SHA-256 of every data file by its name.
         date: when it was finished, ISO 8601 in UTC.
         machine: processor, cores and accelerator of the run that finished it.
-        versions: of Python and the packages that matter.
-        notes: what the user should know besides.
     """
 
     suite: str
@@ -105,8 +103,6 @@ class EncoderComparison:
 
 def encoder_name(encoder: Mapping[str, JSON]) -> str:
     """Return an encoder's name with the settings that tell it from others of that name."""
-    if not encoder:
-        return "no encoder"
     settings = [f"{key.replace('_', '-')} {encoder[key]}" for key in ("steps", "look_ahead") if encoder.get(key)]
     name = str(encoder.get("name") or str(encoder.get("fingerprint"))[:12])
     return ", ".join([name, *filter(None, [str(encoder.get("pooling") or "")]), *settings])

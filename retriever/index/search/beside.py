@@ -2,7 +2,7 @@
 
 Under an instruction texts are ordered by the question reader's cosine plus a part of the plain reader's, each in
 spreads of its own view (`Calibration.spread`). The two err differently: over 432 questions that no training row asks,
-either alone reaches 44 % of the nDCG@10 there is, both together 47 (`benchmarks/beside.py`; a convex combination of
+either alone reaches 44 % of the nDCG@10 there is, both together 47 (a convex combination of
 scores as in Bruch et al., 2210.11934). The question reader follows the instruction; the plain reader holds on to what
 the query says where the question reader does not follow.
 
@@ -17,9 +17,7 @@ from dataclasses import dataclass
 
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Embeddings, Ids
-from retriever.index.readers import Readers
 from retriever.index.search.rankings import Ranking, nearest
-from retriever.index.search.steering import steered
 from retriever.index.search.view_searcher import LoadedView
 from retriever.store.views import View
 
@@ -59,21 +57,14 @@ def tells_what_to_find(instruction: str) -> bool:
     return words[1] not in _ASKS or not _RELATIVE.isdisjoint(words[2:])
 
 
-def has_a_say(request: SearchRequest, readers: Readers, *, taught: bool) -> bool:
-    """Return whether the plain reader orders texts too: not alone, nor in a taught view, nor by a document as query."""
-    return readers.two and bool(request.instruction) and request.like is None and not taught
-
-
-def plain_queries(request: SearchRequest) -> list[str]:
+def plain_queries(queries: Sequence[str], request: SearchRequest) -> list[str]:
     """Return what the plain reader, where it has a say, reads for each query."""
-    if tells_what_to_find(request.instruction):
-        return [f"{request.instruction} {query}" for query in request.queries]
-    return list(request.queries)
+    if request.instruction and tells_what_to_find(request.instruction):
+        return [f"{request.instruction} {query}" for query in queries]
+    return list(queries)
 
 
-def nearest_beside(
-    base: LoadedView, queries: Embeddings, request: SearchRequest, depth: int, allowed: Ids | None
-) -> Beside:
+def nearest_beside(base: LoadedView, queries: Embeddings, depth: int, allowed: Ids | None) -> Beside:
     """Search the base view for the queries of a request, as `plain_queries` has them read (n, dim)."""
-    towards = steered(base, queries, request)
+    towards = base.centred(queries)
     return Beside(base.view, towards, nearest(base, towards, depth, allowed))

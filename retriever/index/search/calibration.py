@@ -15,8 +15,8 @@ import numpy as np
 from retriever.core.results import Hit, SearchResult
 from retriever.core.similarity import pair_quantiles, percentile, spread
 from retriever.store.database import Store
-from retriever.store.similarities import Similarities
 from retriever.store.vectors import VectorRevision
+from retriever.store.views import Similarities
 
 SAMPLE = 500
 """Most vectors whose pairs are looked at."""
@@ -65,8 +65,10 @@ class Calibration:
 
     def save(self) -> None:
         """Store what was drawn since the last time, where that can be written without waiting."""
-        while self._unsaved:
-            self._store.best_effort_write(partial(self._store.similarities.put, *self._unsaved.popitem()))
+        for view_id in list(self._unsaved):
+            made = self._unsaved.pop(view_id, None)  # None where another thread stores it
+            if made is not None:
+                self._store.best_effort_write(partial(self._store.similarities.put, view_id, made))
 
     def _current(self, view_id: int) -> Similarities | None:
         vectors = self._store.vectors.count(view_id)
@@ -82,7 +84,7 @@ class Calibration:
 
 def drawn(store: Store, view_id: int) -> Similarities:
     """Return the distribution of all pairs among at most `SAMPLE` vectors of a view, the same for the same vectors."""
-    ids = store.vectors.content_ids(view_id, through=store.vectors.last_id(view_id))
+    ids = store.vectors.held(view_id)
     chosen = np.random.default_rng(_SEED).permutation(len(ids))[:SAMPLE]
     return Similarities(len(ids), pair_quantiles(store.vectors.get(view_id, np.sort(ids[chosen])).embeddings))
 

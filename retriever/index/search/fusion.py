@@ -10,6 +10,7 @@ from retriever.index.search.calibration import Calibration
 from retriever.index.search.lazy import Found
 from retriever.index.search.rankings import Part, Ranking, combined
 from retriever.index.search.view_searcher import LoadedView
+from retriever.index.search.windows import best_vectors
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -55,7 +56,6 @@ class Fusion:
         self, view: View, toward: NDArray[np.float32], ranking: Ranking, ids: Iterable[int], weight: float = 1.0
     ) -> Part:
         """Return a view's part in the order of some texts; one that lacks a vector is as far as the last found."""
-        others = self._store.vectors.get(view.view_id, sorted(set(ids).difference(ranking.ids)))
-        cosines = [float(one @ toward) for one in others.embeddings]  # each by itself: the same whatever is beside it
-        known = dict(zip(others.content_ids.tolist(), cosines, strict=True))
+        others = best_vectors(self._store, view.view_id, set(ids).difference(ranking.ids), toward)
+        known = {content_id: best.cosine for content_id, best in others.items()}
         return Part(ranking, weight, known, min(ranking.scores, default=0.0))

@@ -4,7 +4,7 @@ Candidates come from the base view, by the query under either instruction, and f
 under the instruction, as far as a token budget reaches.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,11 +14,12 @@ from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Embeddings, Ids
 from retriever.index.encoding import count_tokens, token_limit
-from retriever.index.readers import Readers
 from retriever.index.search import centering, feedback
 from retriever.index.search.beside import Beside
 from retriever.index.search.rankings import Ranking, fuse, nearest
 from retriever.index.search.view_searcher import LoadedView
+from retriever.index.sources.catalog import Sources
+from retriever.index.sources.source import Source
 from retriever.store.database import Store
 from retriever.store.vectors import VectorRevision
 from retriever.store.views import View
@@ -76,9 +77,16 @@ class Found:
             ]
         return [fuse(plain, asked) for plain, asked in zip(self.plain, self.asked, strict=True)]
 
-    def candidates(self) -> list[int]:
-        """List the texts worth reading, best first; the queries take turns, so that each gets its best read."""
-        rankings = self.by_vectors() if self.learned else map(fuse, self.plain, self.asked, self.words)
+    def candidates(self, *, fused: bool = False) -> list[int]:
+        """List the texts worth reading, best first; the queries take turns, so that each gets its best read.
+
+        Args:
+            fused: whether what was learned is one ranking among the others; else it goes before them.
+        """
+        if self.learned and fused:
+            rankings = list(map(fuse, self.plain, self.words, self.learned))
+        else:
+            rankings = self.by_vectors() if self.learned else list(map(fuse, self.plain, self.asked, self.words))
         every = [one.ids for one in rankings]
         width = max(map(len, every), default=0)
         return list(dict.fromkeys(ids[place] for place in range(width) for ids in every if place < len(ids)))
@@ -89,22 +97,33 @@ class Queries:
     """The queries of a request as vectors of some encoders, whatever the index's are by then.
 
     Attributes:
-        readers: the encoders.
+        sources: of the index, when the queries came.
+        source: what serves the instruction.
         base: the view that candidates come from.
-        plain: as the base view's reader takes them (n, dim).
-        asked: under the given one (n, dim).
-        shown: these as the view has them that is searched for the instruction: mapped where that was taught (n, dim).
-        head: tells what maps them from all else; None where nothing was taught.
+        plain: as the base view's source has them (n, dim).
+        asked: as the encoder reads them under the given one (n, dim); None where another encoder fills the base view.
+        shown: as the instruction's source has them (n, dim).
         steps: K that was spent on each; None where the encoder generates nothing.
     """
 
-    readers: Readers
+    sources: Sources
+    source: Source
     base: View
     plain: Embeddings
-    asked: Embeddings
+    asked: Embeddings | None
     shown: Embeddings
-    head: str | None
     steps: int | None
+
+    @property
+    def filled(self) -> list[Source]:
+        """The sources whose views a search fills for the instruction, needed ones first."""
+        base = self.sources.base
+        return [one for one in self.sources.together([self.source]) if one != base]
+
+    @property
+    def read(self) -> bool:
+        """Whether texts can be read for the instruction."""
+        return any(one.reads for one in self.filled)
 
 
 def state_of(store: Store, base: View) -> State:
@@ -157,6 +176,20 @@ def texts_to_read(
     return TextsToRead(texts, sum(one.tokens for one in chosen.values()))
 
 
+def texts_to_ask(store: Store, view: LoadedView, found: Found, tried: Collection[int], count: int) -> dict[int, str]:
+    """Return the texts by content id, best first, that a costly reader is asked about next.
+
+    Args:
+        store: the index's database.
+        view: of the instruction.
+        found: by the search so far.
+        tried: texts that it was asked about in this search.
+        count: how many are wanted.
+    """
+    order = view.lacking(np.array(found.candidates(fused=True), dtype=np.int64)).tolist()
+    return store.documents.texts([one for one in order if one not in tried][:count])
+
+
 def learned_rankings(
     store: Store, teachers: Sequence[LoadedView], view: LoadedView, asked: Embeddings, depth: int, allowed: Ids | None
 ) -> list[Ranking]:
@@ -177,7 +210,7 @@ def learned_rankings(
     towards = feedback.directions(known, read @ (asked - view.shift).T)
     if not any(one.any() for one in towards):
         return []
-    found = [nearest(*one, depth, allowed) for one in zip(teachers, towards, strict=True)]
+    found = [nearest(*one, depth, allowed, windows=False) for one in zip(teachers, towards, strict=True)]
     if len(teachers) == 1:
         return found[0]
     rankings = []

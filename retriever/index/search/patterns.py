@@ -4,8 +4,9 @@ import time
 from dataclasses import replace
 
 from retriever.core.patterns import TextPattern
+from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchResult
-from retriever.index.selection import selected_contents
+from retriever.index.selection import require_fitting, selected_contents
 from retriever.store.database import Store
 from retriever.store.filters import EVERYTHING, Filter, optional_filter
 
@@ -41,15 +42,15 @@ def holding(store: Store, regex: str | None, where: Filter | None) -> Filter | N
     return replace(where or EVERYTHING, contents=tuple(sorted(found)))
 
 
-def found_by_pattern(store: Store, regex: str, k: int, where: str | None) -> SearchResult:
-    """Return the documents that a regular expression is in most often, by id where equally often; errors as `counted`.
+def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
+    """Return the documents that a request's regular expression is in most often, by id where equally often.
 
-    How often is what ``fused`` says. There is no query.
+    How often is what ``fused`` says. There is no query. Errors as `counted`.
     """
     started = time.perf_counter()
-    condition = optional_filter(where)
+    condition = optional_filter(request.where)
     with store.snapshot():
-        found = most_often(store, counted(store, TextPattern(regex), condition), k, condition)
+        found = most_often(store, counted(store, TextPattern(request.regex or ""), condition), request.k, condition)
     return replace(found, took_ms=(time.perf_counter() - started) * 1000)
 
 
@@ -63,9 +64,14 @@ def most_often(store: Store, found: dict[int, int], k: int, where: Filter | None
         where: a filter that they meet.
     """
     groups = store.documents.expand(_foremost(found, k), where)
-    hits = [Hit(one, None, float(found[content_id])) for content_id, group in groups.items() for one in group]
+    if not groups:
+        require_fitting(store, where)
+    hits = [
+        Hit(first, None, float(found[content_id]), equal=[one.id for one in others])
+        for content_id, (first, *others) in groups.items()
+    ]
     hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
-    return SearchResult("", "", None, "base", "lexical", hits[:k], 0.0)
+    return SearchResult("", None, None, "base", "lexical", hits[:k], 0.0)
 
 
 def _foremost(found: dict[int, int], k: int) -> list[int]:

@@ -5,7 +5,7 @@ filter may allow only some of them.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchPath, SearchResult
 from retriever.core.similarity import reciprocal_rank_fusion
-from retriever.core.types import Document, Embeddings, Ids, Unit, parent_id
-from retriever.core.whole_words import in_whole_words
+from retriever.core.types import Document, Embeddings, Ids, Span, Unit, parent_id
+from retriever.core.words import in_whole_words
 from retriever.index.search.view_searcher import LoadedView
+from retriever.index.search.windows import Best, best_vectors
 from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
@@ -36,16 +37,17 @@ class Answer:
 
     Attributes:
         ranking: contents, best first.
-        vector: the query's (dim,), whose cosines with the contents are the scores of the hits; None where the
-            ranking's own numbers are.
+        vector: the query's (dim,), whose cosines with the contents are the scores of the hits; None for none.
         dense: contents in the order of their vectors.
         lexical: contents in the order of their words.
+        scored: whether the ranking's own numbers are these cosines.
     """
 
     ranking: Ranking
     vector: NDArray[np.float32] | None
     dense: Sequence[int]
     lexical: Sequence[int]
+    scored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +59,29 @@ class Answers:
         path: base, complete or lazy, as in `SearchResult`.
         answers: in the order of the queries.
         steps: K of the queries; None where no vector was made of them, or the encoder generates nothing.
+        leads: how many of a text's words in the view are answers as somebody named them.
     """
 
     view: View | None
     path: SearchPath
     answers: list[Answer]
     steps: int | None = None
+    leads: int = 0
 
 
-def nearest(view: LoadedView, queries: Embeddings, depth: int, allowed: Ids | None) -> list[Ranking]:
-    """Return the ``depth`` best contents of every query, and all others that tie with the last of them."""
+def nearest(
+    view: LoadedView, queries: Embeddings, depth: int, allowed: Ids | None, *, windows: bool = True
+) -> list[Ranking]:
+    """Return the ``depth`` best contents of every query, and all others that tie with the last of them.
+
+    ``windows`` is whether windows of texts count, as in `LoadedView.search`.
+    """
     depth = min(depth, max(1, view.size))
     width = depth + 1
-    found = view.search(queries, width, allowed=allowed)
+    found = view.search(queries, width, allowed=allowed, windows=windows)
     while np.any((found.ids[:, -1] >= 0) & (found.scores[:, -1] == found.scores[:, depth - 1])):
         width *= 2
-        found = view.search(queries, width, allowed=allowed)
+        found = view.search(queries, width, allowed=allowed, windows=windows)
     good = (found.ids >= 0) & (found.scores >= found.scores[:, depth - 1 : depth])
     return [
         Ranking(ids[keep].tolist(), scores[keep].tolist())
@@ -134,35 +143,35 @@ def combined(*parts: Part) -> Ranking:
 
 
 def as_results(
-    store: Store, request: SearchRequest, where: Filter | None, found: Answers, started: float
+    store: Store, queries: Sequence[str], request: SearchRequest, where: Filter | None, found: Answers, started: float
 ) -> list[SearchResult]:
-    """Turn contents into documents: every ranking's first k, ties by document id; of units, each document's best."""
+    """Turn the contents found for each query into hits: the first k, ties by document id.
+
+    Of units, each document's best is taken. Equal texts are one hit, of the first of their documents.
+    """
     wanted = request.k + (request.like is not None)
     rankings = [_beginning(store, where, one.ranking, wanted) for one in found.answers]
     contents = sorted({content_id for ranking in rankings for content_id in ranking.ids})
     documents = store.documents.expand(contents, where)
-    vectors: dict[int, NDArray[np.float32]] = {}
-    words: dict[int, list[str]] = {}
-    if found.view is not None:
-        stored = store.vectors.get(found.view.view_id, contents)
-        vectors = dict(zip(stored.content_ids.tolist(), stored.embeddings, strict=True))
-        words = dict(zip(vectors, stored.words, strict=True))
+    words = {} if found.view is None else store.vectors.words(found.view.view_id, contents)
     took = (time.perf_counter() - started) * 1000
     results = []
-    for query, answer, ranking in zip(request.queries, found.answers, rankings, strict=True):
+    for query, answer, ranking in zip(queries, found.answers, rankings, strict=True):
         dense, by_words = _places(answer.dense), _places(answer.lexical)
+        best = _best(store, found.view, answer, ranking)
         hits = [
             Hit(
                 document,
-                _cosine(vectors.get(one), answer.vector, fused),
+                fused if answer.scored else best[one].cosine if one in best else None,
                 fused,
-                _whole(words.get(one, ()), document, found.view),
+                _whole(words.get(one, ()), document, found.leads),
                 dense_rank=dense.get(one),
                 lexical_rank=by_words.get(one),
+                part=best[one].part if one in best else None,
+                equal=equal,
             )
             for one, fused in zip(ranking.ids, ranking.scores, strict=True)
-            for document in documents.get(one, ())
-            if parent_id(document) != request.like
+            for document, equal in _first_of_equal(documents.get(one, ()), besides=request.like)
         ]
         hits.sort(key=_order)
         results.append(
@@ -180,20 +189,35 @@ def as_results(
     return results
 
 
-def _whole(words: Sequence[str], document: Document, view: View | None) -> Sequence[str]:
-    """Return the words of a text in whole words; what was taught, the first of a taught view, stays as it is."""
-    first = 1 if view is not None and view.taught else 0
-    return words and [*words[:first], *in_whole_words(words[first:], document.text)]
+def _first_of_equal(
+    documents: Sequence[Document], *, besides: str | None = None
+) -> Iterator[tuple[Document, Sequence[str]]]:
+    """Yield the first of some documents of one text with the ids of the others; units one by one.
+
+    Args:
+        documents: as `Documents.expand` gives them for a content.
+        besides: the id of a document that is left out.
+    """
+    wanted = [one for one in documents if parent_id(one) != besides]
+    if wanted and isinstance(wanted[0], Unit):  # equal sentences stand in different documents
+        yield from ((one, ()) for one in wanted)
+    elif wanted:
+        yield wanted[0], [one.id for one in wanted[1:]]
+
+
+def _whole(words: Sequence[str], document: Document, leads: int) -> Sequence[str]:
+    """Return the words of a text in whole words; those that lead, which somebody named, stay as they are."""
+    return words and [*words[:leads], *in_whole_words(words[leads:], document.text)]
 
 
 def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:
-    """Return the beginning of a ranking in which so many documents stand, and all that ties with its last content."""
+    """Return the beginning of a ranking with so many texts of documents, and all that ties with its last content."""
     if not store.units.divided:
         return cut(ranking, wanted)
-    parents = store.documents.parents(ranking.ids, where)
-    met: set[str] = set()
+    wholes = store.documents.wholes(ranking.ids, where)
+    met: set[int] = set()
     for place, content_id in enumerate(ranking.ids, start=1):
-        met.update(parents.get(content_id, ()))
+        met.update(wholes.get(content_id, ()))
         if len(met) >= wanted:
             return cut(ranking, place)
     return ranking
@@ -206,20 +230,30 @@ def _order(hit: Hit) -> tuple[float, str, int]:
 
 
 def _of_parents(store: Store, hits: Sequence[Hit], k: int) -> list[Hit]:
-    """Return the best hit of each of the first k documents, as a hit of the document."""
+    """Return the best hit of each of the first k texts of documents, as a hit of the first of these."""
     best: dict[str, tuple[Hit, Unit]] = {}
     for hit in hits:
-        if isinstance(hit.document, Unit) and len(best) < k:
+        if isinstance(hit.document, Unit):
             best.setdefault(hit.document.parent, (hit, hit.document))
     wholes = store.documents.get(list(best))
-    return [replace(hit, document=wholes[id], unit=unit) for id, (hit, unit) in best.items()]
+    if len(wholes) < len(best):
+        raise store.inspection.hidden("documents")
+    of_text: dict[str, list[str]] = {}
+    for id in best:
+        of_text.setdefault(wholes[id].text, []).append(id)
+    found = []
+    for first, *others in list(of_text.values())[:k]:
+        hit, unit = best[first]
+        part = Span(unit.start, unit.end)
+        found.append(replace(hit, document=wholes[first], unit=unit, part=part, equal=others))
+    return found
 
 
-def _cosine(stored: NDArray[np.float32] | None, query: NDArray[np.float32] | None, ranked: float) -> float | None:
-    """Return the cosine of a stored vector and a query's, or what ranked it; None of a text without a vector."""
-    if stored is None:
-        return None
-    return ranked if query is None else float(stored @ query)
+def _best(store: Store, view: View | None, answer: Answer, ranking: Ranking) -> dict[int, Best]:
+    """Return how near the texts of a ranking are to an answer's query, and by which part; of those with a vector."""
+    if view is None or answer.vector is None:
+        return {}
+    return best_vectors(store, view.view_id, ranking.ids, answer.vector)
 
 
 def _places(ids: Sequence[int]) -> dict[int, int]:

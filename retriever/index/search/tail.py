@@ -53,7 +53,8 @@ class Tail:
         read = list(batches)
         if not read:
             return self
-        added = _segment(self.hold, [one.content_ids for one in read], [one.embeddings for one in read])
+        new = [one.indexed for one in read]
+        added = _segment(self.hold, [one.ids for one in new], [one.rows for one in new])
         segments = list(self.segments)
         while segments and segments[-1].size < 2 * added.size:
             last = segments.pop()

@@ -1,5 +1,6 @@
 """Nearest vectors of one view: its generation and the newer tail, merged, without deleted documents."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +14,12 @@ from retriever.index.generations import build_options
 from retriever.index.search import centering
 from retriever.index.search.contents import ContentReader, LiveContents, among
 from retriever.index.search.tail import Tail
+from retriever.index.search.windows import best_of_texts
 from retriever.store.database import Store
 from retriever.store.generations import Generation
 from retriever.store.vectors import VectorRevision
 from retriever.store.views import View
+from retriever.store.windows import own_ids, windows_among
 from retriever.vectors.backend import ListedIndex, open_backend
 
 
@@ -51,8 +54,8 @@ class LoadedView:
 
     @property
     def size(self) -> int:
-        """Vectors in the view, those of deleted documents included."""
-        return sum(part.size for part in self._parts)
+        """Texts that have a vector in the view, those of deleted documents included."""
+        return sum(len(own_ids(part.ids)) for part in self._parts)
 
     @property
     def complete(self) -> bool:
@@ -80,13 +83,35 @@ class LoadedView:
         sample = self.contents.sample if self.view.key.instruction else self.contents.ids[:0]
         return centering.shift(self.store, self.view, centering.unbiased(sample, self.holds(sample)))
 
-    def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
-        """Return the k nearest live contents of each query; see `VectorIndex.search`."""
+    def centred(self, queries: Embeddings) -> Embeddings:
+        """Return queries' vectors (n, dim) less what all vectors of the view have in common: what is searched for."""
+        return np.asarray(queries - self.shift, dtype=np.float32)
+
+    def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None, windows: bool = True) -> Neighbours:
+        """Return the k nearest live contents of each query; see `VectorIndex.search`.
+
+        A text is as near as the nearest of its own vector and those of its windows; without ``windows``, as its own.
+        """
         among_these = self._live if allowed is None else allowed
+        if self._windows == 0:
+            return self._nearest(queries, k, [among_these] * len(self._parts))
+        if not windows:
+            return self._nearest(queries, k, [self.contents.ids if allowed is None else allowed] * len(self._parts))
+        every = [None if among_these is None else with_windows_of(part.ids, among_these) for part in self._parts]
+        return best_of_texts(lambda width: self._nearest(queries, width, every), k, 1 + self._windows / self.size)
+
+    def _nearest(self, queries: Embeddings, k: int, allowed: Sequence[Ids | None]) -> Neighbours:
+        """Return the k nearest vectors of each query, given those that each part may find."""
+        every = zip(self._parts, allowed, strict=True)
         if len(self._parts) == 1:
-            return self._parts[0].search(queries, k, allowed=among_these)
+            return self._parts[0].search(queries, k, allowed=allowed[0])
         empty = Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32))
-        return merge([empty, *(part.search(queries, k, allowed=among_these) for part in self._parts)], k)
+        return merge([empty, *(part.search(queries, k, allowed=these) for part, these in every)], k)
+
+    @cached_property
+    def _windows(self) -> int:
+        """Vectors of windows."""
+        return sum(part.size for part in self._parts) - self.size
 
     @cached_property
     def _parts(self) -> list[ListedIndex]:
@@ -144,7 +169,7 @@ class ViewSearcher:
         tail = empty.grown(self._store.vectors.scan(self.view.view_id, after=watermark))
         parts = [part for part in (index, *tail.indexes) if part is not None]
         if self._loaded is None:  # damage comes while the file lies there, not while it is open
-            ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])
+            ids = np.concatenate([np.empty(0, np.int64), *(own_ids(part.ids) for part in parts)])
             self._store.inspection.require_vectors_listed(self.view.view_id, ids, contents.ids)
         held = int(held_by(parts, contents.ids).sum())
         return LoadedView(self._store, self.view, contents, revision, generation, index, tail, held)
@@ -166,6 +191,11 @@ class ViewSearcher:
         if known and known.index and known.generation and known.generation.generation_id == generation.generation_id:
             return known.index
         return open_backend(generation.backend, self._folder, self._device).open(generation.handle)
+
+
+def with_windows_of(ids: Ids, texts: Ids) -> Ids:
+    """Return the ids of texts, and of those of their windows that are among ids of a vector index, ascending."""
+    return np.concatenate([texts, windows_among(ids, texts)])
 
 
 def held_by(parts: list[ListedIndex], ids: Ids) -> NDArray[np.bool_]:

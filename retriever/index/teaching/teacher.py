@@ -1,187 +1,106 @@
-"""Teach a view by examples: learn a head on the vectors that an index has, and put it in the place of the one before.
+"""Teach a question by examples: learn a head on the vectors that an index has.
 
-Where it is asked for, the plain reader is fine-tuned first; if that helps, it reads every text of the view anew, into a
-tuned view, and the head takes those vectors. The caller holds the writer's lock.
+Where it is asked for, the base encoder is fine-tuned first; if that helps, it reads every text of the question's view
+anew, and the head takes those vectors.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.encoder import Encoder, Tuning
 from retriever.core.errors import EncoderError, InputError, UsageError
+from retriever.core.protocols import Tuning
 from retriever.core.results import IndexingReport
 from retriever.core.types import Embeddings, Ids
-from retriever.index.indexing import Indexer, OnIndexing
-from retriever.index.readers import Readers
+from retriever.index.indexing import Indexer
 from retriever.index.search.centering import sample
+from retriever.index.sources.catalog import Sources
+from retriever.index.sources.filling import READ_AT_ONCE, encode_texts, fill
+from retriever.index.sources.making import Making, OnIndexing, add_source
+from retriever.index.sources.source import Source
+from retriever.index.sources.taught import Taught, Tuned
 from retriever.index.teaching.examples import FoundExamples
-from retriever.index.teaching.head import Head
 from retriever.index.teaching.learning import Lesson, learn
 from retriever.index.teaching.scoring import HeldOut, held_out_score
-from retriever.index.teaching.taught import (
-    READ_AT_ONCE,
-    TaughtViews,
-    described_tuning,
-    read_into,
-    taught_key,
-    tuned_key,
-)
 from retriever.index.teaching.tuning import OnSteps, try_tuning
-from retriever.store.database import Store
-from retriever.store.heads import StoredHead
-from retriever.store.views import View
 
 MEAN_OF = 2000
 """Most vectors whose mean stands for that of a view."""
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """A head that is learned and not stored yet.
-
-    Attributes:
-        source: the view whose vectors it takes.
-        plain: the base view, whose vectors it takes besides, or a tuned one.
-        head: the head.
-        document: JSON with its examples and scores.
-        tuning: what tuned the plain reader; None where the base view serves.
-    """
-
-    source: View
-    plain: View
-    head: Head
-    document: Mapping[str, Any]
-    tuning: Tuning | None = None
-
-
-def question_of(readers: Readers, instruction: str) -> str:
-    """Return a question as its view has it.
+def question_of(sources: Sources, instruction: str) -> Source:
+    """Return the source of a question as it is read, which can be taught.
 
     Raises:
-        UsageError: it is none: empty, or what a single reader is asked by default.
+        UsageError: it is none: empty, or what a single encoder is asked by default.
     """
-    asked = readers.view_key(instruction).instruction
-    if not asked:
+    source = sources.read(instruction)
+    if not source.key.instruction:
         raise UsageError("There is no question to teach.", hint="Name it with --instruction.")
-    return asked
+    return source
 
 
 def learn_question(
-    store: Store,
-    readers: Readers,
-    asked: str,
-    found: FoundExamples,
-    run_id: int,
-    progress: OnIndexing | None,
-    *,
-    tune: bool = False,
-) -> Learned:
+    sources: Sources, question: Source, found: FoundExamples, making: Making, *, tune: bool = False
+) -> Taught:
     """Learn a question from examples; those that its view lacks are read first, and so are the answers' names.
 
     Args:
-        store: the index's database.
-        readers: the encoders of its views.
-        asked: the question, as `question_of` gives it.
+        sources: of the index.
+        question: as `question_of` gives it.
         found: the examples.
-        run_id: of the run.
-        progress: called with the growing report while examples are read, the plain reader is fine-tuned, and it reads.
-        tune: whether to fine-tune the plain reader for the question, and to keep that where it helps.
+        making: its progress is told of the examples that are read, of the steps of fine-tuning, and of the texts read.
+        tune: whether to fine-tune the base encoder for the question, and to keep that where it helps.
+
+    Returns:
+        What was learned, not stored yet.
 
     Raises:
         InputError: the view was dropped meanwhile.
-        EncoderError: the plain reader cannot be fine-tuned, or there is none besides the question reader.
+        EncoderError: the base encoder cannot be fine-tuned, or there is none besides the instruction encoder.
     """
-    if tune and not readers.two:
+    encoders, store, base = sources.encoders, making.store, sources.base
+    if tune and not encoders.separate:
         raise EncoderError(
             "This index has no plain reader of its own to fine-tune.",
             hint="`retriever reembed --plain NAME` gives it one.",
         )
-    source, plain = _with_examples(store, readers, asked, found, run_id, progress)
-    lesson = _lesson(store, readers, source, plain, found)
+    _read_examples(sources, question, found, making)
+    lesson = _lesson(sources, question, base, found)
     if not tune:
         head = learn(lesson)
-        return Learned(source, plain, head, _document(head, found, held_out_score(lesson)))
+        return Taught(question, base, head, _document(found, held_out_score(lesson)))
     texts = store.documents.texts(np.array(found.content_ids, dtype=np.int64))
-    tried = try_tuning(readers.base, [texts[one] for one in found.content_ids], lesson, _on_steps(source, progress))
+    told = _on_steps(sources, question, making.progress)
+    tried = try_tuning(encoders.base, [texts[one] for one in found.content_ids], lesson, told)
+    beside = base
     if tried.tuning is not None:
-        encoder = readers.tuned_base(tried.tuning)
-        plain = _read_anew(store, readers, tried.tuning, source, progress)
-        lesson = replace(lesson, **_plain_part(store, encoder, plain, found))
+        beside = _read_anew(sources, question, tried.tuning, making)
+        lesson = replace(lesson, **_part_beside(sources, beside, found))
     head = learn(lesson, None if tried.tuning is None else tried.settings)
     score = held_out_score(lesson) if tried.tuning is None else tried.score
-    document = {**_document(head, found, score), "tuned": tried.tuning is not None}
-    if tried.tuning is not None:
-        document["tuning"] = described_tuning(tried.tuning)
-    return Learned(source, plain, head, document, tried.tuning)
+    return Taught(question, beside, head, {**_document(found, score), "tuned": tried.tuning is not None})
 
 
-def store_learned(
-    store: Store, readers: Readers, taught: TaughtViews, learned: Learned, but: Collection[int] = ()
-) -> None:
-    """Put a taught view in the place of the one before, whole, in the caller's transaction.
-
-    Args:
-        store: the index's database.
-        readers: those that ``learned`` was learned with; what a search has read since is read by the tuned one here.
-        taught: the index's taught views.
-        learned: what is stored.
-        but: ids of tuned views that are to stay, for heads that are not stored yet.
-    """
-    key = taught_key(learned.source.key, learned.plain.key, learned.head)
-    drop_taught(store, learned.source, but={learned.plain.view_id, *but})
-    view, source, arrays = store.views.ensure(key), learned.source.view_id, learned.head.to_bytes()
-    if learned.tuning is not None:
-        arrays += learned.tuning.arrays
-    store.heads.put(view.view_id, source, learned.plain.view_id, arrays, learned.document)
-    taught.read_tuned(learned.source, _held(store, learned.source), readers)
-    taught.derive_all(learned.source)
-
-
-def drop_taught(store: Store, source: View, but: Collection[int] = ()) -> None:
-    """Remove the taught view of a view, if any, and what is tuned for its question, in the caller's transaction.
-
-    Args:
-        store: the index's database.
-        source: the view.
-        but: ids of tuned views that are to stay.
-    """
-    sources = store.heads.sources()
-    if but:  # a view that goes takes along what its head names
-        store.heads.remove([view_id for view_id, of in sources.items() if of == source.view_id])
-    for view in store.views.all():
-        unused = view.tuned and view.view_id not in sources  # left by a teaching that did not end
-        if (unused or sources.get(view.view_id) == source.view_id) and view.view_id not in but:
-            store.views.drop(view.view_id)
-
-
-def stored_examples(stored: StoredHead) -> dict[int, str]:
-    """Return the examples that a head was learned from: answers by content id, also of texts that are gone."""
-    return {int(one["content"]): str(one["answer"]) for one in stored.document["examples"]}
-
-
-def _with_examples(
-    store: Store, readers: Readers, asked: str, found: FoundExamples, run_id: int, progress: OnIndexing | None
-) -> tuple[View, View]:
-    """Return the views of the question and the base view, which hold the examples."""
-    ids = np.array(found.content_ids, dtype=np.int64)
-    views = [store.views.find(readers.view_key(one)) for one in (asked, "")]
+def _read_examples(sources: Sources, question: Source, found: FoundExamples, making: Making) -> None:
+    """Read the examples that the views of the question and of the base lack."""
+    ids, store = np.array(found.content_ids, dtype=np.int64), making.store
+    views = [sources.view(one) for one in (question, sources.base)]
     if any(view is None or store.vectors.missing(view.view_id, ids) for view in views):
-        Indexer(store, readers, [asked], progress=progress, lazy=True).fill(run_id, ids)
-    source, plain = (store.views.find(readers.view_key(one)) for one in (asked, ""))
-    if source is None or plain is None:
+        Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, ids)
+    if sources.view(question) is None or sources.view(sources.base) is None:
+        asked = question.key.instruction
         raise InputError(f"The view of {asked!r} was dropped while it was taught.", hint="Teach it again.")
-    return source, plain
 
 
-def _on_steps(source: View, progress: OnIndexing | None) -> OnSteps | None:
+def _on_steps(sources: Sources, question: Source, progress: OnIndexing | None) -> OnSteps | None:
     """Return what tells progress how many steps of fine-tuning are done, by a report that grows."""
-    if progress is None:
+    view = sources.view(question)
+    if progress is None or view is None:
         return None
-    report = IndexingReport(views=[source.view_id], instructions=[source.key.instruction], tuning=True)
+    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
 
     def told(done: int, steps: int) -> None:
         report.in_hand, report.expected = done, steps
@@ -190,70 +109,66 @@ def _on_steps(source: View, progress: OnIndexing | None) -> OnSteps | None:
     return told
 
 
-def _read_anew(store: Store, readers: Readers, tuning: Tuning, source: View, progress: OnIndexing | None) -> View:
-    """Let a tuned reader read every text of a view that its tuned view lacks, and return that.
+def _read_anew(sources: Sources, question: Source, tuning: Tuning, making: Making) -> Source:
+    """Let the tuned encoder read every text of the question's view that it has not read, and return its source.
 
     What was read stays where this is interrupted, and the same examples go on from there.
     """
-    view, encoder = store.views.ensure(tuned_key(source.key, readers, tuning)), readers.tuned_base(tuning)
-    lacking = store.vectors.missing(view.view_id, _held(store, source))
-    report = IndexingReport(views=[view.view_id], instructions=[source.key.instruction], expected=len(lacking))
+    store, tuned = making.store, Tuned(question, sources.base, tuning, sources.encoders)
+    with store.transaction():
+        view = add_source(store, tuned)
+    lacking = store.vectors.missing(view.view_id, sources.held(question))
+    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], expected=len(lacking))
     for start in range(0, len(lacking), READ_AT_ONCE):
-        if progress is not None:
+        if making.progress is not None:
             report.in_hand = start
-            progress(report)
-        read_into(store, view, encoder, lacking[start : start + READ_AT_ONCE])
-    return view
+            making.progress(report)
+        fill(store, [tuned], sources, lacking[start : start + READ_AT_ONCE])
+    return tuned
 
 
-def _lesson(store: Store, readers: Readers, source: View, plain: View, found: FoundExamples) -> Lesson:
+def _lesson(sources: Sources, question: Source, base: Source, found: FoundExamples) -> Lesson:
     answers = _answers(found)
     numbers = {answer: number for number, answer in enumerate(answers)}
     ids = np.array(found.content_ids, dtype=np.int64)
     return Lesson(
         answers=answers,
         labels=np.array([numbers[one] for one in found.answers], dtype=np.int64),
-        vectors=_vectors(store, source, ids),
-        names=readers.question.encode(answers, instruction=source.key.instruction),
-        mean=_mean(store, source, ids),
-        **_plain_part(store, readers.base, plain, found),
+        vectors=_vectors(sources, question, ids),
+        names=encode_texts([question], answers)[0],
+        mean=_mean(sources, question, ids),
+        **_part_beside(sources, base, found),
     )
 
 
-def _plain_part(store: Store, encoder: Encoder, plain: View, found: FoundExamples) -> dict[str, Any]:
-    """Return what a lesson has of a plain reader and its view."""
+def _part_beside(sources: Sources, beside: Source, found: FoundExamples) -> dict[str, Any]:
+    """Return what a lesson has of the vectors beside the question's."""
     ids = np.array(found.content_ids, dtype=np.int64)
-    names = encoder.encode(_answers(found))
-    return {"plain": _vectors(store, plain, ids), "plain_names": names, "plain_mean": _mean(store, plain, ids)}
+    names = encode_texts([beside], _answers(found))[0]
+    return {"plain": _vectors(sources, beside, ids), "plain_names": names, "plain_mean": _mean(sources, beside, ids)}
 
 
 def _answers(found: FoundExamples) -> list[str]:
     return sorted(set(found.answers))
 
 
-def _held(store: Store, view: View) -> Ids:
-    """Return the ids of the texts that a view holds."""
-    return store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
+def _vectors(sources: Sources, source: Source, ids: Ids) -> Embeddings:
+    return sources.stored(source, ids).embeddings
 
 
-def _vectors(store: Store, view: View, ids: Ids) -> Embeddings:
-    return store.vectors.get(view.view_id, ids).embeddings
-
-
-def _mean(store: Store, view: View, ids: Ids) -> NDArray[np.float32]:
+def _mean(sources: Sources, source: Source, ids: Ids) -> NDArray[np.float32]:
     """Return the mean (d,) of a view's vectors: of a sample, and of some ids that it holds."""
-    chosen = np.union1d(sample(_held(store, view), MEAN_OF), ids)
-    return np.asarray(_vectors(store, view, chosen).mean(axis=0))
+    chosen = np.union1d(sample(sources.held(source), MEAN_OF), ids)
+    return np.asarray(_vectors(sources, source, chosen).mean(axis=0))
 
 
-def _document(head: Head, found: FoundExamples, score: HeldOut) -> dict[str, Any]:
+def _document(found: FoundExamples, score: HeldOut) -> dict[str, Any]:
     """Return what is stored of a head besides its numbers."""
     examples = [
         {"content": content_id, "answer": answer}
         for content_id, answer in zip(found.content_ids, found.answers, strict=True)
     ]
     return {
-        "head": head.describe(),
         "examples": examples,
         "before": asdict(score.before),
         "after": asdict(score.after),

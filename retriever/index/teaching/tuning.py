@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.encoder import Encoder, Tuning
+from retriever.core.protocols import Encoder, Tuning
 from retriever.core.types import Ids
 from retriever.index.teaching.head import softmax
 from retriever.index.teaching.learning import RIDGES, Lesson, Settings, choose, learn, scores_by_ridge

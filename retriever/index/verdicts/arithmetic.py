@@ -4,7 +4,7 @@ Views are compared by the cosines of all pairs of texts, as a search or a cluste
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,21 @@ def of_words(evidence: Evidence) -> dict[str, float]:
         "words_spread": entropy(first),
         "words_group": group_area(pair_cosines(evidence.asked.vectors), first),
         "words_copied": copied(evidence.asked, evidence.texts) - copied(evidence.unasked, evidence.texts),
+    }
+
+
+def alike(found: Mapping[str, float]) -> dict[str, float]:
+    """Return how alike the same texts are grouped under a question and otherwise, by its features: correlations.
+
+    ``unasked`` is under no question, ``others`` under that of the other questions which is most alike, ``reworded``
+    under the question in other words, ``negated`` under the question turned around.
+    """
+    reworded = 1 + _LEAST_CHANGE - float(np.exp(-found["steady"]))
+    return {
+        "unasked": found["like_unasked"],
+        "others": found["like_others"],
+        "reworded": reworded,
+        "negated": reworded - found["turned"],
     }
 
 

@@ -3,22 +3,23 @@
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from retriever.core.encoder import Encoder
 from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
 from retriever.core.text import drop_prefixes
+from retriever.core.types import Ids
 from retriever.core.verdicts import Verdict
-from retriever.core.whole_words import in_whole_words
+from retriever.core.words import in_whole_words
 from retriever.index.encoding import OnTexts, texts_read
-from retriever.index.readers import Readers
+from retriever.index.sources.encoders import Encoders
 from retriever.index.verdicts import arithmetic
 from retriever.index.verdicts.measured import MEASURED, Measured
 from retriever.index.verdicts.reading import Evidence, Heard, meanings, read
-from retriever.index.verdicts.stored import store_verdict, stored_verdict
+from retriever.index.verdicts.stored import Judgement, cannot_be_judged, store_judgement, stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
 
@@ -56,7 +57,7 @@ class Judged:
 
 def wants_judging(store: Store, view: View) -> bool:
     """Whether a view holds enough for a verdict that it does not have yet, or much more than that one saw."""
-    if not view.key.instruction:
+    if not view.key.instruction or store.sources.makes(view.view_id) or cannot_be_judged(store, view.view_id):
         return False
     known, held = stored_verdict(store, view.view_id), store.vectors.count_live(view.view_id)
     if known is None:
@@ -64,18 +65,23 @@ def wants_judging(store: Store, view: View) -> bool:
     return known.texts < TEXTS and held >= GROWTH * known.texts
 
 
-def judge_view(store: Store, readers: Readers, view: View, *, on_texts: OnTexts | None = None) -> Verdict | None:
+def sampled(contents: Ids) -> Ids:
+    """Return the texts that a verdict looks at, of those there are, ascending; the same ones every time."""
+    return np.sort(np.random.default_rng(_SEED).permutation(contents)[:TEXTS])
+
+
+def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnTexts | None = None) -> Verdict | None:
     """Judge a view by a sample of what it holds, and store the verdict; None where too little can be read.
 
     Args:
         store: the index's database.
-        readers: the index's encoders.
+        encoders: the index's.
         view: of a question.
         on_texts: told how far the reading is.
     """
     ids = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
     live = np.intersect1d(ids, store.documents.live_contents())
-    chosen = np.sort(np.random.default_rng(_SEED).permutation(live)[:TEXTS])
+    chosen = sampled(live)
     if len(chosen) < LEAST_TEXTS:
         return None
     held = store.vectors.get(view.view_id, chosen)
@@ -85,13 +91,12 @@ def judge_view(store: Store, readers: Readers, view: View, *, on_texts: OnTexts 
     with _turn(on_texts, len(sample)):
         if not wants_judging(store, view):  # somebody else has found it out meanwhile
             return stored_verdict(store, view.view_id)
-        plain = readers.base if readers.two else None
-        try:
-            found = judge(readers.question, plain, sample, view.key.instruction, known=known, on_texts=on_texts)
-        except UsageError:  # a question near the limit of an instruction's length cannot be turned around
-            return None
-        store_verdict(store, view.view_id, found.verdict)
-        return found.verdict
+        plain = encoders.plain
+        judged: Judged | None = None
+        with suppress(UsageError):  # a question near the limit of an instruction's length cannot be turned around
+            judged = judge(encoders.question, plain, sample, view.key.instruction, known=known, on_texts=on_texts)
+        store_judgement(store, view.view_id, None if judged is None else Judgement(judged.verdict, judged.features))
+        return None if judged is None else judged.verdict
 
 
 def judge(

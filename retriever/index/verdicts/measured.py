@@ -1,4 +1,4 @@
-"""The model that makes a chance of a verdict's features, as `benchmarks/verdict.py` measured it (``measured.json``)."""
+"""The model that makes a chance of a verdict's features, as `recipes/verdict.py` measured it (``measured.json``)."""
 
 import json
 import math
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.encoder import Encoder
 from retriever.core.fingerprint import json_hash
+from retriever.core.protocols import Encoder
 from retriever.core.verdicts import Level
 
 WORDING = "wording"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retriever.core.encoder import Encoder
+from retriever.core.protocols import Encoder
 from retriever.core.types import Embeddings, Encoded
 from retriever.index.encoding import WORDS
 

@@ -1,26 +1,60 @@
 """Verdicts as an index keeps them: read without a model, and only where today's measurement made them."""
 
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
+from retriever.core.types import JSON
 from retriever.core.verdicts import Verdict, verdict_of
 from retriever.index.verdicts.measured import MEASURED
 from retriever.store.database import Store
 
 _BY = "by"  # the measurement that made the verdict
+_FEATURES = "features"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict, and the features by name that it was made of."""
+
+    verdict: Verdict
+    features: Mapping[str, float]
+
+
+def stored_judgement(store: Store, view_id: int) -> Judgement | None:
+    """Return the verdict that is stored of a view, and its features; None where today's measurement made none."""
+    found = _stored(store, view_id)
+    with suppress(ValueError):
+        return None if found is None else Judgement(verdict_of(found), cast("Mapping[str, float]", found[_FEATURES]))
+    return None
 
 
 def stored_verdict(store: Store, view_id: int) -> Verdict | None:
     """Return the verdict that is stored of a view; None where there is none by today's measurement."""
-    found = store.verdicts.get(view_id)
-    if found is None or found.get(_BY) != MEASURED.version:
-        return None
-    with suppress(ValueError):
-        return verdict_of(found)
-    return None
+    found = stored_judgement(store, view_id)
+    return None if found is None else found.verdict
 
 
-def store_verdict(store: Store, view_id: int, verdict: Verdict) -> None:
-    """Store the verdict on a view, if nobody else writes just now; else it is found again when it is asked for."""
-    document = {**verdict.to_json(), _BY: MEASURED.version}
+def cannot_be_judged(store: Store, view_id: int) -> bool:
+    """Whether it is stored that a view's question cannot be judged by today's measurement."""
+    found = _stored(store, view_id)
+    return found is not None and "level" not in found
+
+
+def store_judgement(store: Store, view_id: int, judgement: Judgement | None) -> None:
+    """Store the verdict on a view, if nobody else writes just now; else it is found again when it is asked for.
+
+    None stores that the view's question cannot be judged.
+    """
+    document: dict[str, JSON] = {_BY: MEASURED.version}
+    if judgement is not None:
+        document |= {**judgement.verdict.to_json(), _FEATURES: dict(judgement.features)}
     store.best_effort_write(partial(store.verdicts.put, view_id, document))
+
+
+def _stored(store: Store, view_id: int) -> Mapping[str, JSON] | None:
+    """Return what today's measurement stored of a view; None where it stored nothing."""
+    found = store.verdicts.get(view_id)
+    return None if found is None or found.get(_BY) != MEASURED.version else found

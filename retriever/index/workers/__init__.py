@@ -1,1 +1,1 @@
-"""Embedding by several processes at once, here or on a Ray cluster, by way of a ledger of files."""
+"""Embedding by several processes at once, here or on a Ray cluster, by way of a spool of files."""

@@ -1,19 +1,24 @@
-"""Embeds shards by workers: cuts them into pieces, has each embedded once, and puts the shards together again."""
+"""Embeds batches by workers: cuts them into pieces, has each embedded once, and puts the batches together again."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
-from retriever.core.errors import RetrieverError
+from retriever.core.errors import RetrieverError, UsageError
+from retriever.core.paths import folder_within
+from retriever.core.registry import nearest, resolve
 from retriever.core.types import JSON, Encoded
-from retriever.index.embedder import EmbeddedShard, OnTokens, Shard, TextGroup
-from retriever.index.encoding import describe
-from retriever.index.readers import Readers
-from retriever.index.workers.ledger import Finished, Ledger, Task
-from retriever.index.workers.pool import Outcome, Pool
+from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, LocalEmbedder, TextGroup
+from retriever.index.sources.filling import OnTokens, read
+from retriever.index.sources.source import Source
+from retriever.index.workers.pool import POOLS, Event, Pool, cores, shared
+from retriever.index.workers.spool import FOLDER, Finished, Spool, Task
+from retriever.index.workers.worker import LOAD, WorkerSettings
 from retriever.store.views import View
 
 PIECE = 250
@@ -23,214 +28,238 @@ _DEATHS = 2  # of workers at a piece, after which it is halved or, of one text, 
 _PATIENCE = 60.0  # seconds until a file of another machine is seen here: shared folders remember what was not there
 _GIVEN_UP = 10  # texts in a row with nothing embedded between: it is not the texts
 
-StartPool = Callable[[Sequence[Mapping[str, JSON]]], Pool]
-"""Starts workers that load the encoders of some descriptions first."""
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """What embeds in a run: this process, workers here, or workers on a cluster.
+
+    Attributes:
+        count: workers; None for as many as the pool chooses, and with processes for none beside this one.
+        pool: their kind, a key of `retriever.index.workers.pool.POOLS`.
+        address: of the cluster, ``local`` for one that is started here; empty for processes.
+        spool: folder that all workers reach, of this index alone; None for one in the index's own.
+        device: where workers' encoders run.
+        load: ``module:function`` that gives them, as `retriever.index.encoding.load_described` does.
+        piece: most texts of a piece.
+    """
+
+    count: int | None = None
+    pool: str = "processes"
+    address: str = ""
+    spool: Path | None = None
+    device: str = "auto"
+    load: str = LOAD
+    piece: int = PIECE
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 1:
+            raise UsageError(f"{self.count} workers embed nothing.", hint="Give --workers 1 or more.")
+        if self.pool not in POOLS:
+            raise UsageError(f"There is no pool of workers {self.pool!r}.", hint=nearest(self.pool, POOLS))
+        if self.pool == "ray" and find_spec("ray") is None:
+            raise RetrieverError("The package 'ray' is missing.", hint="pip install 'retriever[ray]'")
+
+    def spool_of(self, folder: Path) -> Spool:
+        """Return the spool of an index's folder.
+
+        Raises:
+            IndexDamagedError: a link stands for its folder.
+        """
+        return Spool(folder_within(folder, FOLDER) if self.spool is None else self.spool.expanduser().resolve())
+
+    def embedder(self, folder: Path) -> EmbedderFactory:
+        """Return what makes the embedder of a run; without workers, one that uses what a spool still holds."""
+        spool = self.spool_of(folder)
+        alone = self.count is None and self.pool == "processes"
+        if alone and spool.is_empty():
+            return LocalEmbedder
+        start = None if alone else partial(self._start, spool)
+        return partial(WorkerEmbedder, spool=spool, start=start, size=self.piece)
+
+    def _start(self, spool: Spool, readers: Sequence[Mapping[str, JSON]]) -> Pool:
+        threads = max(1, shared(cores()) // (self.count or 1))
+        settings = WorkerSettings(str(spool.folder.resolve()), self.device, threads, readers, self.load)
+        pool: Pool = resolve(POOLS[self.pool])(self.count, self.address, settings)
+        return pool
 
 
 @dataclass(eq=False, slots=True)
 class _Piece:
-    """Texts of one group of a shard under way, from the place ``start`` on."""
+    """Texts of one group of a batch under way, from the place ``start`` on."""
 
-    shard: "_OpenShard"
+    batch: "_OpenBatch"
     group: int
     start: int
     texts: Sequence[str]
     views: Sequence[View]
+    sources: Sequence[Source]
+    name: str
     deaths: int = 0
+    done: Finished | None = None
+
+    @property
+    def instructions(self) -> list[str]:
+        return [view.key.instruction for view in self.views]
 
 
 @dataclass(eq=False, slots=True)
-class _OpenShard:
-    """A shard under way: pieces that are not embedded, those that are by group and place, texts given up and why."""
+class _OpenBatch:
+    """A batch under way: its pieces, and the texts that were given up."""
 
-    shard: Shard
-    left: int = 0
-    names: list[str] = field(default_factory=list)
-    found: dict[tuple[int, int], tuple[_Piece, Finished]] = field(default_factory=dict)
+    batch: Batch
+    pieces: list[_Piece] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
-    def embedded(self, on_stored: Callable[[], None]) -> EmbeddedShard:
-        """Return the shard with its vectors, without the texts that were given up."""
+    def embedded(self, spool: Spool) -> EmbeddedBatch:
+        """Return the batch with its vectors, without the texts that were given up; stored, its pieces are removed."""
         groups: list[TextGroup] = []
         encoded: list[list[Encoded]] = []
-        for number, group in enumerate(self.shard.groups):
-            parts = [self.found[key] for key in sorted(self.found) if key[0] == number]
-            groups.append(TextGroup([text for piece, _ in parts for text in piece.texts], group.views))
-            encoded.append(
-                [_joined(view, [done.encoded[place] for _, done in parts]) for place, view in enumerate(group.views)]
-            )
-        tokens = sum(done.tokens for _, done in self.found.values())
-        return EmbeddedShard(Shard(self.shard.number, groups), encoded, tokens, self.refused, on_stored)
+        for number, group in enumerate(self.batch.groups):
+            pieces = sorted((piece for piece in self.pieces if piece.group == number), key=lambda piece: piece.start)
+            done = [piece.done.encoded for piece in pieces if piece.done]
+            groups.append(replace(group, texts=[text for piece in pieces for text in piece.texts]))
+            encoded.append([_joined(view, [each[place] for each in done]) for place, view in enumerate(group.views)])
+        tokens = sum(piece.done.tokens for piece in self.pieces if piece.done)
+        remove = partial(spool.remove, [piece.name for piece in self.pieces])
+        return EmbeddedBatch(Batch(self.batch.number, groups), encoded, tokens, self.refused, remove)
 
 
 class WorkerEmbedder:
-    """Embeds by workers, from what the ledger holds first.
+    """Embeds by workers, from what the spool holds first.
 
     Args:
-        readers: what to embed with; workers load encoders of the same descriptions.
         on_tokens: told of a piece's tokens when it is there.
-        ledger: where pieces lie.
-        start: starts the workers, when there is something to embed; None to embed in this process.
-        piece: most texts of a piece.
+        spool: where pieces lie.
+        start: starts workers that load the encoders of some descriptions first; None to embed in this process.
+        size: most texts of a piece.
     """
 
     def __init__(
         self,
-        readers: Readers,
         on_tokens: OnTokens,
         *,
-        ledger: Ledger,
-        start: StartPool | None = None,
-        piece: int = PIECE,
+        spool: Spool,
+        start: Callable[[Sequence[Mapping[str, JSON]]], Pool] | None = None,
+        size: int = PIECE,
     ) -> None:
-        self._readers = readers
         self._on_tokens = on_tokens
-        self._ledger = ledger
-        self._start = start
-        self._size = piece
+        self._spool, self._start, self._size = spool, start, size
         self._pool: Pool | None = None
-        self._waiting: deque[tuple[str, _Piece]] = deque()
+        self._waiting: deque[_Piece] = deque()
         self._sent: dict[str, _Piece] = {}
-        self._complete: deque[_OpenShard] = deque()
+        self._complete: deque[_OpenBatch] = deque()
         self._given_up = 0  # in a row
 
-    def embed(self, jobs: Iterable[Shard]) -> Iterator[EmbeddedShard]:
-        """Yield every shard embedded, in the order they are completed; see `retriever.index.embedder.Embedder`."""
-        rest = iter(jobs)
-        more = True
+    def embed(self, jobs: Iterable[Batch]) -> Iterator[EmbeddedBatch]:
+        """Yield every batch embedded, in the order they are completed; see `retriever.index.embedder.Embedder`."""
+        rest: Iterator[Batch] | None = iter(jobs)
         ended = False
         try:
-            while more or self._waiting or self._sent or self._complete:
-                while self._complete:
-                    shard = self._complete.popleft()
-                    yield shard.embedded(partial(self._ledger.remove, shard.names))
-                if more and not self._waiting:
+            while rest or self._waiting or self._sent or self._complete:
+                if self._complete:
+                    yield self._complete.popleft().embedded(self._spool)
+                elif rest and not self._waiting:
                     job = next(rest, None)
-                    more = job is not None
-                    if job is not None:
+                    rest = rest if job else None
+                    if job:
                         self._open(job)
                 elif self._waiting and self._room():
-                    self._send(*self._waiting.popleft())
-                elif self._sent or self._waiting:
-                    self._wait()
+                    self._embed(self._waiting.popleft())
+                elif self._pool and (event := self._pool.wait()):
+                    self._settle(event, self._sent.pop(event.name))
             ended = True
         finally:
-            if self._pool is not None:
+            if self._pool:
                 self._pool.close(kill=not ended)
                 self._pool = None
 
-    def _open(self, job: Shard) -> None:
-        """Cut a shard into pieces, and take what is done from the ledger."""
-        opened = _OpenShard(job)
-        pieces = [
-            _Piece(opened, number, start, group.texts[start : start + self._size], group.views)
-            for number, group in enumerate(job.groups)
-            for start in range(0, len(group.texts), self._size)
-        ]
-        opened.left = len(pieces)
-        for piece in pieces:
-            self._take(piece)
-        if not pieces:
-            self._complete.append(opened)
+    def _open(self, job: Batch) -> None:
+        """Cut a batch into pieces, and take from the spool what is done."""
+        batch = _OpenBatch(job)
+        for number, group in enumerate(job.groups):
+            for start in range(0, len(group.texts), self._size):
+                self._add(batch, number, start, group.texts[start : start + self._size])
+        self._look_up(batch, batch.pieces)
 
-    def _take(self, piece: _Piece) -> None:
-        """Take a piece from the ledger, or line it up."""
-        name = self._ledger.name(piece.texts, piece.views)
-        done = self._ledger.find(name, len(piece.texts), piece.views)
-        if done is None:
-            self._waiting.append((name, piece))
-        else:
-            self._on_tokens(done.tokens)
-            self._finish(name, piece, done)
+    def _add(self, batch: _OpenBatch, group: int, start: int, texts: Sequence[str]) -> None:
+        views, sources = batch.batch.groups[group].views, batch.batch.groups[group].sources
+        batch.pieces.append(_Piece(batch, group, start, texts, views, sources, self._spool.name(texts, views)))
+
+    def _look_up(self, batch: _OpenBatch, pieces: Sequence[_Piece]) -> None:
+        """Take pieces of a batch from the spool, or line them up."""
+        for piece in pieces:
+            if done := self._spool.find(piece.name, len(piece.texts), piece.views):
+                self._finish(piece, done)
+            else:
+                self._waiting.append(piece)
+        self._check(batch)
+
+    def _check(self, batch: _OpenBatch) -> None:
+        if all(piece.done for piece in batch.pieces):
+            self._complete.append(batch)
 
     def _room(self) -> bool:
-        """Whether a piece can be sent now; the first one starts the workers."""
-        if self._start is not None and self._pool is None:
-            task = self._task(self._waiting[0][1])
-            self._pool = self._start([one for one in (task.plain, task.question) if one is not None])
+        """Whether a piece can be embedded now; the first one starts the workers."""
+        if self._start and not self._pool and (encoder := self._waiting[0].sources[0].describe()) is not None:
+            self._pool = self._start([encoder])
         return self._pool is None or self._pool.room()
 
-    def _send(self, name: str, piece: _Piece) -> None:
-        if self._pool is None:
-            self._finish(name, piece, self._embedded_here(piece))
+    def _embed(self, piece: _Piece) -> None:
+        encoder = piece.sources[0].describe()
+        if self._pool is None or encoder is None:  # what workers cannot load is read here
+            tokens: list[int] = []
+            encoded = read(piece.sources, piece.texts, tokens.append)
+            self._finish(piece, Finished(encoded, sum(tokens)))
+            self._check(piece.batch)
             return
-        self._ledger.ask(name, self._task(piece))
-        self._sent[name] = piece
-        self._pool.send(name)
+        self._spool.ask(piece.name, Task(piece.texts, piece.instructions, encoder))
+        self._sent[piece.name] = piece
+        self._pool.send(piece.name)
 
-    def _embedded_here(self, piece: _Piece) -> Finished:
-        tokens = 0
+    def _settle(self, event: Event, piece: _Piece) -> None:
+        """Take what became of a piece."""
+        patience = _PATIENCE if event.event == "done" else 0
+        done = self._spool.find(piece.name, len(piece.texts), piece.views, patience=patience)
+        if done is not None:
+            self._finish(piece, done)
+            self._check(piece.batch)
+        elif event.event == "ended":
+            self._died(event.how, piece)
+        else:
+            raise RetrieverError(
+                f"A worker embedded a piece that is not in {self._spool.folder}.",
+                hint="Name a folder with --spool that all machines reach under the same name.",
+            )
 
-        def count(more: int) -> None:
-            nonlocal tokens
-            tokens += more
-            self._on_tokens(more)
-
-        instructions = [view.key.instruction for view in piece.views]
-        return Finished(self._readers.encode_views(piece.texts, instructions, count), tokens)
-
-    def _task(self, piece: _Piece) -> Task:
-        readers, instructions = self._readers, [view.key.instruction for view in piece.views]
-        plain = readers.two and "" in instructions
-        question = any(instructions) or not readers.two
-        return Task(
-            piece.texts,
-            instructions,
-            describe(readers.question) if question else None,
-            describe(readers.base) if plain else None,
-            readers.two,
-        )
-
-    def _wait(self) -> None:
-        if self._pool is None:
-            raise RetrieverError("There is nothing to wait for.")
-        for outcome in self._pool.wait():
-            piece = self._sent.pop(outcome.name)
-            patience = 0 if outcome.died else _PATIENCE
-            done = self._ledger.find(outcome.name, len(piece.texts), piece.views, patience=patience)
-            if done is None and outcome.died:
-                self._died(outcome, piece)
-                continue
-            if done is None:
-                raise RetrieverError(
-                    f"A worker embedded a piece that is not in {self._ledger.folder}.",
-                    hint="Name a folder with --ledger that all machines reach under the same name.",
-                )
-            self._on_tokens(done.tokens)
-            self._finish(outcome.name, piece, done)
-
-    def _finish(self, name: str, piece: _Piece, done: Finished) -> None:
+    def _finish(self, piece: _Piece, done: Finished) -> None:
+        self._on_tokens(done.tokens)
         self._given_up = 0
-        piece.shard.names.append(name)
-        piece.shard.found[piece.group, piece.start] = piece, done
-        self._settled(piece)
+        piece.done = done
 
-    def _settled(self, piece: _Piece) -> None:
-        piece.shard.left -= 1
-        if not piece.shard.left:
-            self._complete.append(piece.shard)
-
-    def _died(self, outcome: Outcome, piece: _Piece) -> None:
+    def _died(self, how: str, piece: _Piece) -> None:
         """Try a piece again that a worker died of; one that two died of is halved, or its one text given up."""
         piece.deaths += 1
         if piece.deaths < _DEATHS:
-            self._waiting.appendleft((outcome.name, piece))
-        elif len(piece.texts) > 1:
-            middle = len(piece.texts) // 2
-            piece.shard.left += 1
-            for start, texts in ((0, piece.texts[:middle]), (middle, piece.texts[middle:])):
-                self._take(_Piece(piece.shard, piece.group, piece.start + start, texts, piece.views))
-        else:
-            self._given_up += 1
-            if self._given_up == _GIVEN_UP:
-                raise RetrieverError(
-                    f"{_GIVEN_UP} texts in a row ended their workers; the last by {outcome.died}.",
-                    hint="Give fewer --workers if memory is short. What was embedded is kept.",
-                )
-            piece.shard.refused[piece.texts[0]] = f"It ended {_DEATHS} workers that read it: {outcome.died}."
-            self._settled(piece)
+            self._waiting.appendleft(piece)
+            return
+        batch, texts = piece.batch, piece.texts
+        batch.pieces.remove(piece)
+        if len(texts) > 1:
+            middle = len(texts) // 2
+            self._add(batch, piece.group, piece.start, texts[:middle])
+            self._add(batch, piece.group, piece.start + middle, texts[middle:])
+            self._look_up(batch, batch.pieces[-2:])
+            return
+        self._given_up += 1
+        if self._given_up == _GIVEN_UP:
+            raise RetrieverError(
+                f"{_GIVEN_UP} texts in a row ended their workers; the last by {how}.",
+                hint="Give fewer --workers if memory is short. What was embedded is kept.",
+            )
+        batch.refused[texts[0]] = f"It ended {_DEATHS} workers that read it: {how}."
+        self._check(batch)
 
 
 def _joined(view: View, parts: Sequence[Encoded]) -> Encoded:
-    embeddings = [np.empty((0, view.key.dim), dtype=np.float32), *(one.embeddings for one in parts)]
-    return Encoded(np.concatenate(embeddings), [words for one in parts for words in one.words])
+    embeddings = [np.empty((0, view.key.dim), dtype=np.float32), *(part.embeddings for part in parts)]
+    return Encoded(np.concatenate(embeddings), [words for part in parts for words in part.words])

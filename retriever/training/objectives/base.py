@@ -1,11 +1,19 @@
-"""Define an objective, its settings, and the parts that it is made from."""
+"""Define an objective, its settings and the parts that it is made from, among them the batches of an epoch."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import random
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
+import torch
+from torch import Tensor
+
+from retriever.core.errors import UsageError
 from retriever.training.adapters import Adapted
+from retriever.training.pairs import ContrastiveExample, answer_set, set_numbers
 from retriever.training.prompt_batches import PromptTokeniser
+from retriever.training.rows import TrainingRow, normalise_answer
 
 
 class Objective(Protocol):
@@ -53,3 +61,155 @@ class Learner:
     def shares(self) -> bool:
         """Whether a text's questions can be read in one pass."""
         return self.tokeniser.template.text_first and self.adapted.backbone.attends_to_all
+
+
+_LOOKED_AT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """Settings of how rows become batches.
+
+    Attributes:
+        texts: texts of a batch, each with its questions.
+        questions: most questions of a text that stay together; its others come elsewhere, as if of another text.
+        held_tokens: most tokens whose activations are held at once; a batch beyond it is read twice, piece by piece,
+            with the gradients of the whole (gradient caching). With the 135M model a token takes about 0.7 MB, and 1.5
+            with soft tokens (GIRCSE).
+        paired: put texts that share an answer into one batch, so that every row has a chance of a positive.
+    """
+
+    texts: int = 16
+    questions: int = 4
+    held_tokens: int = 6144
+    paired: bool = True
+
+    def __post_init__(self) -> None:
+        if self.texts < 2:
+            raise UsageError(f"A batch of {self.texts} texts has nothing to compare.", hint="Give texts of at least 2.")
+        if self.questions < 1 or self.held_tokens < 1:
+            raise UsageError("questions and held_tokens must be at least 1.")
+
+    def unpaired(self) -> "BatchSettings":
+        """Return the same without pairing, for an objective that makes nothing of rows with the same answer."""
+        return replace(self, paired=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a row that batching goes by.
+
+    Attributes:
+        source: rows of different sources never share a batch, so that its negatives are of one kind.
+        text: rows of one text stand together.
+        same: equal for rows that are positives of each other.
+    """
+
+    source: str
+    text: str
+    same: Hashable
+
+
+def row_keys(rows: Sequence[TrainingRow]) -> list[Keys]:
+    """Return the keys of every row: a file is a source, and rows of one question and answer are positives."""
+    return [Keys(row.file, row.text, answer_set(row)) for row in rows]
+
+
+class TextBatches:
+    """All rows once an epoch: texts in an order that seed and epoch decide, each with its questions."""
+
+    def __init__(self, keys: Sequence[Keys], settings: BatchSettings, seed: int) -> None:
+        if not keys:
+            raise UsageError("There are no rows to train on.")
+        self._keys = keys
+        self._settings = settings
+        self._seed = seed
+
+    def __call__(self, epoch: int) -> list[list[int]]:
+        """Return the epoch's batches of row numbers; the rows of a text stand side by side."""
+        draw = random.Random(f"{self._seed}:{epoch}")
+        batches = []
+        by_source: dict[str, list[list[int]]] = defaultdict(list)
+        for part in self._parts(draw):
+            by_source[self._keys[part[0]].source].append(part)
+        for parts in by_source.values():
+            ordered = self._paired(parts, draw) if self._settings.paired else parts
+            size = self._settings.texts
+            for start in range(0, len(ordered), size):
+                batches.append([row for part in ordered[start : start + size] for row in part])
+        draw.shuffle(batches)
+        return batches
+
+    def _parts(self, draw: random.Random) -> list[list[int]]:
+        """Return every text's rows, cut to as many questions as a batch takes, in a new order."""
+        by_text: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for row, key in enumerate(self._keys):
+            by_text[key.source, key.text].append(row)
+        parts = []
+        for rows in by_text.values():
+            draw.shuffle(rows)
+            size = self._settings.questions
+            parts += [rows[start : start + size] for start in range(0, len(rows), size)]
+        draw.shuffle(parts)
+        return parts
+
+    def _paired(self, parts: list[list[int]], draw: random.Random) -> list[list[int]]:
+        """Return the parts so that each is followed by one that shares an answer, while there are such."""
+        texts = [self._keys[part[0]].text for part in parts]
+        waiting: dict[Hashable, list[int]] = defaultdict(list)
+        for number, part in enumerate(parts):
+            for row in part:
+                waiting[self._keys[row].same].append(number)
+        placed: set[int] = set()
+        ordered = []
+        for number, part in enumerate(parts):
+            if number in placed:
+                continue
+            placed.add(number)
+            ordered.append(part)
+            sets = [self._keys[row].same for row in draw.sample(part, len(part))]
+            found = (_waiting(waiting[one], placed, texts, texts[number]) for one in sets)
+            partner = next((one for one in found if one is not None), None)
+            if partner is not None:
+                placed.add(partner)
+                ordered.append(parts[partner])
+        return ordered
+
+
+def _waiting(queue: list[int], placed: set[int], texts: Sequence[str], text: str) -> int | None:
+    """Return a part of the queue of another text that is not placed yet; its last few are looked at."""
+    while queue and queue[-1] in placed:
+        queue.pop()
+    return next((one for one in reversed(queue[-_LOOKED_AT:]) if one not in placed and texts[one] != text), None)
+
+
+@dataclass(frozen=True, slots=True)
+class NegativePlaces:
+    """Which prompts are the rows' negatives: their numbers (B, H), and where there is one; a row may have fewer."""
+
+    places: Tensor
+    mask: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]], *, device: torch.device) -> Self | None:
+        """Return the places of every row side by side, None where no row has any."""
+        widest = max(map(len, rows))
+        if not widest:
+            return None
+        places = [[*row, *[0] * (widest - len(row))] for row in rows]
+        mask = [[True] * len(row) + [False] * (widest - len(row)) for row in rows]
+        return cls(torch.tensor(places, device=device), torch.tensor(mask, device=device))
+
+
+def positive_sets(examples: Sequence[ContrastiveExample]) -> list[int]:
+    """Return a number for every example of a batch; examples with equal ones are never each other's negatives.
+
+    Equal are examples of one question group and answer, and those whose positives are one text read alike: the answer
+    "red" is no wrong answer to another row whose answer is "red" too, whatever it was asked.
+    """
+    sets = set_numbers([one.same for one in examples])
+    first: dict[tuple[str, str], int] = {}
+    for row, one in enumerate(examples):
+        known, own = sets[first.setdefault((one.positive_instruction, normalise_answer(one.positive)), row)], sets[row]
+        sets = [known if number == own else number for number in sets]
+    return sets

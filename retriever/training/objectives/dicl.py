@@ -4,6 +4,7 @@ Every text is read as inference reads it: what has no instruction is read under 
 alone is the prompt of an empty text.
 """
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,15 +12,18 @@ import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
-from retriever.training.losses.dicl import MARGIN, TEMPERATURE, DiclEmbeddings, dicl
-from retriever.training.losses.infonce import Negatives
-from retriever.training.losses.reversal import GridCells, reversal
-from retriever.training.losses.tiered import TieredEmbeddings, tiered
-from retriever.training.objectives.base import Learner, ObjectiveSettings
-from retriever.training.objectives.batching import BatchSettings, TextBatches, row_keys
-from retriever.training.objectives.contrastive import NegativePlaces, positive_sets, wrong_parts
-from retriever.training.objectives.reading import Piece, Prompts, backward, in_order
-from retriever.training.objectives.vectors import VectorReader
+from retriever.training.loss_parts import Negatives
+from retriever.training.losses import DICL_TEMPERATURE, MARGIN, DiclEmbeddings, TieredEmbeddings, dicl, tiered
+from retriever.training.objectives.base import (
+    BatchSettings,
+    Learner,
+    NegativePlaces,
+    ObjectiveSettings,
+    TextBatches,
+    positive_sets,
+    row_keys,
+)
+from retriever.training.objectives.reading import Prompts, VectorReader
 from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, dicl_examples
 from retriever.training.rows import TrainingRow
 
@@ -33,14 +37,12 @@ class DiclSettings(ObjectiveSettings):
         temperature: tau, of the tiers too.
         tiered: add the tiered ranking loss (appendix A), with the questions and texts of `wrong_parts`.
         negatives: most wrong answers of a row.
-        reversal: weight of what asks directly that similarities turn over (`losses.reversal`), at the same temperature.
     """
 
     margin: float = MARGIN
-    temperature: float = TEMPERATURE
+    temperature: float = DICL_TEMPERATURE
     tiered: bool = False
     negatives: int = NEGATIVES
-    reversal: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin <= 2:
@@ -49,8 +51,6 @@ class DiclSettings(ObjectiveSettings):
             raise UsageError(f"The temperature is {self.temperature}; it must be above 0.")
         if self.negatives < 0:
             raise UsageError(f"negatives is {self.negatives}; it cannot be negative.")
-        if not self.reversal >= 0:
-            raise UsageError(f"reversal is {self.reversal}; a weight cannot be negative.")
 
 
 class DiclObjective:
@@ -83,36 +83,19 @@ class DiclObjective:
         places = _Places([self._examples[row] for row in batch], self._device)
         if self._settings.tiered:
             places.add_tiers([self._rows[row] for row in batch], self._seed)
-        read = self._reader.pieces(places.prompts.texts, places.prompts.instructions)
         terms: dict[str, Tensor] = {}
 
-        def encode(piece: Piece) -> list[Tensor]:
-            return [self._reader.read(piece)]
+        def loss(vectors: Tensor) -> Tensor:
+            embedded, temperature = places.embeddings(vectors), self._settings.temperature
+            terms.update(dicl(embedded, margin=self._settings.margin, temperature=temperature))
+            if self._settings.tiered:
+                tiers = tiered(places.tiers(embedded, vectors), temperature=temperature)
+                terms["tiered"] = sum(tiers.values(), start=vectors.new_zeros(()))
+            return torch.stack(list(terms.values())).sum()
 
-        def loss(outputs: Sequence[Tensor]) -> Tensor:
-            terms.update(self._terms(places, in_order(read, outputs[0])))
-            weights = {"reversal": self._settings.reversal}
-            return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
-
-        total = backward(encode, read, loss, held_tokens=self._held_tokens)
+        prompts = places.prompts
+        total = self._reader.backward(prompts.texts, prompts.instructions, loss, held_tokens=self._held_tokens)
         return {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
-
-    def _terms(self, places: "_Places", vectors: Tensor) -> dict[str, Tensor]:
-        """Return every term of the objective, from the vectors (N, d) of the batch's prompts."""
-        batch = places.embeddings(vectors)
-        temperature = self._settings.temperature
-        parts = dicl(batch, margin=self._settings.margin, temperature=temperature)
-        found = {
-            "improvement": parts.improvement,
-            "contrast": parts.contrast,
-            "batch": parts.batch,
-            "symmetric": parts.symmetric,
-        }
-        if self._settings.tiered:
-            found["tiered"] = tiered(places.tiers(batch, vectors), temperature=temperature).total
-        if self._settings.reversal:
-            found["reversal"] = reversal(batch.query, places.cells, temperature=temperature)
-        return found
 
 
 class _Places:
@@ -131,8 +114,6 @@ class _Places:
             [[place(text, "") for text in one.negatives] for one in examples], device=device
         )
         self._sets = torch.tensor(positive_sets(examples), device=device)  # (B,)
-        questions, answers = zip(*(one.same for one in examples), strict=True)
-        self.cells = GridCells.of(questions, [one.text for one in examples], answers, device=device)
         self._tiers: list[list[int]] = []
         self._taken: list[list[bool]] = []
 
@@ -174,3 +155,66 @@ class _Places:
             external=batch.negatives,
             groups=batch.groups,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WrongParts:
+    """I-, another question, and Q-, another text, for a row's lower tiers; None where the batch has none."""
+
+    instruction: str | None
+    text: str | None
+
+
+def wrong_parts(batch: Sequence[TrainingRow], *, seed: int) -> list[WrongParts]:
+    """Return the wrong parts of every row, drawn from the other rows of the batch.
+
+    I- is a question of another group with another answer; one that the batch asks of the row's own text comes first,
+    for its answer is known to be another. Q- is a text with another answer; one that is asked the row's own question
+    comes first. A question that the row's text answers with the row's answer, and a text that answers the row's
+    question with it, are never drawn.
+    """
+    facts = [_Facts.of(row) for row in batch]
+    known = set(facts)
+    draw = random.Random(seed)
+    return [_drawn(batch, facts, known, place, draw) for place in range(len(batch))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A row in the form in which rows are compared."""
+
+    text: str
+    group: str
+    answer: str
+
+    @classmethod
+    def of(cls, row: TrainingRow) -> "_Facts":
+        return cls(row.text_key, row.group, row.answer_key)
+
+
+def _drawn(
+    batch: Sequence[TrainingRow], facts: Sequence[_Facts], known: set[_Facts], place: int, draw: random.Random
+) -> WrongParts:
+    own = facts[place]
+    others = [(number, one) for number, one in enumerate(facts) if one.answer != own.answer]
+    questions = [
+        (number, one.text == own.text)
+        for number, one in others
+        if one.group != own.group and _Facts(own.text, one.group, own.answer) not in known
+    ]
+    texts = [
+        (number, one.group == own.group)
+        for number, one in others
+        if one.text != own.text and _Facts(one.text, own.group, own.answer) not in known
+    ]
+    question, text = _pick(questions, draw), _pick(texts, draw)
+    return WrongParts(
+        None if question is None else batch[question].instruction, None if text is None else batch[text].text
+    )
+
+
+def _pick(candidates: Sequence[tuple[int, bool]], draw: random.Random) -> int | None:
+    """Return the number of a preferred candidate, of any where none is preferred, None where there is none."""
+    preferred = [number for number, first in candidates if first]
+    numbers = preferred or [number for number, _ in candidates]
+    return draw.choice(numbers) if numbers else None

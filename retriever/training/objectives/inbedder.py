@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from retriever.training.losses.vectors import mean_cross_entropy
-from retriever.training.objectives.base import Learner, ObjectiveSettings
-from retriever.training.objectives.batching import BatchSettings, TextBatches, row_keys
+from retriever.training.loss_parts import mean_cross_entropy
+from retriever.training.objectives.base import BatchSettings, Learner, ObjectiveSettings, TextBatches, row_keys
 from retriever.training.objectives.reading import Piece, SeparatePiece, add_up, pieces, separate_pieces, together
 from retriever.training.pairs import AnswerExample, answer_examples
 from retriever.training.passes import answer_logits, masked_answer_logits
@@ -40,7 +39,7 @@ class InBedderObjective:
         self._masked = learner.adapted.backbone.masked
         self._end = settings.end and not self._masked
         self._examples = answer_examples(rows)
-        self.batches = TextBatches(row_keys(rows), batch.alone(), learner.seed)
+        self.batches = TextBatches(row_keys(rows), batch.unpaired(), learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``."""
@@ -49,9 +48,7 @@ class InBedderObjective:
         if self._masked:
             answers, read = self._masked_pieces(examples, answers)
         else:
-            asked = together(
-                [one.text for one in examples], [one.instruction for one in examples], range(len(examples))
-            )
+            asked = together([one.text for one in examples], [one.instruction for one in examples])
             read = pieces(self._learner, asked, tail=max(map(len, answers)) - 1)
         count = sum(map(len, answers))
 

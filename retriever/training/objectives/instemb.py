@@ -12,14 +12,12 @@ import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
-from retriever.encoders.pooling import daap, masked_mean
-from retriever.training import passes
-from retriever.training.losses import instemb as losses
-from retriever.training.losses.instemb import TEMPERATURE, ContrastForm, KlDirection
-from retriever.training.losses.reversal import GridCells, reversal
-from retriever.training.objectives.base import Learner, ObjectiveSettings
-from retriever.training.objectives.batching import BatchSettings, TextBatches, row_keys
+from retriever.encoders.readout import daap, masked_mean
+from retriever.training import losses, passes
+from retriever.training.losses import INSTEMB_TEMPERATURE, ContrastForm, KlDirection
+from retriever.training.objectives.base import BatchSettings, Learner, ObjectiveSettings, TextBatches, row_keys
 from retriever.training.objectives.reading import (
+    Outputs,
     Piece,
     SeparatePiece,
     backward,
@@ -30,7 +28,7 @@ from retriever.training.objectives.reading import (
 )
 from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
 from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers, TeacherStates
-from retriever.training.prompt_batches import SeparatePrompts, TailStates
+from retriever.training.prompt_batches import SeparatePrompts
 from retriever.training.rows import TrainingRow
 
 Distillation = Literal["mse", "kl", "ce"]
@@ -57,26 +55,23 @@ class InstEmbSettings(ObjectiveSettings):
         strict: every row is a positive set of its own, as in the paper; else rows of one question group with the same
             answer are positives.
         contrast: weight of the contrast beside the distillation.
-        reversal: weight of what asks directly that similarities turn over (`losses.reversal`), at the same temperature.
     """
 
     distillation: tuple[Distillation, ...] = ("kl",)
     direction: KlDirection = "student-first"
     views: tuple[View, ...] = ("dropout", "teacher", "answer")
     compared: Compared = "input-last"
-    temperature: float = TEMPERATURE
+    temperature: float = INSTEMB_TEMPERATURE
     form: ContrastForm = "inside"
     strict: bool = False
     contrast: float = 1.0
-    reversal: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise UsageError(f"The temperature is {self.temperature}; it must be above 0.")
-        for name, weight in (("contrast", self.contrast), ("reversal", self.reversal)):
-            if weight < 0:
-                raise UsageError(f"{name} is {weight}; a weight cannot be negative.")
-        if not self.distillation and not self.contrast and not self.reversal:
+        if self.contrast < 0:
+            raise UsageError(f"contrast is {self.contrast}; a weight cannot be negative.")
+        if not self.distillation and not self.contrast:
             raise UsageError("With neither distillation nor contrast there is nothing to learn.")
 
 
@@ -100,7 +95,7 @@ class InstEmbObjective:
         Beside ``mse``, a sum over the model's width, ``mse_per_dimension`` is comparable between models.
         """
         examples = [self._examples[row] for row in batch]
-        asked = together([one.text for one in examples], [one.instruction for one in examples], range(len(examples)))
+        asked = together([one.text for one in examples], [one.instruction for one in examples])
         read = pieces(self._learner, asked, tail=self._length)
         order = [row for piece in read for row in piece.rows]
         answers = self._learner.tokeniser.answers([one.answer for one in examples])
@@ -111,24 +106,16 @@ class InstEmbObjective:
         alone = self._alone(examples, answers)
         terms: dict[str, Tensor] = {}
 
-        def loss(outputs: Sequence[Tensor]) -> Tensor:
-            last, tail, *views = outputs
-            for place, one in enumerate(alone, start=len(views) - len(alone)):
-                views[place] = one.of_rows(views[place], order)
-            terms.update(self._distilled(tail, targets, teacher))
+        def loss(outputs: Outputs) -> Tensor:
+            terms.update(self._distilled(outputs["tail"], targets, teacher))
             if self._settings.contrast:
-                terms["contrast"] = self._contrast(TailStates(last, tail), views, teacher, compared)
-            if self._settings.reversal:
-                vectors = self._vector(TailStates(last, tail))
-                terms["reversal"] = reversal(vectors, compared.cells, temperature=self._settings.temperature)
-            weights = {"contrast": self._settings.contrast, "reversal": self._settings.reversal}
+                views: dict[str, Tensor] = {view: one.of_rows(outputs[view], order) for view, one in alone.items()}
+                terms["contrast"] = self._contrast({**outputs, **views}, teacher, compared)
+            weights = {"contrast": self._settings.contrast}
             return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
 
-        def encode(piece: Piece) -> list[Tensor]:
-            return self._encode(piece, [one.view for one in alone])
-
-        read = [*read, *(piece for one in alone for piece in one.pieces)]
-        total = backward(encode, read, loss, held_tokens=self._held_tokens)
+        read = [*read, *(piece for one in alone.values() for piece in one.pieces)]
+        total = backward(self._encode, read, loss, held_tokens=self._held_tokens)
         found = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
         if "mse" in found:
             found["mse_per_dimension"] = found["mse"] / self._learner.adapted.backbone.dim
@@ -138,72 +125,62 @@ class InstEmbObjective:
     def _length(self) -> int:
         return self._learner.adapted.look_ahead_length
 
-    def _alone(self, examples: Sequence[AnswerExample], answers: Sequence[Sequence[int]]) -> list["_Alone"]:
-        """Return the views that are answers read alone, each different answer of the batch once."""
-        found = []
-        for view in self._views:
-            if view == "answer":
-                prompts = passes.lone_prompts(self._learner.adapted, answers)
-                found.append(_Alone.of(view, prompts, tail=self._compared_length))
-            elif view == "document":
-                prompts = self._learner.tokeniser.separate([one.document for one in examples], [""] * len(examples))
-                found.append(_Alone.of(view, prompts, tail=self._compared_length))
-        return found
-
-    def _encode(self, piece: Piece, alone: Sequence[View]) -> list[Tensor]:
-        """Return the student's states of a piece: last (b, d), tail (b, L, d), and its other views (b, d).
-
-        A piece of an answer's view has that alone and no rows of the others, and the other way round.
-        """
-        adapted, length = self._learner.adapted, self._compared_length
-        if isinstance(piece, _AnswerPiece):
-            states = passes.student_states(adapted, piece.prompts, look_ahead=length)
-            none = TailStates(states.last[:0].detach(), states.last.new_zeros(0, self._length, states.last.shape[1]))
-            found = [none.last, none.tail, *[self._none(none)] * ("dropout" in self._views)]
-            return [*found, *(self._vector(states) if view == piece.view else self._none(none) for view in alone)]
-        student = passes.student_states(adapted, piece.prompts)
-        found = [student.last, student.tail]
-        if "dropout" in self._views:
-            states = passes.student_states(adapted, piece.prompts, look_ahead=length, dropout=VIEW_DROPOUT)
-            found.append(self._vector(states))
-        return [*found, *[self._none(student)] * len(alone)]
+    @property
+    def _compared_length(self) -> int:
+        """The look-ahead tokens that views are read with."""
+        return 0 if self._settings.compared == "input-last" else self._length
 
     @property
     def _views(self) -> list[View]:
         """The views that are read beside the student's own, in the order of `_READ`."""
         return [view for view in _READ if view in self._settings.views and self._settings.contrast]
 
-    @property
-    def _compared_length(self) -> int:
-        """The look-ahead tokens that views are read with."""
-        return 0 if self._settings.compared == "input-last" else self._length
+    def _alone(self, examples: Sequence[AnswerExample], answers: Sequence[Sequence[int]]) -> dict[View, "_Alone"]:
+        """Return the views that are answers read alone, each different answer of the batch once."""
+        prompts = {
+            "answer": lambda: passes.lone_prompts(self._learner.adapted, answers),
+            "document": lambda: self._learner.tokeniser.separate(
+                [one.document for one in examples], [""] * len(examples)
+            ),
+        }
+        return {
+            view: _Alone.of(view, prompts[view](), tail=self._compared_length)
+            for view in self._views
+            if view in prompts
+        }
 
-    def _none(self, states: TailStates) -> Tensor:
-        """Return vectors (0, d) of no row, in the number format of others."""
-        return self._vector(TailStates(states.last[:0], states.tail[:0])).detach()
+    def _encode(self, piece: Piece) -> dict[str, Tensor]:
+        """Return the student's states of a piece, last (b, d) and tail (b, L, d), and its dropout view (b, d).
 
-    def _vector(self, states: TailStates) -> Tensor:
-        if self._settings.compared == "input-last" or not states.tail.shape[1]:
-            return states.last
-        return daap(states.last, states.tail)
+        A piece of an answer's view has that alone, (b, d).
+        """
+        adapted, length = self._learner.adapted, self._compared_length
+        if isinstance(piece, _AnswerPiece):
+            states = passes.student_states(adapted, piece.prompts, look_ahead=length)
+            return {piece.view: self._vector(states.last, states.tail)}
+        student = passes.student_states(adapted, piece.prompts)
+        found = {"last": student.last, "tail": student.tail}
+        if "dropout" in self._views:
+            states = passes.student_states(adapted, piece.prompts, look_ahead=length, dropout=VIEW_DROPOUT)
+            found["dropout"] = self._vector(states.last, states.tail)
+        return found
+
+    def _vector(self, last: Tensor, tail: Tensor) -> Tensor:
+        if self._settings.compared == "input-last" or not tail.shape[1]:
+            return last
+        return daap(last, tail)
 
     def _teacher(self, read: Sequence[Piece], answers: Sequence[Sequence[int]]) -> TeacherStates | None:
         """Return the teacher's states of all rows, in the order of the pieces; None where no term asks for them."""
         wanted = {"mse", "kl"} & set(self._settings.distillation)
         if not wanted and not (self._settings.contrast and "teacher" in self._settings.views):
             return None
+        adapted, length = self._learner.adapted, self._length
         found = [
-            passes.teacher_states(
-                self._learner.adapted, piece.prompts, [answers[row] for row in piece.rows], length=self._length
-            )
+            passes.teacher_states(adapted, piece.prompts, [answers[row] for row in piece.rows], length=length)
             for piece in read
         ]
-        return TeacherStates(
-            last=torch.cat([one.last for one in found]),
-            tail=torch.cat([one.tail for one in found]),
-            ids=torch.cat([one.ids for one in found]),
-            counted=torch.cat([one.counted for one in found]),
-        )
+        return TeacherStates(*(torch.cat([getattr(one, name) for one in found]) for name in TeacherStates.__slots__))
 
     def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TeacherStates | None) -> dict[str, Tensor]:
         """Return the distillation terms of look-ahead states (B, L, d)."""
@@ -218,13 +195,14 @@ class InstEmbObjective:
                 found[term] = losses.kl(head(tail), head(teacher.tail), teacher.counted, direction=direction)
         return found
 
-    def _contrast(
-        self, student: TailStates, views: Sequence[Tensor], teacher: TeacherStates | None, compared: "_Compared"
-    ) -> Tensor:
-        vectors = [self._vector(student), *views]
+    def _contrast(self, read: Outputs, teacher: TeacherStates | None, compared: "_Compared") -> Tensor:
+        vectors = [self._vector(read["last"], read["tail"]), *(read[view] for view in self._views)]
         of_answers = [False, *(view in _ANSWERS for view in self._views)]
         if teacher is not None and "teacher" in self._settings.views:
-            vectors.append(self._teacher_vector(teacher))
+            taught = teacher.last
+            if self._settings.compared == "daap":
+                taught = (taught.float() + masked_mean(teacher.tail, teacher.counted)) / 2
+            vectors.append(taught)
             of_answers.append(False)
         return losses.view_contrast(
             torch.stack([one.float() for one in vectors]),  # (V, B, d)
@@ -233,11 +211,6 @@ class InstEmbObjective:
             form=self._settings.form,
             left_out=compared.left_out(of_answers),
         )
-
-    def _teacher_vector(self, teacher: TeacherStates) -> Tensor:
-        if self._settings.compared == "input-last":
-            return teacher.last
-        return (teacher.last.float() + masked_mean(teacher.tail, teacher.counted)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +229,6 @@ class _Alone:
         places: the number of every row's answer among them.
     """
 
-    view: View
     pieces: list[_AnswerPiece]
     places: list[int]
 
@@ -266,7 +238,7 @@ class _Alone:
         numbers: dict[tuple[int, ...], int] = {}
         places = [numbers.setdefault(tuple(ids), len(numbers)) for ids in prompts.rows]
         read = separate_pieces(SeparatePrompts([list(ids) for ids in numbers]), tail=tail)
-        return cls(view, [_AnswerPiece(one.prompts, one.rows, one.tokens, view) for one in read], places)
+        return cls([_AnswerPiece(one.prompts, one.rows, one.tokens, view) for one in read], places)
 
     def of_rows(self, vectors: Tensor, order: Sequence[int]) -> Tensor:
         """Return the vectors (B, d) of rows in some order from those of the pieces' answers."""
@@ -281,23 +253,17 @@ class _Compared:
         sets: (B,) equal for positives.
         answers: (B,) equal for rows with one answer, whatever they are asked; None for the paper's form, in which every
             row is a set of its own.
-        cells: the rows in their grid.
     """
 
     sets: Tensor
     answers: Tensor | None
-    cells: GridCells
 
     @classmethod
     def of(cls, examples: Sequence[AnswerExample], *, strict: bool, device: torch.device) -> "_Compared":
-        questions, answers = zip(*(one.same for one in examples), strict=True)
-        numbers = set_numbers([one.same for one in examples], strict=strict)
-        equal = set_numbers([("", answer) for answer in answers])
-        return cls(
-            sets=torch.tensor(numbers, device=device),
-            answers=None if strict else torch.tensor(equal, device=device),
-            cells=GridCells.of(questions, [one.text for one in examples], answers, device=device),
-        )
+        sets = set_numbers([one.same for one in examples], strict=strict)
+        answers = None if strict else set_numbers([("", one.same[1]) for one in examples])
+        equal = None if answers is None else torch.tensor(answers, device=device)
+        return cls(torch.tensor(sets, device=device), equal)
 
     def left_out(self, of_answers: Sequence[bool]) -> Tensor | None:
         """Return (V B, V B), true where an answer meets another row with the same answer to another question.

@@ -1,15 +1,74 @@
-"""Reading a batch's prompts in training: a text's questions together, texts of like length together."""
+"""Reading a batch's prompts in training: a text's questions together, texts of like length together.
 
-from collections.abc import Callable, Sequence
+A batch larger than memory is read twice, piece by piece, with the gradients of the whole (gradient caching, Gao et al.,
+2021, section 3).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from retriever.training.grad_cache import cached_backward
+from retriever.core.errors import UsageError
+from retriever.encoders.readout import daap
+from retriever.training.checkpoints import RandomState
 from retriever.training.objectives.base import Learner
+from retriever.training.passes import soft_token_states, student_states
 from retriever.training.prompt_batches import PromptBatch, SeparatePrompts
+
+Chunk = TypeVar("Chunk")
+Outputs = Mapping[str, Tensor]
+"""Tensors (b, ...) by name, b the rows of what was read."""
+
+
+def cached_backward(
+    encode: Callable[[Chunk], Outputs], chunks: Sequence[Chunk], loss: Callable[[Outputs], Tensor]
+) -> Tensor:
+    """Add the gradients of a loss over a whole batch to the parameters, holding one chunk's graph at a time.
+
+    The chunks are first read without gradients, the loss is taken over all their outputs, and then each chunk is read
+    again to carry the gradients on into the parameters. Random numbers are the same both times, so dropout is too, and
+    afterwards stand where one plain pass over the chunks would have left them.
+
+    Args:
+        encode: one chunk to its outputs; chunks may differ in what they have.
+        chunks: the batch in pieces, in order, one at least.
+        loss: the outputs of all chunks, those of one name joined along their rows, to a scalar.
+
+    Returns:
+        The loss, a scalar without a graph.
+    """
+    outputs, states = [], []
+    with torch.no_grad():
+        for chunk in chunks:
+            states.append(RandomState.now())
+            outputs.append(encode(chunk))
+    leaves = {name: one.requires_grad_() if one.is_floating_point() else one for name, one in _joined(outputs).items()}
+    value = loss(leaves)
+    torch.autograd.backward(value)
+    after = RandomState.now()  # the loss may have drawn numbers too
+    slopes = {
+        name: iter(torch.split(leaf.grad, [len(one[name]) for one in outputs if name in one]))
+        for name, leaf in leaves.items()
+        if leaf.grad is not None
+    }
+    for chunk, state in zip(chunks, states, strict=True):
+        state.restore()
+        pairs = [(output, next(slopes[name])) for name, output in encode(chunk).items() if name in slopes]
+        learned = [pair for pair in pairs if pair[0].requires_grad]  # a teacher's states take no gradient
+        if learned:
+            torch.autograd.backward([output for output, _ in learned], [slope for _, slope in learned])
+    after.restore()
+    return value.detach()
+
+
+def _joined(outputs: Sequence[Outputs]) -> dict[str, Tensor]:
+    """Return the tensors of each name behind one another."""
+    names = dict.fromkeys(name for one in outputs for name in one)
+    return {name: torch.cat([one[name] for one in outputs if name in one]) for name in names}
+
 
 PIECE_TOKENS = 2048
 """Most padded tokens of one forward pass: texts of like length share one, so that little is padding."""
@@ -67,10 +126,10 @@ class Prompts:
         return [instruction for _, instruction in self._places]
 
 
-def together(texts: Sequence[str], instructions: Sequence[str], rows: Sequence[int]) -> list[PromptRequest]:
-    """Return the rows by text, in the order of their first question."""
+def together(texts: Sequence[str], instructions: Sequence[str]) -> list[PromptRequest]:
+    """Return texts, each under the instruction beside it, by text, in the order of their first question."""
     found: dict[str, PromptRequest] = {}
-    for text, instruction, row in zip(texts, instructions, rows, strict=True):
+    for row, (text, instruction) in enumerate(zip(texts, instructions, strict=True)):
         one = found.setdefault(text, PromptRequest(text, [], []))
         one.instructions.append(instruction)
         one.rows.append(row)
@@ -117,20 +176,20 @@ def add_up(loss: Callable[[Piece], Tensor], read: Sequence[Piece]) -> Tensor:
 
 
 def backward(
-    encode: Callable[[_Read], Sequence[Tensor]],
+    encode: Callable[[_Read], Outputs],
     read: Sequence[_Read],
-    loss: Callable[[Sequence[Tensor]], Tensor],
+    loss: Callable[[Outputs], Tensor],
     *,
     held_tokens: int,
 ) -> Tensor:
     """Add the gradients of a loss over all pieces to the parameters and return it, without a graph.
 
     Within ``held_tokens`` every piece is read once; beyond, gradient caching reads them twice and holds one at a time.
+    Arguments as for `cached_backward`.
     """
     if sum(piece.tokens for piece in read) > held_tokens:
         return cached_backward(encode, read, loss)
-    outputs = zip(*(encode(piece) for piece in read), strict=True)
-    value = loss([torch.cat(list(parts)) for parts in outputs])
+    value = loss(_joined([encode(piece) for piece in read]))
     torch.autograd.backward(value)
     return value.detach()
 
@@ -168,3 +227,57 @@ def _width(learner: Learner, asked: PromptRequest, tail: int, *, shared: bool) -
     text = learner.tokeniser.length(asked.text)
     each = [learner.tokeniser.length_around(one) + tail for one in asked.instructions]
     return text + (sum(each) if shared else max(each))
+
+
+class VectorReader:
+    """Reads prompts into vectors: GIRCSE's z_K, else InstEmb's ``daap``, else the last prompt state.
+
+    The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder.
+
+    Raises:
+        UsageError: the model is a masked one, or there is not one step.
+    """
+
+    def __init__(self, learner: Learner, *, steps: int | None = None) -> None:
+        check_causal(learner)
+        if steps is not None and steps < 1:
+            raise UsageError(f"steps is {steps}; GIRCSE needs at least 1.")
+        self._learner = learner
+        self._steps = steps
+
+    def pieces(self, texts: Sequence[str], instructions: Sequence[str]) -> list[Piece]:
+        """Return the prompts of texts, each under the instruction beside it, in forward passes."""
+        if self._steps is not None:
+            prompts = self._learner.tokeniser.separate(texts, instructions)
+            return [*separate_pieces(prompts, tail=self._steps)]
+        return pieces(self._learner, together(texts, instructions), tail=self._learner.adapted.look_ahead_length)
+
+    def read(self, piece: Piece, *, dropout: float | None = None) -> Tensor:
+        """Return the vectors (b, d) of a piece's prompts, of any length; ``dropout`` as for `student_states`."""
+        adapted = self._learner.adapted
+        if self._steps is not None and isinstance(piece, SeparatePiece):
+            return soft_token_states(adapted, piece.prompts, steps=self._steps, dropout=dropout)[:, -1]
+        states = student_states(adapted, piece.prompts, dropout=dropout)
+        return daap(states.last, states.tail) if states.tail.shape[1] else states.last
+
+    def backward(
+        self, texts: Sequence[str], instructions: Sequence[str], loss: Callable[[Tensor], Tensor], *, held_tokens: int
+    ) -> Tensor:
+        """Add the gradients of a loss over the prompts' vectors (n, d), as `backward` does, and return it."""
+        read = self.pieces(texts, instructions)
+        return backward(
+            lambda piece: {"vectors": self.read(piece)},
+            read,
+            lambda outputs: loss(in_order(read, outputs["vectors"])),
+            held_tokens=held_tokens,
+        )
+
+
+def check_causal(learner: Learner) -> None:
+    """Raise a UsageError for a masked model, which has no last prompt state and reads nothing behind a prompt."""
+    backbone = learner.adapted.backbone
+    if backbone.masked:
+        raise UsageError(
+            f"{backbone.source.name} is a masked model; this objective needs a causal one.",
+            hint="Train a masked model with InBedder.",
+        )

@@ -13,32 +13,43 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from retriever.core.encoder import Encoder
 from retriever.core.environment import versions
 from retriever.core.errors import TrainingError, TrainingInterrupted, UsageError
 from retriever.core.paths import new_folder
-from retriever.encoders.catalog import load
+from retriever.core.protocols import Encoder
+from retriever.encoders.catalog import load_encoder, write_promotion
 from retriever.encoders.checkpoint import load_checkpoint
-from retriever.encoders.options import EncoderOptions
-from retriever.encoders.promoted import write_promotion
+from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import write_manifest
 from retriever.evaluation.general import general_score
 from retriever.evaluation.scores import Score
 from retriever.training.adapter_files import prove_active, save_trained
+from retriever.training.checkpoints import LOSSES_FILE
 from retriever.training.config import FinetuneConfig, read_config
+from retriever.training.from_index import mine_index
 from retriever.training.methods import METHODS, TrainingMethod
 from retriever.training.negatives import MiningOptions
-from retriever.training.objectives.batching import TextBatches, row_keys
 from retriever.training.rows import TrainingRow, read_training_rows
-from retriever.training.run.base import Base, is_trained, load_base
-from retriever.training.run.curves import draw_curves
-from retriever.training.run.data import FinetuneData, prepare
-from retriever.training.run.examples import Candidate, example_searches, examples_json
-from retriever.training.run.negatives import mine_index
-from retriever.training.run.report import CONFIG_FILE, CURVES_FILE, FinetuneReport, Judgement, model_card, named
-from retriever.training.run.scores import Change, HeldOutTask, held_out_task, judge
+from retriever.training.run.report import (
+    CONFIG_FILE,
+    CURVES_FILE,
+    FinetuneReport,
+    Judgement,
+    draw_curves,
+    model_card,
+    named,
+)
+from retriever.training.run.scores import (
+    Candidate,
+    Change,
+    HeldOutTask,
+    example_searches,
+    examples_json,
+    held_out_task,
+    judge,
+)
 from retriever.training.run.stages import FUSION, Announce, Assignment, OnProgress, Stage, saved_states, stage_of, train
-from retriever.training.run_record import LOSSES_FILE
+from retriever.training.run.start import Base, is_trained, load_base, prepare
 
 REPORT = "finetune.json"
 CARD = "README.md"
@@ -51,15 +62,11 @@ class FinetuneRequest:
     """A request to fine-tune a model.
 
     Attributes:
-        files: questions and answers.
-        output: the checkpoint folder to make.
         method: the name of how to train; None for the config's, or InstEmb.
         base: what to train on; None for the method's own.
         config: a TOML file of settings that differ from the defaults.
         epochs: passes over the rows; None for the config's.
         seed: of everything that is drawn; None for the config's.
-        index: an index to take hard negatives from.
-        promote: make a model that passes the gate the default.
         minutes: stop after so many, to be resumed.
         encoding: what the files are in; None for UTF-8.
         command: the command line, for the record.
@@ -176,7 +183,7 @@ def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[s
     say("loading the model")
     base = load_base(request.base, config, device=request.device, dtype=request.dtype)
     data = prepare(found, base.learner.tokeniser.tokenizer, config.data)
-    notes = [*data.notes, *_continued(base), *_grids(config, data)]
+    notes = [*data.notes, *_continued(base)]
     mined = None
     if request.index is not None:
         say(f"taking hard negatives from {request.index}")
@@ -216,13 +223,6 @@ def _check_minable(method: TrainingMethod, rows: Sequence[TrainingRow]) -> None:
             "answers, and an index holds texts.",
             hint=f"Give rows of query and positives, leave --index out, or use {others}.",
         )
-
-
-def _grids(config: FinetuneConfig, data: FinetuneData) -> list[str]:
-    if not (config.batch.grid and config.method.compares):
-        return []
-    count = TextBatches(row_keys(data.train), config.batch, config.data.seed).in_grids()
-    return [f"{count} of {len(data.train)} rows stand in grids, beside other texts under the same questions."]
 
 
 def _continued(base: Base) -> list[str]:
@@ -281,7 +281,7 @@ def _judge(
     saved.backbone.pack()
     after, found_after = measured(saved, "after")
     del saved  # two models at a time are enough
-    before, found_before = measured(load(base.spec, EncoderOptions(), **loading), "before")
+    before, found_before = measured(load_encoder(base.spec, **loading), "before")
     held_out, mean, *parts = map(Change, before, after)
     verdict = judge(held_out, mean)
     promoted = verdict.passed and request.promote

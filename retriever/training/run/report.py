@@ -1,20 +1,21 @@
-"""Report on a fine-tuning: for the command to print, as JSON, and as the card of the model it made."""
+"""Report on a fine-tuning: for the command to print, as JSON, as the card of the model it made, and as a picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from retriever.core.schema import SCHEMA_VERSION
+import numpy as np
+
+from retriever.core.results import SCHEMA_VERSION
 from retriever.core.text import printable, shortened
 from retriever.core.types import JSON
-from retriever.evaluation.run.report import ranged, table
+from retriever.evaluation.run.report import ENCODER_COLOURS, WHISKERS, ranged, svg_figure, table, whiskers
 from retriever.evaluation.scores import LEVEL, RESAMPLES, Difference, Score
 from retriever.training.adapter_files import ActiveProof
 from retriever.training.config import FinetuneConfig
-from retriever.training.run.base import Base
-from retriever.training.run.data import FinetuneData
 from retriever.training.run.scores import Change, Verdict
+from retriever.training.run.start import Base, FinetuneData
 
 CURVES_FILE = "curves.svg"
 CONFIG_FILE = "finetune.toml"
@@ -24,8 +25,7 @@ _LIMITS = """\
 - Measured on texts of the same files as it learned from, and on a small general set; elsewhere it may do worse.
 - Questions unlike those it was trained on are answered as the base would at best.
 - It repeats what the data says, mistakes and prejudices included.
-- The licences of the data and of the backbone hold for it too; this card does not know them.
-"""
+- The licences of the data and of the backbone hold for it too; this card does not know them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,9 @@ class Judgement:
     """The judgement of the trained model: its scores, the verdict on it, and what followed.
 
     Attributes:
-        held_out: its score on the rows it did not see, before and after.
-        general: its general score, before and after.
         parts: what the general score is the mean of.
         verdict: whether it may become the default, and why.
         proof: how far its saved vectors are from the trained ones and from those that training began from.
-        promoted: whether it was made the default.
         examples: searches of held-out rows with what they found before and after, as JSON.
     """
 
@@ -226,3 +223,53 @@ def _scores(judgement: Judgement) -> list[str]:
         gained = f"{moved.value:+.2f} [{moved.low:+.2f}, {moved.high:+.2f}]"
         rows.append([f"{before.task}, {before.metric}", *measured, gained, str(before.items)])
     return table(["score", "before", "after", "change", "items"], rows)
+
+
+_WINDOW = 0.1  # of a curve's steps that one point of its mean covers
+_LIGHT = "#CCCCCC"
+
+
+def draw_curves(path: Path, stages: Mapping[str, Sequence[Mapping[str, float]]], changes: Sequence[Change]) -> None:
+    """Write an SVG of every stage's record, by its name, and of every score; equal numbers give equal bytes."""
+    with svg_figure(path, (3.2 * len(stages) + 5.6, 3.2)) as figure:
+        axes = figure.subplots(1, len(stages) + 1, squeeze=False, width_ratios=[3.2] * len(stages) + [5.6])[0]
+        for axis, (name, rows) in zip(axes, stages.items(), strict=False):
+            _draw_loss(axis, name, rows)
+        _draw_scores(axes[-1], changes)
+        for axis in axes:
+            axis.spines[["top", "right"]].set_visible(False)
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """Return the mean of every value and its neighbours, a tenth of the curve; fewer at the ends, as many each side."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    places = np.arange(len(values))
+    most = max(1, round(_WINDOW * len(values) / 2))
+    side = np.minimum(most, np.minimum(places, places[::-1]))
+    means: list[float] = ((sums[places + side + 1] - sums[places - side]) / (2 * side + 1)).tolist()
+    return means
+
+
+def _draw_loss(axis: Any, name: str, rows: Sequence[Mapping[str, float]]) -> None:  # noqa: ANN401 - matplotlib's Axes
+    steps, losses = [row["step"] for row in rows], [row["loss"] for row in rows]
+    axis.plot(steps, losses, color=_LIGHT, linewidth=0.8)
+    axis.plot(steps, smoothed(losses), color=ENCODER_COLOURS[0], linewidth=1.6)
+    axis.set_title(f"loss, {name}", loc="left", fontweight="bold")
+    axis.set_xlabel("step")
+
+
+def _draw_scores(axis: Any, changes: Sequence[Change]) -> None:  # noqa: ANN401 - matplotlib's Axes
+    for which, (label, shift) in enumerate((("before", -0.2), ("after", 0.2))):
+        scores = [getattr(change, label) for change in changes]
+        places = [place + shift for place in range(len(scores))]
+        values = [one.value for one in scores]
+        axis.bar(places, values, width=0.36, color=ENCODER_COLOURS[1 - which], label=label, zorder=2)
+        axis.errorbar(places, values, yerr=whiskers(scores), **WHISKERS)
+        for place, one in zip(places, scores, strict=True):
+            top = (place, max(one.high, one.value))
+            axis.annotate(f"{one.value:.1f}", top, (0, 3), textcoords="offset points", ha="center", fontsize=8)
+    axis.set_xticks(range(len(changes)), [f"{change.before.task}\n{change.before.metric}" for change in changes])
+    axis.tick_params(axis="x", length=0, labelsize=8)
+    axis.axhline(0, color="#333333", linewidth=0.8)
+    axis.set_title("score", loc="left", fontweight="bold")
+    axis.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8, borderaxespad=0)

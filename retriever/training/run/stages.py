@@ -14,17 +14,19 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.encoders.catalog import load_encoder
 from retriever.training.config import FinetuneConfig
-from retriever.training.loop import LoopSettings, Trainer, TrainingResult
+from retriever.training.loop import LoopSettings, Pauses, StepProgress, Trainer, TrainingResult
 from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
-from retriever.training.objectives.fusion import FusionObjective, FusionSettings, fused_targets
-from retriever.training.objectives.keep import KeepObjective
-from retriever.training.objectives.similarity import BASE_TEACHER, SimilarityObjective
-from retriever.training.pacing import Pauses, StepProgress
+from retriever.training.objectives.distillation import (
+    BASE_TEACHER,
+    FusionObjective,
+    FusionSettings,
+    SimilarityObjective,
+    fused_targets,
+)
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow
-from retriever.training.run.base import Base
-from retriever.training.run.data import FinetuneData
+from retriever.training.run.start import Base, FinetuneData
 
 FUSION, OBJECTIVE, SIMILARITY = "fusion", "objective", "similarity"
 
@@ -168,8 +170,6 @@ def _objective(assignment: Assignment, stage: str, teachers: Mapping[str, Encode
     objective = config.method.make_objective(
         learner, rows, config.objective, config.batch, mined=assignment.mined, teacher=teachers.get(OBJECTIVE)
     )
-    if config.keep is not None and config.keep.weight:
-        objective = KeepObjective(objective, learner, rows, config.keep)
     if config.similarity is None or SIMILARITY not in teachers:
         return objective
     teacher, held = teachers[SIMILARITY], config.batch.held_tokens

@@ -14,22 +14,19 @@ from typing import Any, Literal
 import numpy as np
 
 from retriever.core.errors import UsageError
-from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
-from retriever.vectors.arrays import checked_batches
 from retriever.vectors.backend import ViewVectors
-from retriever.vectors.faiss._faiss import faiss
-from retriever.vectors.faiss.gpu import EXACT_BYTES, has_gpu
-from retriever.vectors.faiss.index import FaissIndex
+from retriever.vectors.exact import NEAREST, SAMPLE, least_effort, overlap, queries_near, sample_rows
+from retriever.vectors.faiss import faiss
+from retriever.vectors.faiss.index import EXACT_BYTES, FaissIndex, has_gpu
 from retriever.vectors.faiss.structures import Graph
+from retriever.vectors.files import checked_batches
 
 EXACT = "SQfp16"
 _EXACT_VECTORS = 200_000  # on CPU, one exact query over 200,000 x 576 takes about 16 ms
 _POINTS_PER_LIST = 48  # training vectors; FAISS asks for at least 39
 _TRAINING_BYTES = 1 << 30
 _LEAST_TRAINING = 1 << 16
-_SAMPLE_QUERIES = 512
-_NOISE = 0.75  # length of what is added to a vector to make a query: a cosine of 0.8 to where it came from
 _FIRST_PROBES = 8
 _FIRST_CANDIDATES = 32
 _ROWS_AT_ONCE = 1 << 16
@@ -116,19 +113,10 @@ def choose_factory(size: int, dim: int, *, device: Literal["auto", "cpu", "cuda"
     return f"IVF{2 ** round(math.log2(4 * math.sqrt(size)))},{EXACT}"
 
 
-def measure_recall(index: FaissIndex, exact: FaissIndex, queries: Embeddings, *, k: int = 10) -> float:
-    """Return the share of the exact k nearest that ``index`` finds, over all queries."""
-    truth = exact.search(queries, k).ids  # (q, k)
-    return _overlap(index.search(queries, k).ids, truth)
-
-
-def sample_queries(exact: FaissIndex, *, size: int = _SAMPLE_QUERIES, seed: int = 0) -> Embeddings:
+def sample_queries(exact: FaissIndex, *, size: int = SAMPLE, seed: int = 0) -> Embeddings:
     """Return (q, dim) queries near stored vectors: some of these, moved by noise to a cosine of about 0.8."""
-    rng = np.random.default_rng(seed)
-    rows = np.sort(rng.choice(exact.size, min(size, exact.size), replace=False))
-    vectors = exact.container.index.reconstruct_batch(rows)
-    noise = normalise(rng.standard_normal(vectors.shape, dtype=np.float32))
-    return normalise(vectors + np.float32(_NOISE) * noise)
+    rows = sample_rows(exact.size, most=size, seed=seed)
+    return queries_near(exact.container.index.reconstruct_batch(rows), seed=seed)
 
 
 def _exact_container(ids: Ids, batches: Iterable[Embeddings], dim: int) -> Any:  # noqa: ANN401
@@ -200,17 +188,14 @@ def _fill(container: Any, exact: FaissIndex, seed: int) -> None:  # noqa: ANN401
 def _raise_probes(index: FaissIndex, exact: FaissIndex, min_recall: float, seed: int) -> float:
     """Double the probes until the recall asked for is reached, and return the recall of where that ended."""
     queries = sample_queries(exact, seed=seed)
-    truth = exact.search(queries, 10).ids
-    most = index.structure.most_probes
-    index.probes = _FIRST_CANDIDATES if isinstance(index.structure, Graph) else _FIRST_PROBES
-    while (recall := _overlap(index.search(queries, 10).ids, truth)) < min_recall and index.probes < most:
-        index.probes *= 2
-    return recall
+    truth = exact.search(queries, NEAREST).ids
+    first = _FIRST_CANDIDATES if isinstance(index.structure, Graph) else _FIRST_PROBES
 
+    def recall(probes: int) -> float:
+        index.probes = probes
+        return overlap(index.search(queries, NEAREST).ids, truth)
 
-def _overlap(found: Ids, truth: Ids) -> float:
-    hits = (truth[:, :, None] == found[:, None, :]).any(axis=2) & (truth >= 0)  # (q, k)
-    return float(hits.sum() / max((truth >= 0).sum(), 1))
+    return least_effort(recall, first, index.structure.most_probes, min_recall)[1]
 
 
 def _stored_bytes(index: FaissIndex) -> int:

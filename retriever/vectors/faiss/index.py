@@ -1,20 +1,26 @@
-"""Cosine search on a FAISS index, under the contract of `retriever.core.protocols.VectorIndex`.
+"""Cosine search on a FAISS index, under the contract of `retriever.core.protocols.VectorIndex`, on the CPU or a GPU.
 
 FAISS alone does not keep that contract: it orders equal scores as it meets them, returns fewer hits than exist when
 a filter or the number of probes is narrow, and answers a NaN query with nonsense. This module closes these gaps
-around one call into FAISS. How the index is built is `building`'s matter, how it is stored `generations`'.
+around one call into FAISS. How the index is built is `building`'s matter, how it is stored `backend`'s.
+
+On a GPU FAISS ignores filters without a word and returns at most 2,048 hits, so filtered and deeper searches stay on
+the CPU index, which is kept. Vectors stand on the device as float32 of the stored half-precision values: scores agree
+with the CPU's up to the order of summation.
 """
 
-from typing import Any
+import logging
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.core.errors import RetrieverError
 from retriever.core.similarity import pad
 from retriever.core.types import Embeddings, Ids, Neighbours
-from retriever.vectors.checks import check_search
-from retriever.vectors.faiss._faiss import faiss
-from retriever.vectors.faiss.structures import AllowedRows, Structure, structure_of
+from retriever.vectors.backend import check_search
+from retriever.vectors.faiss import faiss
+from retriever.vectors.faiss.structures import AllowedRows, Flat, Structure, structure_of
 
 _MOST_TIED = 16_384  # rows fetched to find the lowest ids among equal scores
 _FETCHED_AT_ONCE = 1 << 22  # (queries x rows) of one such fetch
@@ -71,10 +77,10 @@ class FaissIndex:
         wanted = min(k, available)
         if wanted == 0 or len(queries) == 0:
             return pad(Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)), k)
-        found = self._nearest(queries, wanted, min(wanted + 1, available), None if available == self.size else rows)
-        missing = found.ids < 0  # of a search that visits everything, none
-        ids = np.where(missing, -1, self.ids[found.ids])
-        return pad(Neighbours(ids, np.where(missing, np.float32(-np.inf), found.scores)), k)
+        result = self._nearest(queries, wanted, min(wanted + 1, available), None if available == self.size else rows)
+        missing = result.ids < 0  # of a search that visits everything, none
+        ids = np.where(missing, -1, self.ids[result.ids])
+        return pad(Neighbours(ids, np.where(missing, np.float32(-np.inf), result.scores)), k)
 
     def _mask(self, allowed: Ids) -> NDArray[np.bool_]:
         """Return which rows hold an allowed id, (n,) bool."""
@@ -94,13 +100,13 @@ class FaissIndex:
 
     def _nearest(self, queries: Embeddings, wanted: int, fetch: int, rows: AllowedRows | None) -> Neighbours:
         """Return the best ``wanted`` rows, ties by ascending row, from at first ``fetch`` fetched ones."""
-        found = self._fetch(queries, fetch, rows)
-        best = _ordered(found, wanted)
+        result = self._fetch(queries, fetch, rows)
+        best = _ordered(result, wanted)
         available = self.size if rows is None else rows.count
         deepest = min(available, max(_MOST_TIED, wanted + 1))
         if fetch >= deepest:
             return best
-        open_ended = np.flatnonzero(found.scores[:, wanted - 1] == found.scores[:, -1])
+        open_ended = np.flatnonzero(result.scores[:, wanted - 1] == result.scores[:, -1])
         deeper = min(8 * fetch, deepest)
         step = max(1, _FETCHED_AT_ONCE // deeper)
         for start in range(0, len(open_ended), step):
@@ -111,17 +117,75 @@ class FaissIndex:
 
     def _fetch(self, queries: Embeddings, fetch: int, rows: AllowedRows | None) -> Neighbours:
         """Return ``fetch`` rows a query, no more than there are; what the quick search misses, the full one finds."""
-        found = self.structure.search(queries, fetch, rows)
-        short = np.flatnonzero(found.ids[:, -1] < 0)
+        result = self.structure.search(queries, fetch, rows)
+        short = np.flatnonzero(result.ids[:, -1] < 0)
         if short.size:
             again = self.structure.search_all(queries[short], fetch, rows)
-            found.ids[short], found.scores[short] = again.ids, again.scores
-        return found
+            result.ids[short], result.scores[short] = again.ids, again.scores
+        return result
 
 
-def _ordered(found: Neighbours, wanted: int) -> Neighbours:
+def _ordered(result: Neighbours, wanted: int) -> Neighbours:
     """Return the first ``wanted`` columns of a result by descending score, equal scores by ascending row."""
-    if (found.scores[:, 1:] < found.scores[:, :-1]).all():
-        return Neighbours(found.ids[:, :wanted], found.scores[:, :wanted])
-    order = np.lexsort((found.ids, -found.scores), axis=1)[:, :wanted]
-    return Neighbours(np.take_along_axis(found.ids, order, axis=1), np.take_along_axis(found.scores, order, axis=1))
+    if (result.scores[:, 1:] < result.scores[:, :-1]).all():
+        return Neighbours(result.ids[:, :wanted], result.scores[:, :wanted])
+    order = np.lexsort((result.ids, -result.scores), axis=1)[:, :wanted]
+    return Neighbours(np.take_along_axis(result.ids, order, axis=1), np.take_along_axis(result.scores, order, axis=1))
+
+
+logger = logging.getLogger(__name__)
+
+EXACT_BYTES = 8 << 30
+"""float32 vectors of this size in all are searched exactly rather than through lists where there is a GPU."""
+
+_MOST_HITS = 2048
+_ROWS_AT_ONCE = 1 << 18
+
+
+def has_gpu() -> bool:
+    """Return whether FAISS sees a CUDA device."""
+    return bool(faiss.get_num_gpus() > 0)
+
+
+def place(index: FaissIndex, device: Literal["auto", "cpu", "cuda"] = "auto") -> FaissIndex:
+    """Return the index on the device to search it on: itself, or a copy on the GPU that shares the CPU one.
+
+    ``auto`` takes a GPU where there is one with room for an exact index; other kinds stay on the CPU.
+
+    Raises:
+        RetrieverError: ``cuda`` was asked for and there is none, no room on it, or the index is not exact.
+    """
+    if device == "cpu" or (device == "auto" and not (has_gpu() and isinstance(index.structure, Flat))):
+        return index
+    if not has_gpu():
+        raise RetrieverError("FAISS sees no CUDA device.", hint="Search with device cpu.")
+    if not isinstance(index.structure, Flat):
+        raise RetrieverError("Only exact indexes are searched on the GPU.", hint="Build with device cuda, or use cpu.")
+    try:
+        return FaissIndex(index.container, structure=_FlatOnGpu(index))
+    except RuntimeError as error:
+        if device == "cuda":
+            raise RetrieverError(
+                f"The index does not fit on the GPU: {error}.", hint="Search with device cpu."
+            ) from error
+        logger.warning("The index does not fit on the GPU; it is searched on the CPU.")
+        return index
+
+
+class _FlatOnGpu(Flat):
+    """An exact index on the CPU with its vectors on the GPU as well."""
+
+    def __init__(self, index: FaissIndex) -> None:
+        cpu = faiss.downcast_index(index.container.index)
+        super().__init__(cpu)
+        self._resources = faiss.StandardGpuResources()  # the GPU index crashes once this is gone
+        self._on_gpu = faiss.GpuIndexFlatIP(self._resources, cpu.d, faiss.GpuIndexFlatConfig())
+        for start in range(0, cpu.ntotal, _ROWS_AT_ONCE):
+            self._on_gpu.add(cpu.reconstruct_n(start, min(_ROWS_AT_ONCE, cpu.ntotal - start)))
+
+    def search(self, queries: Embeddings, k: int, allowed: AllowedRows | None) -> Neighbours:
+        """Search on the GPU what it can answer, the rest on the CPU."""
+        if allowed is not None or k > _MOST_HITS:
+            return super().search(queries, k, allowed)
+        scores, rows = self._on_gpu.search(np.ascontiguousarray(queries), k)
+        return Neighbours(rows, scores)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from retriever.core.errors import IndexDamagedError
 from retriever.core.similarity import merge
 from retriever.core.types import Embeddings, Neighbours
-from retriever.vectors.faiss._faiss import faiss
+from retriever.vectors.faiss import faiss
 
 _SMALL = 10_000  # so few allowed rows are all compared, even where a quicker search exists
 _GATHER_BYTES = 1 << 28  # codes copied together for one filtered batch
@@ -82,8 +82,8 @@ class Flat:
             return _run(self._index, queries, k)
         if not self._worth_gathering(len(queries), allowed.count):
             return _run(self._index, queries, k, faiss.SearchParameters(sel=allowed.selector))
-        found = _run(self._gathered(allowed.numbers), queries, k)
-        return Neighbours(np.where(found.ids < 0, -1, allowed.numbers[found.ids]), found.scores)
+        gathered = _run(self._gathered(allowed.numbers), queries, k)
+        return Neighbours(np.where(gathered.ids < 0, -1, allowed.numbers[gathered.ids]), gathered.scores)
 
     def search_all(self, queries: Embeddings, k: int, allowed: AllowedRows | None) -> Neighbours:
         """Do what `search` does."""
@@ -203,8 +203,8 @@ class Decoded:
             part = rows[start : start + _DECODED_ROWS]
             vectors = faiss.IndexFlatIP(self._index.d)
             vectors.add(self._index.reconstruct_batch(part))
-            found = _run(vectors, queries, min(k, len(part)), faiss.SearchParameters(sel=faiss.IDSelectorAll()))
-            best = merge([best, Neighbours(part[found.ids], found.scores)], k)
+            result = _run(vectors, queries, min(k, len(part)), faiss.SearchParameters(sel=faiss.IDSelectorAll()))
+            best = merge([best, Neighbours(part[result.ids], result.scores)], k)
         return best
 
 

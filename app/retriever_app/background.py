@@ -1,0 +1,79 @@
+"""Work behind the pages: how far it is, what users wait for, and how other work gives way to that."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from retriever_app.text import seconds as duration
+
+PAUSE_SECONDS = 1.5  # in which nobody waits, before other work goes on
+MOST_SECONDS = 30.0  # that other work waits at a time, however much is searched
+_LOOK_SECONDS = 0.1  # between looks
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is.
+
+    Attributes:
+        doing: what it does now, for the user.
+        share: the part of that which is done, 0 to 1; None where nobody knows.
+        seconds: how long that took so far; 0 where the time left cannot be told from it.
+    """
+
+    doing: str
+    share: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """What it does, how much of it is done, and how long the rest takes at this pace."""
+        if self.share is None:
+            return f"{self.doing} …"
+        if not self.share or not self.seconds:
+            return self.doing
+        return f"{self.doing}, about {duration(self.seconds * (1 - self.share) / self.share)} left"
+
+
+class Foreground:
+    """Counts the searches and clusterings that go on; safe in all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._going = 0
+        self._over = float("-inf")
+
+    @contextmanager
+    def waited_for(self) -> Iterator[None]:
+        """Be work that somebody waits for."""
+        with self._lock:
+            self._going += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._going -= 1
+                self._over = time.monotonic()
+
+    @property
+    def rests(self) -> bool:
+        """Whether nobody has waited for anything for a moment."""
+        with self._lock:
+            return not self._going and time.monotonic() - self._over >= PAUSE_SECONDS
+
+    def give_way(self, check: Callable[[], object]) -> None:
+        """Wait until nobody has waited for anything for a moment: a second reading makes every search slower.
+
+        Args:
+            check: called again and again; what it raises ends the waiting.
+        """
+        end = time.monotonic() + MOST_SECONDS
+        check()
+        while not self.rests and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+            check()
+
+
+FOREGROUND = Foreground()

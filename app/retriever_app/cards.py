@@ -1,0 +1,250 @@
+"""A review as a card: what pages show of a hit or a document, with the words and the sentence that match a query."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from retriever.core.fields import values_by_name
+from retriever.core.results import Hit
+from retriever.core.types import Document, Span
+from retriever.core.words import STOPWORDS
+from retriever.index.profiling import Columns, star_value
+from retriever_app import text
+from retriever_app.text import plain
+
+SHORT_CHARACTERS = 420
+_ALIKE = 0.9  # of the different words of two texts that both must have to be shown as one
+_ALL = 99.95  # would be rounded to 100.0 %
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_SENTENCE = re.compile(r"[^\n]+?(?:[.!?…]+[\"'\u201d\u2019)]*(?=\s)|(?=\n)|\Z)")
+_ENDINGS = ("ingly", "edly", "ings", "ing", "ied", "ies", "est", "ed", "es", "er", "ly", "s", "e", "y")
+_DOUBLING = ("ingly", "edly", "ings", "ing", "est", "ed", "er")  # before which a word doubles its last letter
+_LEAST_STEM = 3  # letters that are left of a word
+_OF_ANSWER = 0.5  # what a word the model answered counts, where one of the query counts 1
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One review.
+
+    Attributes:
+        stars: its rating, as stars.
+        product: what it is about.
+        about: category and date.
+        words: what the model answered.
+        why: how it got its place; empty where it has none.
+        rank: its place, from 1; 0 where it has none.
+        moved: how it moved since the answer before: ``new``, ``▲ 3``; empty where it did not.
+        mark: the part of the body that was found; None where that is all of it.
+        answer: the sentence that answers, as Markdown; empty where the review is one, or none does.
+        marked: the beginning as Markdown, words of the query marked; empty where it has none.
+        alike: hits below that say the same, which this one stands for.
+        equal: how many other reviews have the very same text.
+    """
+
+    id: str
+    stars: str
+    product: str
+    about: str
+    body: str
+    words: Sequence[str] = ()
+    why: str = ""
+    rank: int = 0
+    moved: str = ""
+    mark: Span | None = None
+    answer: str = ""
+    marked: str = ""
+    alike: Sequence["Card"] = ()
+    equal: int = 0
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The body before the mark, in it and behind it, as far as it is shown at first; all behind one without."""
+        if self.mark is None:
+            return "", "", self.beginning
+        before, marked = self.body[: self.mark.start], self.body[self.mark.start : self.mark.end]
+        after = self.body[self.mark.end :]
+        around = max(0, SHORT_CHARACTERS - len(marked)) // 2
+        if self.is_long and len(before) > around:
+            before = f"… {before[len(before) - around :].split(maxsplit=1)[-1]}" if around else "… "
+        if self.is_long and len(after) > around:
+            after = f"{after[:around].rsplit(maxsplit=1)[0]} …" if around else " …"
+        return before, marked, after
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the beginning is shown at first."""
+        return len(self.body) > SHORT_CHARACTERS * 1.25
+
+    @property
+    def beginning(self) -> str:
+        """The review as far as it is shown at first."""
+        return f"{self.body[:SHORT_CHARACTERS].rsplit(maxsplit=1)[0]} …" if self.is_long else self.body
+
+
+def card(document: Document, columns: Columns) -> Card:
+    """Return a document as a card."""
+    values = values_by_name(document.metadata)
+    rating = star_value(values.get(columns.stars))
+    stars = "" if rating is None else text.stars(rating, 5 if rating <= 5 else 10)
+    product, *about = (values.get(name) for name in (columns.product, columns.category, columns.date))
+    return Card(
+        document.id,
+        stars,
+        "" if product is None else str(product),
+        " · ".join(str(value) for value in about if value is not None),
+        document.text,
+    )
+
+
+def hit_cards(hits: Sequence[Hit], columns: Columns, moved: Mapping[str, str], query: str = "") -> list[Card]:
+    """Return hits as cards, best first, those that say nearly the same folded under the first of them.
+
+    ``moved`` has by id how a hit moved since the answer before; words of the query are marked.
+    """
+    cards: list[Card] = []
+    vocabularies: list[frozenset[str]] = []  # of the cards, a set of words each
+    for rank, hit in enumerate(hits, start=1):
+        shown = replace(
+            card(hit.document, columns),
+            words=hit.words,
+            why=why(hit),
+            rank=rank,
+            moved=moved.get(hit.document.id, ""),
+            equal=len(hit.equal),
+            mark=hit.part,
+        )
+        shown = explained(shown, query)
+        words = frozenset(hit.document.text.casefold().split())
+        twin = next((place for place, other in enumerate(vocabularies) if _nearly_equal(words, other)), None)
+        if twin is None:
+            vocabularies.append(words)
+            cards.append(shown)
+        else:
+            cards[twin] = replace(cards[twin], alike=(*cards[twin].alike, shown))
+    return cards
+
+
+def explained(shown: Card, query: str) -> Card:
+    """Return a card with the words it shares with a query marked, and the sentence that answers first.
+
+    A card that has its sentence marked stays as it is; a sentence within the beginning is not repeated.
+    """
+    if shown.mark is not None:
+        return shown
+    wanted = stems(query)
+    place = answering(shown.body, query, shown.words) if query else None
+    spans = shared(shown.beginning, wanted)
+    answer = ""
+    if place is not None and place.end > len(shown.beginning):
+        sentence = shown.body[place.start : place.end]
+        answer = marked(sentence, shared(sentence, wanted))
+    return replace(shown, answer=answer, marked=marked(shown.beginning, spans) if spans else "")
+
+
+def _nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether two texts have nearly all their words in common, given the different ones of each."""
+    together = len(words | others)
+    return together > 0 and len(words & others) / together >= _ALIKE
+
+
+def why(hit: Hit) -> str:
+    """Return why a hit is where it is: its places by meaning and by words, and how unusual its cosine is."""
+    places = []
+    if hit.dense_rank is not None:
+        places.append(f"{ordinal(hit.dense_rank)} by meaning")
+    if hit.lexical_rank is not None:
+        places.append(f"{ordinal(hit.lexical_rank)} by its words")
+    parts = [", ".join(places)]
+    if hit.score is not None:
+        parts.append(f"cosine {hit.score:.2f}{_unusual(hit.percentile)}")
+    return "; ".join(filter(None, parts))
+
+
+def ordinal(number: int) -> str:
+    """Return 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _unusual(percentile: float | None) -> str:
+    if percentile is None:
+        return ""
+    if percentile >= _ALL:
+        return ", closer than any random pair of reviews"
+    return f", closer than {percentile:.{1 if percentile > 99 else 0}f} % of random pairs"
+
+
+def stem(word: str) -> str:
+    """Return a word without an English ending, so that `stopped`, `stops` and `stopping` are alike."""
+    folded = word.casefold().replace("\u2019", "'").removesuffix("'s")
+    for ending in _ENDINGS:
+        if folded.endswith(ending) and len(folded) - len(ending) >= _LEAST_STEM:
+            cut = folded.removesuffix(ending)
+            doubled = ending in _DOUBLING and len(cut) > _LEAST_STEM and cut[-1] == cut[-2] and cut[-1] not in "aeiouls"
+            return cut[:-1] if doubled else cut
+    return folded
+
+
+def stems(text: str) -> set[str]:
+    """Return the stems of a text's words, stop words left out."""
+    return {stem(word) for word in _WORD.findall(text) if word.casefold() not in STOPWORDS}
+
+
+def sentences(text: str) -> list[Span]:
+    """Return where a text's sentences are, spaces around them left out; a line's end ends a sentence too."""
+    spans = []
+    for match in _SENTENCE.finditer(text):
+        sentence = match[0]
+        start = match.start() + len(sentence) - len(sentence.lstrip())
+        if stripped := sentence.strip():
+            spans.append(Span(start, start + len(stripped)))
+    return spans
+
+
+def answering(text: str, query: str, answers: Iterable[str]) -> Span | None:
+    """Return the sentence that says most of the query's words, and of those the model answered, in few words.
+
+    None where the text is one sentence, or no sentence says any.
+    """
+    weights = {**dict.fromkeys(stems(" ".join(answers)), _OF_ANSWER), **dict.fromkeys(stems(query), 1.0)}
+    spans = sentences(text)
+    if len(spans) < 2 or not weights:
+        return None
+    scores = []
+    for span in spans:
+        words = stems(text[span.start : span.end])
+        scores.append(sum(weights.get(word, 0.0) for word in words) / max(len(words), 4) ** 0.25)
+    best = max(range(len(spans)), key=scores.__getitem__)
+    return spans[best] if scores[best] > 0 else None
+
+
+def shared(text: str, wanted: Collection[str]) -> list[Span]:
+    """Return where the words of a text are whose stems are wanted."""
+    return [Span(*match.span()) for match in _WORD.finditer(text) if stem(match[0]) in wanted]
+
+
+def marked(text: str, spans: Sequence[Span]) -> str:
+    """Return Markdown that shows a text as it is, line by line, with what is in the spans marked."""
+    lines, start = [], 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        inside = [span for span in spans if start <= span.start and span.end <= end]
+        lines.append(_marked_line(line, [Span(span.start - start, span.end - start) for span in inside]))
+        start = end + 1
+    return "  \n".join(lines)
+
+
+def _marked_line(line: str, spans: Sequence[Span]) -> str:
+    parts, at = [], 0
+    for span in spans:
+        parts += [_kept(line[at : span.start]), f":blue-background[{plain(line[span.start : span.end])}]"]
+        at = span.end
+    return "".join([*parts, _kept(line[at:])])
+
+
+def _kept(piece: str) -> str:
+    """Return a piece of a line as Markdown, with the spaces around it that part it from what is marked."""
+    if not piece.strip():
+        return " " if piece else ""
+    return f"{' ' if piece[0].isspace() else ''}{plain(piece)}{' ' if piece[-1].isspace() else ''}"

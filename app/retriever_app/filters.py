@@ -1,0 +1,136 @@
+"""Filters in the sidebar, built from what an index holds, and the ``--where`` expression they become."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import streamlit as st
+
+from retriever.core.errors import UsageError
+from retriever.index.profiling import Columns, Profile
+from retriever_app import state
+
+MOST_VALUES = 1000  # products that can be chosen, the most frequent ones: browsers get slow beyond
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filters of a page: any of some products, categories and whole stars, from a first day to a last.
+
+    Empty fields allow everything; ratings that are not whole are rounded.
+    """
+
+    product: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    stars: tuple[int, ...] = ()
+    since: date | None = None
+    until: date | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stars", tuple(sorted({stars for stars in self.stars if 0 <= stars <= 10})))
+
+
+def choose(profile: Profile) -> str | None:
+    """Draw the filters for what the index holds, and return them as an expression.
+
+    Raises:
+        UsageError: the days are in the wrong order.
+    """
+    chosen = state.current(Filters)
+    columns = profile.columns
+    with st.sidebar:
+        st.markdown("**Filters**")
+        if columns.product and profile.products:
+            _several("Product", "product", profile.products, chosen.product)
+        if columns.category and profile.categories:
+            _several("Category", "category", profile.categories, chosen.category)
+        if columns.stars and profile.stars:
+            _stars(profile, chosen)
+        if profile.days:
+            _days(profile.days, chosen)
+        if chosen != Filters():
+            st.button("Clear filters", on_click=_clear, width="stretch")
+        if not (profile.products or profile.categories or profile.stars or profile.days):
+            st.caption("These reviews have no fields to filter by.")
+    return where(chosen, columns)
+
+
+def _several(label: str, field: str, counts: Mapping[str, int], chosen: tuple[str, ...]) -> None:
+    options = list(dict.fromkeys([*list(counts)[:MOST_VALUES], *chosen]))
+    st.multiselect(
+        label,
+        options,
+        key=state.key(Filters, field),
+        format_func=lambda value: f"{value} ({counts.get(value, 0):,})",
+        placeholder="All",
+    )
+
+
+def _stars(profile: Profile, chosen: Filters) -> None:
+    most = 5 if max(profile.stars) <= 5 else 10
+    options = sorted({*range(1, most + 1), *profile.stars, *chosen.stars}, reverse=True)  # also those never given
+    st.pills(
+        "Stars",
+        options,
+        selection_mode="multi",
+        key=state.key(Filters, "stars"),
+        format_func=lambda stars: f"{stars} ★",
+    )
+
+
+def _days(days: tuple[str, str], chosen: Filters) -> None:
+    """Draw the first and the last day to look at; those that a link names may lie outside of the index's days."""
+    within = [*map(date.fromisoformat, days), *filter(None, (chosen.since, chosen.until))]
+    left, right = st.columns(2)
+    for column, label, field in ((left, "From", "since"), (right, "To", "until")):
+        column.date_input(
+            label,
+            None,
+            key=state.key(Filters, field),
+            min_value=min(within),
+            max_value=max(within),
+            format="YYYY-MM-DD",
+        )
+
+
+def _clear() -> None:
+    empty = Filters()
+    state.change(Filters, **{name: getattr(empty, name) for name in Filters.__slots__})
+
+
+def where(filters: Filters, columns: Columns) -> str | None:
+    """Return the filter expression over an index's fields, or None where all is allowed.
+
+    Raises:
+        UsageError: the days are in the wrong order.
+    """
+    if filters.since and filters.until and filters.since > filters.until:
+        raise UsageError("The first day is after the last.", hint="Swap the two dates.")
+    parts = []
+    if filters.product and columns.product:
+        parts.append(_any_of(columns.product, filters.product))
+    if filters.category and columns.category:
+        parts.append(_any_of(columns.category, filters.category))
+    if filters.stars and columns.stars:
+        name = _field(columns.stars)
+        ratings = [f"({name} >= {stars - 0.5} and {name} < {stars + 0.5})" for stars in filters.stars]
+        parts.append(f"({' or '.join(ratings)})")
+    if filters.since and columns.date:
+        parts.append(f"{_field(columns.date)} >= '{filters.since.isoformat()}'")
+    if filters.until and filters.until < date.max and columns.date:  # a time of that day is still before the next
+        parts.append(f"{_field(columns.date)} < '{(filters.until + timedelta(days=1)).isoformat()}'")
+    return " and ".join(parts) or None
+
+
+def _any_of(field: str, values: tuple[str, ...]) -> str:
+    """Compare with texts and, where a text is a number, with that too: ids of products are often numbers."""
+    options = [_text(value) for value in values] + [value for value in values if value.isdecimal()]
+    return f"{_field(field)} in ({', '.join(options)})"
+
+
+def _field(name: str) -> str:
+    return f"`{name}`"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

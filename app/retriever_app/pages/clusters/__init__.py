@@ -1,0 +1,1 @@
+"""The page Clusters: clusters on a map, and saved ones."""

@@ -1,0 +1,372 @@
+"""The work of the page Clusters: clusterings, saved ones and categories, as jobs that all sessions share.
+
+Clusterings are kept while the documents they are of stay as they are.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from retriever.clusters.clustering import Clustering
+from retriever.clusters.groups import Groups, groups_of
+from retriever.clusters.index_numbers import NumbersRequest, numbers_of, usual_segments
+from retriever.clusters.map import map_places
+from retriever.clusters.report import make_report, model_names, render
+from retriever.clusters.saved import SavedClustering
+from retriever.core.results import IndexingReport
+from retriever.core.types import Ids
+from retriever.index.indexing import OnIndexing
+from retriever.serving.jobs import Job, Snapshot, Work
+from retriever.workspace import Index
+from retriever_app import readers, reading, resources, text
+from retriever_app.background import FOREGROUND, Progress
+from retriever_app.components import ended, show_problem, watch
+from retriever_app.pages.clusters import model
+from retriever_app.pages.clusters.model import Ask, Part
+from retriever_app.pages.clusters.saved_model import Topics, topics
+
+MOST_KEPT = 8
+READING = "Reading the reviews under the instruction"
+JUDGING = "Checking whether the model follows the instruction"
+_STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
+_WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
+_GO = "clusters: go"
+_numbers = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A clustering with its map, and without its vectors, which only the map needs.
+
+    The map's ``places`` (n, 2) between -1 and 1 are where the documents stand; ``nearness`` (n,) is that of each to its
+    cluster's centre; ``number`` is one that no other has, to key what is worked out from it.
+    """
+
+    found: Clustering
+    places: NDArray[np.float32]
+    nearness: NDArray[np.float32]
+    number: int
+
+    def rows(self, part: Part) -> NDArray[np.int64]:
+        """Return the rows of the documents of a part, those nearest to their cluster's centre first."""
+        labels = self.found.labels
+        rows = np.flatnonzero(np.isin(labels, part.clusters) if part.clusters else labels >= 0)
+        return rows[np.argsort(-self.nearness[rows], kind="stable")]
+
+    def ids(self, part: Part) -> frozenset[str]:
+        """Return the ids of the documents of a part."""
+        documents = self.found.material.documents
+        return frozenset(documents[row].id for row in self.rows(part).tolist())
+
+
+BY_NUMBER: dict[str | type[Any], Callable[[Any], int]] = {Drawn: lambda drawn: drawn.number}
+"""Tells Streamlit's caches clusterings apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPage:
+    """A saved clustering as it is now, as its page shows it, and its groups, which numbers are of."""
+
+    found: SavedClustering
+    page: Topics
+    groups: Groups
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A clustering with the revision of the index at which it was last seen to hold."""
+
+    drawn: Drawn
+    revision: int
+
+
+class ClusteringCache:
+    """The last clusterings, by index and request; one is worked out at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str, Ask], _Kept] = OrderedDict()
+
+    def find(self, index: Index, ask: Ask) -> Drawn | None:
+        """Return a clustering if it is known and its documents are still all there are."""
+        ids: frozenset[str] | None = None
+        if ask.within:
+            parent = self.find(index, ask.parent)
+            if parent is None:
+                return None
+            ids = parent.ids(ask.within[-1])
+        name = (index.identity, index.teaching.reader(ask.instruction), ask)
+        with self._lock:
+            kept = self._kept.get(name)
+            if kept is not None:
+                self._kept.move_to_end(name)
+        if kept is None or kept.drawn.found.request.ids != ids:
+            return None
+        return kept.drawn if _holds(index, kept) else None
+
+    def lacking(self, index: Index, ask: Ask) -> Ids:
+        """Return the content ids of the texts to read first, for a clustering or the outermost one around it."""
+        ids = None
+        while ask.within:
+            parent = self.find(index, ask.parent)
+            if parent is not None:
+                ids = parent.ids(ask.within[-1])
+                break
+            ask = ask.parent
+        return index.upkeep.lacking([ask.instruction], where=ask.where if ids is None else None, ids=ids)
+
+    def work(self, index: Index, ask: Ask) -> Work:
+        """Return the work of a job after which `find` knows a clustering; stopped, it has kept whole batches."""
+
+        def work(job: Job) -> None:
+            job.tell(Progress("Waiting for another clustering"))
+            with self._one_at_a_time(job):
+                self._draw(job, index, ask)
+
+        return work
+
+    def _draw(self, job: Job, index: Index, ask: Ask) -> Drawn:
+        """Return a clustering, worked out with those that it is within where they are not known."""
+        drawn = self.find(index, ask)
+        if drawn is not None:
+            return drawn
+        ids = self._draw(job, index, ask.parent).ids(ask.within[-1]) if ask.within else None
+        _read(job, index, ask.instruction, ask.where, ids)
+        job.check()
+        job.tell(Progress("Clustering the reviews"))
+        where = None if ask.within else ask.where
+        # A clustering that checks its own question waits for a check that goes on, which would give way to it.
+        watched = nullcontext() if index.teaching.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
+        with watched:
+            reads = readers.reads(index.teaching.reader(ask.instruction))
+            told = _reporting(job) if reads else None
+            found = index.cluster(
+                ask.instruction, k=ask.groups or None, where=where, ids=ids, read=ask.read, progress=told
+            )
+        job.check()
+        job.tell(Progress("Drawing the map"))
+        with FOREGROUND.waited_for():
+            places = map_places(found)
+        bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
+        drawn = Drawn(bare, places, found.nearness(), next(_numbers))
+        self._keep(index, ask, drawn)
+        return drawn
+
+    def _keep(self, index: Index, ask: Ask, drawn: Drawn) -> None:
+        name = (index.identity, index.teaching.reader(ask.instruction), ask)
+        with self._lock:
+            self._kept[name] = _Kept(drawn, -1)
+            self._kept.move_to_end(name)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+
+    @contextmanager
+    def _one_at_a_time(self, job: Job) -> Iterator[None]:
+        while not self._turn.acquire(timeout=_STOP_SECONDS):
+            job.check()
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+
+def go() -> None:
+    """Begin the page's clustering without asking, however long it takes."""
+    st.session_state[_GO] = True
+
+
+def ready(index: Index, ask: Ask) -> Drawn | None:
+    """Return a clustering with its map; else begin it or show how it stands."""
+    jobs, name = resources.jobs(), job_name(index, ask)
+    wanted = st.session_state.pop(_GO, False)
+    drawn = resources.clusterings().find(index, ask)
+    if drawn is not None:
+        jobs.forget(name)
+        return drawn
+    job = jobs.find(name)
+    if job is None or (wanted and job.snapshot().over):
+        if not all(_may_read(index, each) for each in ask.nested):
+            return None
+        if not wanted and not _is_quick(index, ask):
+            return None
+        job = jobs.join(name, "Clustering", resources.clusterings().work(index, ask))
+    snapshot = job.wait(_WAIT_SECONDS)
+    if not snapshot.over:
+        watch(job)
+        return None
+    drawn = resources.clusterings().find(index, ask) if snapshot.status == "done" else None
+    if drawn is None:
+        _say_why(snapshot)
+    return drawn
+
+
+def job_name(index: Index, ask: Ask) -> str:
+    """Return the name of the job that works a clustering out."""
+    asked = repr((index.teaching.reader(ask.instruction), ask))
+    return f"clusters {index.identity} {hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+
+
+def saved(index: Index, name: str) -> SavedPage | None:
+    """Return a saved clustering as it is now; None where the page shows how far it is, or why there is none."""
+    edits = [(edit.number, edit.undone) for edit in index.clusterings.history(name)]
+    prefix = f"clusters saved {index.identity}"
+    key = f"{prefix} {name} {index.revision} {edits[-1:]} {sum(undone is None for _, undone in edits)}"
+    jobs = resources.jobs()
+    jobs.forget_others(prefix, key)
+
+    def work(job: Job) -> SavedPage:
+        found = index.clusterings.get(name, progress=_reporting(job))
+        return SavedPage(found, topics(found), groups_of(found).by_document())
+
+    job = jobs.find(key) or jobs.join(key, "Saved clusters", work)
+    job.wait(_WAIT_SECONDS)
+    snapshot = ended(job)
+    if snapshot is None:
+        return None
+    if snapshot.status == "done":
+        page: SavedPage = snapshot.result
+        return page
+    st.button("Go on", type="primary", on_click=lambda: jobs.forget(key))
+    return None
+
+
+def classify(index: Index, name: str, instruction: str, into: str, *, several: bool) -> None:
+    """Begin to sort all reviews into categories that are saved under a name.
+
+    Raises:
+        UsageError: the name is taken, or the categories cannot be told apart.
+    """
+    from retriever.clusters.categories import read_categories
+
+    index.clusterings.check_name(name)
+    categories = read_categories(into)
+
+    def work(job: Job) -> None:
+        found = index.clusterings.classify(instruction, categories, several=several, progress=_reporting(job))
+        index.clusterings.save(name, found)
+
+    resources.jobs().start(_classifying(index), "Categories", work)
+
+
+def classifying(index: Index) -> bool:
+    """Show how far new categories are, or why they failed; return whether the work goes on."""
+    name = _classifying(index)
+    job = resources.jobs().find(name)
+    if job is None:
+        return False
+    job.wait(_WAIT_SECONDS)
+    if ended(job) is None:
+        return True
+    resources.jobs().forget(name)
+    return False
+
+
+def report_file(
+    index: Index,
+    found: Clustering,
+    groups: Groups,
+    kind: str,
+    *,
+    where: str | None = None,
+    only: str = "",
+) -> bytes:
+    """Return the report of a clustering as a file's bytes.
+
+    Args:
+        index: it is of.
+        found: the clustering.
+        groups: what the numbers are of.
+        kind: html or md.
+        where: a filter over metadata that all reviews of the report pass.
+        only: how the reviews were chosen otherwise, for people.
+    """
+    numbers = numbers_of(index, groups, NumbersRequest(usual_segments(index), where=where))
+    status = resources.status(index)
+    report = make_report(found, numbers, model_names(status.encoder, status.plain), where=where or only or None)
+    return render(report, kind).encode()
+
+
+def _classifying(index: Index) -> str:
+    return f"clusters sorted {index.identity}"
+
+
+def _may_read(index: Index, ask: Ask) -> bool:
+    """Return whether the session has agreed to what a clustering sends, if anything; else ask."""
+    sends = readers.clusters_send(ask.read, resources.status(index).documents)
+    return reading.ready(index, ask.instruction, sends)
+
+
+def _is_quick(index: Index, ask: Ask) -> bool:
+    """Return whether little has to be read first; else say how long it takes, and let the user begin it."""
+    with st.spinner("Counting the reviews to read …", show_time=True):
+        lacking = len(resources.clusterings().lacking(index, ask))
+    seconds = model.expected_seconds(resources.status(index), lacking)
+    if seconds <= model.AT_ONCE:
+        return True
+    with st.container(border=True):
+        st.text(
+            f"{text.count(lacking, 'review')} must be read under this instruction first. That takes about "
+            f"{text.about(seconds)}. You can use the other pages meanwhile, and what is read is kept."
+        )
+        st.button("Read and cluster", type="primary", on_click=go)
+    return False
+
+
+def _say_why(snapshot: Snapshot) -> None:
+    """Say why a job ended without a clustering."""
+    if snapshot.error is not None:
+        show_problem(snapshot.error)
+    elif snapshot.status == "stopped":
+        st.text("Stopped. What was read so far is kept.")
+    else:
+        st.text("The reviews have changed meanwhile.")
+    st.button("Go on" if snapshot.status == "stopped" else "Cluster again", type="primary", on_click=go)
+
+
+def _holds(index: Index, kept: _Kept) -> bool:
+    """Return whether the documents are unchanged; looked at only where the index has changed at all."""
+    revision = index.revision
+    if kept.revision != revision and index.clusterings.still_holds(kept.drawn.found):
+        kept.revision = revision
+    return kept.revision == revision
+
+
+def _read(job: Job, index: Index, instruction: str, where: str | None, ids: frozenset[str] | None) -> None:
+    """Read what the view of an instruction lacks, with the share of its tokens as progress."""
+    where = where if ids is None else None
+    lacking = index.upkeep.lacking([instruction], where=where, ids=ids)
+    if not len(lacking):
+        return
+    job.tell(Progress(READING, 0.0))
+    tokens = index.upkeep.cost(lacking)
+
+    def report(done: IndexingReport) -> None:
+        job.check()
+        if done.judging:
+            job.tell(Progress(JUDGING, done.in_hand / max(done.expected or 1, 1)))
+        else:
+            job.tell(Progress(READING, min(1.0, done.tokens / max(tokens, 1)), done.seconds))
+
+    index.upkeep.complete([instruction], where=where, ids=ids, progress=report)
+
+
+def _reporting(job: Job) -> OnIndexing:
+    """Return what reports the share of texts that is read, and ends where the job is stopped."""
+    job.tell(Progress(READING))
+
+    def report(done: IndexingReport) -> None:
+        job.check()
+        share = done.in_hand / done.expected if done.expected else None
+        job.tell(Progress(JUDGING if done.judging else READING, share))
+
+    return report

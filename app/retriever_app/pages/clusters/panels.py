@@ -1,0 +1,259 @@
+"""The parts of the page Clusters: the map, cards, reviews to read, downloads, reports, and the way down to a part."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import streamlit as st
+from numpy.typing import NDArray
+from streamlit.components.v2 import component
+from streamlit.components.v2.types import ComponentRenderer
+
+from retriever.clusters.clustering import Clustering
+from retriever.clusters.groups import Groups, groups_of
+from retriever.clusters.map import map_asset
+from retriever.clusters.numbers import Numbers, count
+from retriever.index.profiling import Columns
+from retriever_app import cards, charts, state, text
+from retriever_app.charts import Colours
+from retriever_app.components import instruction_box, review_card, theme
+from retriever_app.pages.clusters import model
+from retriever_app.pages.clusters.job import BY_NUMBER, Drawn, go
+from retriever_app.pages.clusters.model import DEEPEST, ClusterCard, Grouping, Part, Sides
+
+MOST_CARDS = 8
+MOST_REVIEWS = 10
+_REPORTS = (("One page (HTML)", "html", "text/html"), ("Markdown", "md", "text/markdown"))
+_CSS = """.map { position: relative; height: 480px; font-family: var(--st-font); --text: var(--st-text-color);
+  --back: var(--st-background-color); --line: var(--st-border-color); }"""
+_TURN, _READ, _ALL = "clusters: turn", "clusters: shown", "clusters: all cards"
+
+
+def clear_selection() -> None:
+    """Choose nothing."""
+    state.change(Grouping, clusters=())
+
+
+def draw_map(drawn: Drawn, chosen: Part, passing: NDArray[np.bool_]) -> None:
+    """Draw the map; a click chooses a cluster; reviews that do not pass (n,) stand back."""
+    key = f"cluster map {drawn.number}"
+
+    def take() -> None:
+        event = st.session_state[key]["chosen"]
+        state.change(Grouping, clusters=_numbers(event["clusters"]))
+        st.session_state[_TURN] = event["turn"]
+
+    _map()(
+        key=key,
+        data={
+            "points": _points(drawn),
+            "passing": pa.table({"passing": passing.astype(np.uint8)}),
+            "clusters": _marks(drawn, theme()),
+            "chosen": chosen.clusters,
+            "turn": st.session_state.get(_TURN),
+        },
+        on_chosen_change=take,
+    )
+    st.caption(
+        "Click a review to select its cluster; Shift and click selects several, a double click none. "
+        "Drag to move the map; Ctrl and the wheel zoom."
+    )
+
+
+def choose_clusters(found: Clustering) -> None:
+    """Draw the clusters' names to choose from."""
+    named = {cluster.number: model.name_of(cluster) for cluster in found.clusters}
+    sizes = {cluster.number: cluster.size for cluster in found.clusters}
+    st.pills(
+        "Clusters",
+        list(named),
+        selection_mode="multi",
+        key=state.key(Grouping, "clusters"),
+        format_func=lambda number: f"{text.plain(named[number])} ({sizes[number]:,})",
+        label_visibility="collapsed",
+        wrap=True,
+    )
+
+
+def draw_cards(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_], chosen: Sequence[int] = ()) -> None:
+    """Draw the clusters as cards, or those chosen, each of its reviews that pass (n,)."""
+    listed = [card for card in cards_of(drawn, columns, passing) if not chosen or card.number in chosen]
+    everything = st.session_state.get(_ALL) == drawn.number
+    first = listed if everything else listed[:MOST_CARDS]
+    for card in first:
+        _draw_card(card, can_choose=not chosen)
+    if len(first) < len(listed):
+        st.button(
+            f"Show {text.count(len(listed) - len(first), 'more cluster')}",
+            on_click=lambda: st.session_state.update({_ALL: drawn.number}),
+        )
+
+
+def _draw_card(card: ClusterCard, *, can_choose: bool) -> None:
+    """Draw a cluster as a card: to be chosen, with what its reviews say; or chosen, with the reviews below it."""
+    shades = theme()
+    colour = shades.of(card.number)
+    with st.container(border=True, gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            with st.container(gap=None, width="stretch"):
+                st.markdown(f"**{text.plain(card.name)}**")
+                st.caption(text.plain(card.size))
+                if card.figures:
+                    st.caption(text.plain(card.figures))
+            if can_choose:
+                st.button(
+                    "Read",
+                    key=f"choose {card.number}",
+                    icon=":material/arrow_forward:",
+                    type="tertiary",
+                    on_click=lambda: state.change(Grouping, clusters=(card.number,)),
+                )
+        if card.tally.ratings or card.tally.months:
+            left, right = st.columns(2, gap="medium")
+            if card.tally.ratings:
+                counts = {f"{stars} {text.STAR}": number for stars, number in card.tally.ratings.items()}
+                spec = charts.bar_chart(counts, colour, shades, shares=True)
+                left.vega_lite_chart(spec=spec, alt=f"Stars of the reviews of {card.name}", key=f"stars {card.number}")
+            if card.tally.months:
+                spec = charts.month_chart(card.tally.months, colour, shades, height=92)
+                right.vega_lite_chart(spec=spec, alt=f"Reviews of {card.name} by month", key=f"trend {card.number}")
+        for quote in card.quotes if can_choose else ():
+            st.text(f"“{quote}”", width="stretch")
+        if card.words:
+            st.caption(f"In the texts: {text.plain(card.words)}")
+
+
+@contextmanager
+def headed(title: str, sentence: str) -> Iterator[None]:
+    """Draw a heading with a sentence under it; the block draws what can be done, beside them."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        with st.container(width="stretch", gap=None):
+            if title:
+                st.subheader(text.plain(title), anchor=False)
+            st.caption(text.plain(sentence))
+        with st.container(horizontal=True, width="content"):
+            yield
+
+
+def draw_reviews(found: Clustering, rows: NDArray[np.int64], columns: Columns, name: str) -> None:
+    """Draw reviews, the most typical first, with what the model answered, and more on demand.
+
+    They are the rows of a clustering that have a name; another name begins at the top.
+    """
+    before, wanted = st.session_state.get(_READ, ("", MOST_REVIEWS))
+    most = wanted if before == name else MOST_REVIEWS
+    for row in rows[:most].tolist():
+        card = cards.card(found.material.documents[row], columns)
+        review_card(replace(card, words=found.material.answers[row]))
+    if most < len(rows):
+        st.button(
+            f"Show {min(MOST_REVIEWS, len(rows) - most)} more of {len(rows):,}",
+            on_click=lambda: st.session_state.update({_READ: (name, most + MOST_REVIEWS)}),
+        )
+
+
+def offer_report(make: Callable[[str], bytes], possible: bool) -> None:
+    """Draw what makes a report where it is possible; ``make`` is called for it, with the kind of file, html or md."""
+    with st.popover("Report", icon=":material/description:", disabled=not possible):
+        st.text("Shares, impact, trend and quotes of all clusters, to hand over.")
+        for label, kind, mime in _REPORTS:
+            icon = ":material/download:"
+            name = f"report.{kind}"
+            st.download_button(label, partial(make, kind), name, mime, icon=icon, on_click="ignore")
+
+
+def look_closer(grouping: Grouping, part: Part, count: int, suggestions: Sequence[str]) -> None:
+    """Draw what clusters a part again, under the same or another instruction."""
+    if len(grouping.within) >= DEEPEST:
+        return
+    key = "closer instruction"
+
+    def take() -> None:
+        instruction = st.session_state.get(key) or ""
+        clear_selection()
+        state.change(Grouping, within=(*grouping.within, part.spell()), instruction=instruction, groups=0)
+        go()
+
+    with st.popover("Look closer", icon=":material/zoom_in:"):
+        st.text(f"Cluster {text.count(count, 'review')} again, under this or another instruction.")
+        st.session_state.setdefault(key, part.instruction)
+        instruction_box(key, suggestions)
+        st.button("Cluster these reviews", type="primary", on_click=take, key="closer")
+
+
+def draw_breadcrumbs(parts: Sequence[Part], names: Sequence[str]) -> None:
+    """Draw the way from all reviews down to those on the page; every step leads back to it."""
+
+    def back(depth: int) -> None:
+        part = parts[depth]
+        clear_selection()
+        state.change(Grouping, within=tuple(outer.spell() for outer in parts[:depth]))
+        state.change(Grouping, instruction=part.instruction, groups=part.groups, clusters=part.clusters)
+        go()
+
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.button("All reviews", key="way 0", type="tertiary", on_click=back, args=(0,))
+        for depth, name in enumerate(names, start=1):
+            st.markdown(":material/chevron_right:", width="content")
+            if depth < len(names):
+                st.button(text.plain(name), key=f"way {depth}", type="tertiary", on_click=back, args=(depth,))
+            else:
+                st.markdown(f"**{text.plain(name)}**", width="content")
+
+
+def _numbers(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(map(int, values))
+
+
+@st.cache_resource(show_spinner=False)
+def _map() -> ComponentRenderer:
+    here = files("retriever_app.pages.clusters")
+    script = map_asset("scatter.js") + here.joinpath("map.js").read_text(encoding="utf-8")
+    return component("retriever_map", html='<div class="map"></div>', css=map_asset("scatter.css") + _CSS, js=script)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def _points(drawn: Drawn) -> pa.Table:
+    return pa.table(model.points(drawn.found, drawn.places))
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def _marks(drawn: Drawn, shades: Colours) -> list[dict[str, Any]]:
+    return model.marks(drawn.found, drawn.places, shades)
+
+
+def cards_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> list[ClusterCard]:
+    """Return all clusters as cards, each of its reviews that pass (n,)."""
+    if passing.all():
+        return _all_cards(drawn, columns)
+    sides = sides_of(drawn, columns)
+    return model.cards(drawn.found, sides, _numbers_of(drawn, columns, passing), passing)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def _all_cards(drawn: Drawn, columns: Columns) -> list[ClusterCard]:
+    sides = sides_of(drawn, columns)
+    everything = np.ones(len(sides.stars), dtype=bool)
+    return model.cards(drawn.found, sides, _numbers_of(drawn, columns, everything), everything)
+
+
+def _numbers_of(drawn: Drawn, columns: Columns, passing: NDArray[np.bool_]) -> Numbers:
+    whole = groups(drawn).kept(passing[model.drawn_evenly(drawn.found)]).by_document()
+    return count(whole, model.read_sides(whole.documents, columns).stars)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def groups(drawn: Drawn) -> Groups:
+    """Return a clustering's groups."""
+    return groups_of(drawn.found)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8, hash_funcs=BY_NUMBER)
+def sides_of(drawn: Drawn, columns: Columns) -> Sides:
+    """Return what charts count of a clustering's reviews."""
+    return model.read_sides(drawn.found.material.documents, columns)

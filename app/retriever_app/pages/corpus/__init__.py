@@ -1,0 +1,1 @@
+"""The page Corpus: from a file of reviews to an index."""

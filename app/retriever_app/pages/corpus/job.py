@@ -1,0 +1,283 @@
+"""From a file that somebody dropped to an index: kept on disk, looked at, indexed in the background, gone on with.
+
+A file waits in ``.uploads`` in the folder of indexes, in a folder of its own beside a note of what is to become of it,
+until it is indexed whole: so that an indexing that was stopped, or a server that was, goes on with the same file.
+"""
+
+import io
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import InputError
+from retriever.core.fields import values_by_name
+from retriever.core.paths import atomic_write, make_folder, write_whole
+from retriever.core.results import IndexingReport
+from retriever.core.types import BadRow, Document
+from retriever.index.files import (
+    UTF8,
+    EncodingError,
+    FieldNames,
+    Limits,
+    Reading,
+    ReadingOptions,
+    count_rows,
+    find_foreign,
+    find_utf16,
+    read_documents,
+    read_fields,
+)
+from retriever.index.indexing import IndexingOptions
+from retriever.index.opened import is_index
+from retriever.index.profiling import Columns, recognise, set_columns
+from retriever.serving.encoder_pool import EncoderPool
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app.background import Progress
+from retriever_app.text import calling
+
+UPLOADS_FOLDER = ".uploads"
+NOTE = "plan.json"
+TYPES = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "gz", "zip")
+_PREVIEWED_ROWS = 200
+_LOOKED_UP = 1000  # rows whose ids are looked up before they are indexed
+_TABLES, _JSON_LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")
+_USUAL = "windows-1252"
+_HEAD = 4096  # bytes of a file in which a zero tells that it is no text
+_ZIPPED = (b"\x1f\x8b", b"PK\x03\x04")
+_FORGOTTEN = 86_400  # seconds after which a file that was dropped and never indexed goes
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The beginning of a file.
+
+    Attributes:
+        names: its fields, nested ones joined with dots.
+        rows: its first rows.
+        bad: line and reason of those that cannot be read.
+        columns: which field seems to hold what.
+        notes: what was recognised or changed on reading it.
+        total: rows of the whole file, about; None where counting is not cheap.
+    """
+
+    names: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+    bad: Sequence[tuple[int, str]]
+    columns: Columns
+    notes: Sequence[str]
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan of a file to index.
+
+    Attributes:
+        file: the kept file; its folder holds nothing but what belongs to this plan.
+        index: the index's name.
+        instructions: views to fill besides the base view.
+        sentences: whether a new index is one of sentences; another keeps what it is.
+    """
+
+    file: Path
+    index: str
+    columns: Columns
+    instructions: tuple[str, ...] = ()
+    sentences: bool = False
+
+    @property
+    def name(self) -> str:
+        """The file's name as it was dropped."""
+        return self.file.name
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Plans that were begun and not finished, and the folders of those whose notes cannot be read."""
+
+    plans: list[Plan]
+    unreadable: list[Path]
+
+
+def guess_encoding(name: str, data: bytes) -> str:
+    """Return the encoding a file seems to be in, a key of `corpus.encodings.ENCODINGS`.
+
+    Raises:
+        InputError: it is no text.
+    """
+    json_lines = name.lower().endswith(_JSON_LINES)
+    if not json_lines and not name.lower().endswith(_TABLES):
+        return UTF8
+    if data.startswith(_ZIPPED) or find_utf16(data[: 1 << 16]):  # readers know these by themselves
+        return UTF8
+    foreign = find_foreign(io.BytesIO(data), json_lines=json_lines, longest=Limits().line_bytes)
+    encoding = foreign.encoding or _USUAL if foreign else UTF8
+    if encoding not in (UTF8, "utf-16") and b"\0" in data[:_HEAD]:
+        raise InputError(
+            f"{name} holds no text: it may be a picture or a spreadsheet under another name.",
+            hint="Export the reviews as CSV, JSON Lines or Parquet.",
+        )
+    return encoding
+
+
+def keep(folder: Path, name: str, data: bytes, encoding: str = UTF8) -> Path:
+    """Keep a file under the folder of indexes, in UTF-8; return its path.
+
+    It gets a folder of its own, whatever is kept already. Nothing of the name but its last part counts.
+    """
+    plain = re.sub(r"[^\w .-]", "_", Path(name.replace("\\", "/")).name).strip(" .") or "reviews"
+    if encoding != UTF8:
+        data = data.decode(encoding, "replace").encode(UTF8)
+    _sweep(folder / UPLOADS_FOLDER)
+    make_folder(folder / UPLOADS_FOLDER, private=True)
+    kept = Path(tempfile.mkdtemp(dir=folder / UPLOADS_FOLDER), plain)
+    with atomic_write(kept) as file:
+        file.write(data)
+    return kept
+
+
+def preview(file: Path) -> Preview:
+    """Return the beginning of a file and what its columns seem to be.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        reading = read_fields(file, FieldNames(text_needed=False))
+        read = list(islice(reading, _PREVIEWED_ROWS))
+    except EncodingError as error:
+        problem, hint = error.message.replace(str(file), file.name), "or save the file as UTF-8 and drop it again."
+        raise InputError(problem, hint=f"Choose another encoding, {hint}") from error
+    rows = [_shown(row.values) for row in read if row.values is not None]
+    bad = [(row.line, row.problem) for row in read if row.values is None]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    notes = [note.replace(str(file), file.name) for note in reading.notes]
+    return Preview(names, rows, bad, recognise(rows), notes, count_rows([file]))
+
+
+def _shown(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row by its columns as the file heads them, the fields inside an object each by its own name."""
+    shown: dict[str, object] = {}
+    for name, value in row.items():
+        shown |= values_by_name({name: value}) if isinstance(value, Mapping) else {name: value}
+    return shown
+
+
+def first_ids(file: Path, columns: Columns) -> list[str]:
+    """Return the ids of a file's first thousand reviews.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    rows = islice(_documents(file, columns), _LOOKED_UP)
+    return [row.id for row in rows if isinstance(row, Document)]
+
+
+def _documents(file: Path, columns: Columns) -> Reading[Document | BadRow]:
+    """Read a file as documents, its columns as a person corrected them."""
+    options = ReadingOptions(columns=columns)
+    return read_documents([file], id_field=columns.id or None, text_field=columns.text or None, options=options)
+
+
+def note(plan: Plan) -> None:
+    """Write the plan beside its file."""
+    fields = {**asdict(plan), "file": plan.name}
+    write_whole(plan.file.with_name(NOTE), json.dumps(fields, ensure_ascii=False) + "\n")
+
+
+def unfinished(folder: Path) -> Unfinished:
+    """Find the plans that were begun under a folder of indexes and not finished."""
+    plans, unreadable = [], []
+    for written in sorted((folder / UPLOADS_FOLDER).glob(f"*/{NOTE}")):
+        try:
+            plan = _noted(written)
+        except FileNotFoundError:  # finished or dropped meanwhile
+            continue
+        except (OSError, ValueError, LookupError, TypeError):
+            unreadable.append(written.parent)
+        else:
+            if plan.file.is_file():
+                plans.append(plan)
+    return Unfinished(plans, unreadable)
+
+
+def _noted(written: Path) -> Plan:
+    """Return the plan of a note. Nothing of the file's name but its last part counts: it lies beside the note."""
+    fields = json.loads(written.read_text(encoding="utf-8"))
+    index, columns, instructions = fields["index"], Columns(**fields["columns"]), tuple(fields["instructions"])
+    if not all(isinstance(value, str) for value in (index, *asdict(columns).values(), *instructions)):
+        raise TypeError(written)
+    name, sentences = Path(fields["file"]).name, fields["sentences"] is True
+    return Plan(written.with_name(name), index, columns, instructions, sentences)
+
+
+def discard(folder: Path) -> None:
+    """Drop a kept file with its folder; what was indexed of it stays."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def indexing(plan: Plan, path: Path, encoders: EncoderPool) -> Callable[[Job], IndexingReport]:
+    """Return the work of indexing a kept file; it reports its `Progress`, and stops between batches.
+
+    ``encoders`` gives those of a new index in the folder ``path``, or those that an index describes.
+    """
+
+    def work(job: Job) -> IndexingReport:
+        job.tell(Progress("Loading the model"))
+        total = count_rows([plan.file])
+        rows = _Rows(plan, job)
+
+        def tell(report: IndexingReport) -> None:
+            if not report.judging:  # that counts the texts of a sample
+                job.tell(_progress(report, total))
+            if rows.ended:
+                job.check()
+
+        known = is_index(path)
+        question, base = (None, None) if known else (encoders.default(), encoders.plain())
+        options = IndexingOptions(units="sentences" if plan.sentences and not known else None, raw=True)
+        with calling(plan.file, plan.name), Index(path, encoder=question, plain=base, load=encoders.described) as index:
+            try:
+                report = index.add(rows, instructions=plan.instructions, options=options, progress=tell)
+            finally:
+                if is_index(path):
+                    set_columns(index, plan.columns)
+        discard(plan.file.parent)
+        return report
+
+    return work
+
+
+def _progress(report: IndexingReport, total: int | None) -> Progress:
+    if not total:
+        return Progress(f"{report.in_hand:,} reviews")
+    share = min(1.0, report.in_hand / total)
+    return Progress(f"{report.in_hand:,} of {total:,} reviews", share, report.seconds)
+
+
+class _Rows:
+    """The rows of a plan's file; between two batches, when the next is requested, a stopped job ends."""
+
+    def __init__(self, plan: Plan, job: Job) -> None:
+        self._plan, self._job, self.ended = plan, job, False
+
+    def __iter__(self) -> Iterator[Document | BadRow]:
+        for row in _documents(self._plan.file, self._plan.columns):
+            self._job.check()
+            yield row
+        self.ended = True
+
+
+def _sweep(uploads: Path) -> None:
+    """Drop what nobody decided about for a day."""
+    for place in uploads.glob("*/"):
+        if not (place / NOTE).exists() and time.time() - place.stat().st_mtime > _FORGOTTEN:
+            shutil.rmtree(place, ignore_errors=True)

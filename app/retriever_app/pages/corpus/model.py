@@ -1,0 +1,146 @@
+"""What the page Corpus shows: the file at hand, and what an index holds."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from retriever.core.results import IndexingReport
+from retriever.index.profiling import Columns, Profile, iso_date, star_value
+from retriever_app import text
+from retriever_app.pages.corpus.job import Preview
+
+NO_COLUMN = ""
+SENTENCES_HELP = (
+    "For reviews that speak of several things: every sentence is embedded, found and clustered by itself, and shown "
+    "highlighted in its review. It takes longer. Off, a review is embedded whole and is in one cluster."
+)
+
+ROLES = {
+    "text": "Review text",
+    "product": "Product",
+    "category": "Category",
+    "stars": "Stars",
+    "date": "Date",
+    "id": "Id",
+}
+MOST_PRODUCTS = 12
+_PREVIEW_ROWS = 5
+_READ, _ASKED = 100.0, 10.0  # reviews that two processor cores read a second: as they are, under an instruction
+
+
+def index_name(file: str) -> str:
+    """Return a name for the index of a file."""
+    stem = PurePath(file).name.partition(".")[0]
+    return stem[:64] or "reviews"
+
+
+def preview_rows(preview: Preview, columns: Columns) -> list[dict[str, object]]:
+    """Return the first rows as they will be understood: one column a role that is filled."""
+    read = {"stars": star_value, "date": iso_date}
+    rows = []
+    for row in preview.rows[:_PREVIEW_ROWS]:
+        shown: dict[str, object] = {}
+        for role, label in ROLES.items():
+            if name := getattr(columns, role):
+                value = row.get(name)
+                shown[label] = read[role](value) if role in read else value
+        rows.append(shown)
+    return rows
+
+
+def time_line(reviews: int, instructions: int) -> str:
+    """Say about how long an indexing takes, and what the instructions add to it."""
+    plain = f"Indexing takes about {text.about(reviews / _READ)} on two processor cores"
+    if not instructions:
+        return f"{plain}."
+    more = text.about(instructions * reviews / _ASKED)
+    added = text.count(instructions, "instruction")
+    return f"{plain}, and {added} about {more} more. You can stop it and go on later."
+
+
+def doubts(preview: Preview, columns: Columns) -> list[str]:
+    """List the doubts that should be looked at before indexing."""
+    result = []
+    if not columns.text:
+        result.append("Choose the column that holds the text of the reviews.")
+    for role, read, kind in (("stars", star_value, "not ratings"), ("date", iso_date, "not dates")):
+        values = [row[name] for row in preview.rows if (name := getattr(columns, role)) and row.get(name) is not None]
+        unread = sum(read(value) is None for value in values)
+        if unread:
+            result.append(f"{unread} of the first {len(values)} values of {getattr(columns, role)!r} are {kind}.")
+    if preview.bad:
+        line, reason = preview.bad[0]
+        result.append(f"{text.count(len(preview.bad), 'row')} cannot be read; the first, in line {line}: {reason}.")
+    return result
+
+
+def known_line(known: int, looked_at: int, index: str) -> str:
+    """Describe how many of the first ids of a file are in the index already, and what becomes of those."""
+    if not known:
+        return ""
+    return (
+        f"{known:,} of the first {text.count(looked_at, 'id')} are in {index!r} already. Where text or fields differ, "
+        "the reviews of this file replace those there."
+    )
+
+
+def report_line(report: IndexingReport) -> str:
+    """Describe the result of an indexing, in words."""
+    parts = [
+        f"{text.count(report.added, 'review')} added",
+        f"{report.updated:,} updated" if report.updated else "",
+        f"{report.unchanged:,} unchanged" if report.unchanged else "",
+        f"{text.count(report.skipped, 'row')} skipped" if report.skipped else "",
+        f"{text.count(report.truncated, 'long review')} read only up to the model's limit" if report.truncated else "",
+    ]
+    return f"{', '.join(filter(None, parts))}, in {text.seconds(report.seconds)}."
+
+
+def skipped_rows(quarantined: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return the rows that the last indexing left out, as a table."""
+    rows: list[dict[str, object]] = []
+    for row in quarantined:
+        file = str(row["file"])
+        name = PurePath(file).name
+        rows.append(
+            {"line": row["line"], "why": str(row["reason"]).replace(file, name), "row": row["raw"], "file": name}
+        )
+    return rows
+
+
+def profile_facts(profile: Profile) -> dict[str, str]:
+    """Return the counts of a corpus by their labels; those it has none of are empty."""
+    first, last = profile.days or ("", "")
+    return {
+        "Reviews": f"{profile.documents:,}",
+        "Duplicate texts": f"{profile.duplicates:,}",
+        "Products": f"{len(profile.products):,}" if profile.products else "",
+        "Categories": f"{len(profile.categories):,}" if profile.categories else "",
+        "Mean stars": f"{mean_stars(profile):.1f}" if profile.stars else "",
+        "From": first,
+        "To": last,
+    }
+
+
+def mean_stars(profile: Profile) -> float:
+    """Return the mean rating."""
+    return sum(stars * count for stars, count in profile.stars.items()) / sum(profile.stars.values())
+
+
+def star_counts(profile: Profile) -> dict[str, int]:
+    """Return the reviews by stars, most stars first, gaps filled."""
+    most = max(5, *profile.stars)
+    scale = range(most, min(1, *profile.stars) - 1, -1)
+    return {f"{stars} {text.STAR}": profile.stars.get(stars, 0) for stars in scale}
+
+
+def product_counts(profile: Profile) -> dict[str, int]:
+    """Return the reviews of the most frequent products, those beyond together."""
+    named = list(profile.products.items())
+    counts = dict(named[:MOST_PRODUCTS])
+    rest = sum(count for _, count in named[MOST_PRODUCTS:])
+    return {**counts, f"{len(named) - MOST_PRODUCTS} others": rest} if rest else counts
+
+
+def length_counts(profile: Profile) -> dict[str, int]:
+    """Return the reviews by length in words."""
+    return {f"{least} to {most - 1}" if most else f"{least} or more": count for least, most, count in profile.lengths}

@@ -1,0 +1,307 @@
+"""Corpus: from a file of reviews to an index, and what an index holds."""
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+import streamlit as st
+
+from retriever.core.errors import RetrieverError
+from retriever.index.files import ENCODINGS, UTF8
+from retriever.index.profiling import Columns
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app import charts, example_file, resources, state, text
+from retriever_app.components import attempt, facts, show_problem, showing_problems, theme, watch
+from retriever_app.pages.corpus import job as intake
+from retriever_app.pages.corpus import model
+from retriever_app.pages.corpus.job import Plan, Preview
+from retriever_app.pages.search.model import SUGGESTED
+from retriever_app.resources import Chosen
+from retriever_app.text import calling
+
+_KEPT_FILE = "corpus: kept"
+_BOX = "corpus: box"
+_ICON = files("retriever_app").joinpath("icon.svg").read_text(encoding="utf-8")
+
+
+def main() -> None:
+    """Draw the page."""
+    with showing_problems():
+        _indexings()
+    index = None
+    with showing_problems():
+        index = resources.chosen_index()
+        if index is None:
+            _welcome()
+        else:
+            _summary(index)
+    with showing_problems():
+        if index is None:
+            _drop()
+        else:
+            with st.expander("Add reviews, or open another file", icon=":material/upload_file:"):
+                _drop()
+                _example()
+
+
+def _welcome() -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.image(_ICON, width=56)
+        st.title("retriever", anchor=False, width="content")
+    st.text(
+        "Ask your reviews questions in plain words: what broke, how customers feel, what they use the product for. "
+        "Everything stays on this machine."
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _example()
+        st.text("or open a file of your own:", width="content")
+
+
+def _indexings() -> None:
+    """Show every indexing that goes on, has ended, or waits to be continued."""
+    unfinished = intake.unfinished(resources.folder().folder)
+    waiting = list(unfinished.plans)
+    for name, job in resources.jobs().named("index ").items():
+        plan = next((plan for plan in waiting if plan == job.about), None)
+        if job.snapshot().over:
+            _ended(name, job, plan)
+        else:
+            st.text(job.title)
+            watch(job, job.title, partial(_search_meanwhile, name.removeprefix("index ")))
+        waiting = [other for other in waiting if other != plan]
+    for plan in waiting:
+        _waiting(plan, f"The indexing of {plan.name} was not finished.")
+    for folder in unfinished.unreadable:
+        with st.container(border=True):
+            st.text("An indexing was not finished, and its plan cannot be read. Drop the file again.")
+            st.button("Discard", key=f"leave {folder.name}", on_click=intake.discard, args=(folder,))
+
+
+def _search_meanwhile(name: str) -> None:
+    """Draw the way to a search of what an index holds already; nothing before it holds something."""
+    try:
+        held = resources.status(resources.open_index(name)).documents
+    except RetrieverError:  # its database is being made
+        return
+    if held:
+        label = f"Search the first {text.count(held, 'review')}"
+        chosen = state.params(Chosen(name))
+        st.page_link("search/view.py", label=label, icon=":material/search:", query_params=chosen)
+
+
+def _ended(name: str, job: Job, plan: Plan | None) -> None:
+    """Show how a job, which bears a name, ended, and what is left of its plan."""
+    snapshot = job.snapshot()
+    stopped = f"{job.title} was stopped. The reviews read so far stay in the index."
+    if snapshot.status == "stopped" and plan is not None:
+        _waiting(plan, stopped)
+        return
+    index = name.removeprefix("index ")
+    with st.container(border=True):
+        if snapshot.status == "stopped":
+            st.text(stopped)
+        elif snapshot.error is not None:
+            st.text(f"{job.title} failed.")
+            show_problem(snapshot.error)
+            if plan is not None:
+                _go_on(plan)
+        else:
+            st.text(f"{job.title} is done: {model.report_line(snapshot.result)}")
+        with st.container(horizontal=True):
+            if snapshot.status == "done" and state.current(Chosen).index != index:
+                st.button("Show it", key=f"show {name}", type="primary", on_click=lambda: _show(index))
+            st.button("Close", key=f"close {name}", on_click=lambda: resources.jobs().forget(name))
+
+
+def _show(index: str) -> None:
+    state.change(Chosen, index=index)
+    resources.jobs().forget(f"index {index}")
+
+
+def _waiting(plan: Plan, sentence: str) -> None:
+    with st.container(border=True):
+        st.text(sentence)
+        _go_on(plan)
+
+
+def _go_on(plan: Plan) -> None:
+    folder = plan.file.parent.name
+    with st.container(horizontal=True):
+        st.button("Go on", key=f"resume {folder}", type="primary", on_click=attempt, args=(partial(_start, plan),))
+        st.button("Discard", key=f"leave {folder}", on_click=attempt, args=(partial(_discard, plan),))
+
+
+def _discard(plan: Plan) -> None:
+    intake.discard(plan.file.parent)
+    name = f"index {plan.index}"
+    job = resources.jobs().find(name)
+    if job is not None and job.about == plan:
+        resources.jobs().forget(name)
+
+
+def _start(plan: Plan) -> None:
+    work = intake.indexing(plan, resources.folder().new(plan.index), resources.encoders())
+    resources.jobs().start(f"index {plan.index}", f"Indexing {plan.name} into {plan.index}", work, about=plan)
+
+
+def _example() -> None:
+    def take() -> None:
+        _empty_box()
+        _keep("example", "example.jsonl", example_file("reviews.jsonl").read_bytes())
+
+    st.button(
+        "Try the example",
+        help="224 invented reviews of 12 products",
+        icon=":material/play_arrow:",
+        on_click=attempt,
+        args=(take,),
+    )
+
+
+def _drop() -> None:
+    """Draw the way from a file to an index."""
+    number = st.session_state.setdefault(_BOX, 0)
+    dropped = st.file_uploader(
+        "Reviews as CSV, JSON Lines or Parquet",
+        type=list(intake.TYPES),
+        key=f"corpus: file {number}",
+        help="One review a row, with column names.",
+    )
+    if dropped is not None:
+        data = dropped.getvalue()
+        encoding = _encoding(dropped.name, data)
+        _keep((dropped.file_id, encoding), dropped.name, data, encoding)
+    kept: Path | None = st.session_state.get(_KEPT_FILE, (None, None))[1]
+    if kept is not None and kept.is_file():
+        _prepare(kept)
+
+
+def _keep(token: object, name: str, data: bytes, encoding: str = UTF8) -> None:
+    """Keep the chosen file, once, in the place of the one before."""
+    before, file = st.session_state.get(_KEPT_FILE, (None, None))
+    if before == token and file.is_file():
+        return
+    if file is not None:
+        intake.discard(file.parent)
+        del st.session_state[_KEPT_FILE]
+    st.session_state[_KEPT_FILE] = (token, intake.keep(resources.folder().folder, name, data, encoding))
+
+
+def _empty_box() -> None:
+    """Have another box drawn, which holds no file."""
+    st.session_state[_BOX] += 1
+
+
+def _encoding(name: str, data: bytes) -> str:
+    guessed = intake.guess_encoding(name, data)
+    if guessed == UTF8:
+        return guessed
+    st.text("The file is not in UTF-8. Choose the encoding with which the letters below look right.")
+    options = list(ENCODINGS)
+    return st.selectbox("Encoding", options, index=options.index(guessed), format_func=ENCODINGS.__getitem__, width=360)
+
+
+def _prepare(file: Path) -> None:
+    """Show what a file holds, let columns be corrected, and start."""
+    with calling(file, file.name):
+        preview = intake.preview(file)
+    st.markdown("**Columns**")
+    columns = _columns(file, preview)
+    if rows := model.preview_rows(preview, columns):
+        st.dataframe(rows, hide_index=True)
+    for note in preview.notes:
+        st.caption(text.plain(note))
+    for doubt in model.doubts(preview, columns):
+        st.markdown(f":material/info: {text.plain(doubt)}")
+    place = resources.folder()
+    left, right = st.columns([1, 2])
+    name = left.text_input("Name of the index", place.only or model.index_name(file.name), disabled=bool(place.only))
+    name = name.strip()
+    instructions = right.multiselect(
+        "Also index under these instructions",
+        SUGGESTED,
+        accept_new_options=True,
+        placeholder="Optional: takes longer now, and answers at once later",
+    )
+    with showing_problems(), calling(file, file.name):
+        _say_known(file, columns, name)
+    sentences = name not in place.names() and st.toggle(
+        "Sentence by sentence", key=f"sentences {file.parent.name}", help=model.SENTENCES_HELP
+    )
+    if preview.total:
+        st.caption(model.time_line(preview.total, len(instructions)))
+    count = f"{preview.total:,} " if preview.total else ""
+    if st.button(f"Index {count}reviews", type="primary", disabled=not columns.text):
+        _begin(Plan(file, name, columns, tuple(instructions), sentences))
+        st.rerun()
+
+
+def _say_known(file: Path, columns: Columns, index: str) -> None:
+    """Say how many of the file's reviews would replace others."""
+    if not columns.text or index not in resources.folder().names():
+        return
+    ids = intake.first_ids(file, columns)
+    known = resources.open_index(index).documents(ids)
+    if line := model.known_line(len(known), len(ids), index):
+        st.markdown(f":material/info: {text.plain(line)}")
+
+
+def _begin(plan: Plan) -> None:
+    """Start what was prepared; the file is the plan's from now on, and the page forgets it first."""
+    resources.folder().new(plan.index)
+    _empty_box()
+    del st.session_state[_KEPT_FILE]
+    intake.note(plan)
+    _start(plan)
+
+
+def _columns(file: Path, preview: Preview) -> Columns:
+    """Draw a choice for every role, and return the columns chosen."""
+    chosen = {}
+    with st.container(horizontal=True):
+        for role, label in model.ROLES.items():
+            options = [model.NO_COLUMN, *preview.names]
+            chosen[role] = st.selectbox(
+                label,
+                options,
+                index=options.index(getattr(preview.columns, role)),
+                format_func=lambda name: name or "none",
+                key=f"column {role} {file.parent.name}",
+                width=180,
+            )
+    return Columns(**chosen)
+
+
+def _summary(index: Index) -> None:
+    profile = resources.profile(index)
+    st.title(index.path.name)
+    if not profile.documents:
+        st.text("This index holds no reviews yet.")
+        return
+    facts(model.profile_facts(profile))
+    left, right = st.columns(2, gap="large")
+    with left:
+        if profile.stars:
+            _bars("Stars", model.star_counts(profile))
+        if profile.months:
+            st.markdown("**Reviews by month**")
+            spec = charts.month_chart(profile.months, theme().of(0), theme())
+            st.vega_lite_chart(spec=spec, alt="Reviews by month")
+    with right:
+        if profile.products:
+            _bars("Products", model.product_counts(profile))
+        _bars("Length in words", model.length_counts(profile))
+    rows = model.skipped_rows(resources.status(index).quarantined)
+    if rows:
+        with st.expander(f"{text.count(len(rows), 'row')} skipped by the last indexing", icon=":material/rule:"):
+            st.dataframe(rows, hide_index=True)
+
+
+def _bars(title: str, counts: Mapping[str, int]) -> None:
+    st.markdown(f"**{title}**")
+    st.vega_lite_chart(spec=charts.bar_chart(counts, theme().of(0), theme()), alt=f"Reviews by {title.lower()}")
+
+
+main()

@@ -1,0 +1,119 @@
+"""What the page Model and index shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from retriever.core.results import IndexStatus, ViewStatus
+from retriever.index.upkeep.repair import Repair
+from retriever.index.upkeep.verify import Remedy, Verification
+from retriever.index.verdicts.diagnosis import Diagnosis
+from retriever_app import text
+
+BASE_VIEW = "No instruction"
+_ANSWERS = 12
+_REMEDIES = {
+    Remedy.REPAIR: "It can be repaired here.",
+    Remedy.INDEX: "Repair it here, then index these reviews again.",
+    Remedy.CLUSTER: "Repair it here, then cluster again and save the clusters.",
+    Remedy.RESTORE: "Restore a copy, or index the reviews again under another name.",
+    Remedy.MODEL: "Restore the model, or index the reviews again under another name.",
+}
+
+
+def model_facts(encoder: Mapping[str, Any]) -> dict[str, str]:
+    """Describe a model of an index, as the index records it; what it does not have is empty."""
+    return {
+        "Model": str(encoder.get("name") or "without a name"),
+        "Number format": str(encoder.get("dtype") or ""),
+        "Pooling": str(encoder.get("pooling") or ""),
+        "Steps (K)": "" if encoder.get("steps") is None else str(encoder["steps"]),
+        "Look-ahead tokens (L)": "" if encoder.get("look_ahead") is None else str(encoder["look_ahead"]),
+        "Fingerprint": str(encoder.get("fingerprint", ""))[:12],
+    }
+
+
+def index_facts(status: IndexStatus) -> dict[str, str]:
+    """Return the counts of an index by their labels."""
+    return {
+        "Reviews": f"{status.documents:,}",
+        "Different texts": f"{status.texts:,}",
+        "Instructions": f"{sum(bool(view.instruction) for view in status.views):,}",
+        "On disk": text.size(status.size_bytes),
+    }
+
+
+def view_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
+    """Return the rows of the table of instructions; coverage is a share from 0 to 1."""
+    return [
+        {
+            "instruction": view.instruction or BASE_VIEW,
+            "followed": "" if view.verdict is None else view.verdict.level,
+            "taught": _taught(view),
+            "read": view.coverage,
+            "last used": view.last_used[:10],
+        }
+        for view in views
+    ]
+
+
+def detail_rows(views: Sequence[ViewStatus]) -> list[dict[str, object]]:
+    """Return the rows of the table of vectors, for somebody who knows indexes."""
+    return [
+        {
+            "instruction": view.instruction or BASE_VIEW,
+            "vectors": view.vectors,
+            "not yet in the index file": view.tail,
+            "index file": view.factory or view.backend or "",
+            "recall@10": view.recall,
+        }
+        for view in views
+    ]
+
+
+def _taught(view: ViewStatus) -> str:
+    """Say with how many reviews a view was taught, and how many held-out ones get the right answer."""
+    if view.taught is None:
+        return ""
+    after, count = view.taught.after, text.count(sum(view.taught.answers.values()), "review")
+    tuned = ", reader fine-tuned" if view.taught.tuned else ""
+    return f"{count}, {after.value:.0%} right ({after.low:.0%} to {after.high:.0%}){tuned}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """The instruction that is checked."""
+
+    diagnose: str = ""
+
+
+def verdict(diagnosis: Diagnosis) -> str:
+    """Explain a diagnosis to somebody who searches."""
+    return replace(diagnosis.verdict, level=diagnosis.level).saying
+
+
+def evidence(diagnosis: Diagnosis) -> list[str]:
+    """Describe the evidence behind the verdict, a sentence each."""
+    answers, alike = diagnosis.verdict.words(_ANSWERS), diagnosis.alike
+    return [
+        f"It is {diagnosis.verdict.chance:.0%} likely that the model follows the instruction.",
+        f"Checked on {text.count(diagnosis.verdict.texts, 'review')}. Nearest neighbours differ "
+        f"by {1 - alike['unasked']:.0%} from those without an instruction, by {1 - alike['reworded']:.0%} from those "
+        f"under a paraphrase, by {1 - alike['others']:.0%} from those under other questions.",
+        f"The model answers most often: {answers}." if answers else "This model gives no words as answers.",
+    ]
+
+
+def verified(verification: Verification) -> list[str]:
+    """Describe the findings of a check, a sentence each."""
+    if verification.whole:
+        return [f"The database and {text.count(verification.files, 'index file')} are undamaged."]
+    findings = verification.findings
+    return [f"Damaged: {finding.artefact}: {finding.problem}. {_REMEDIES[finding.remedy]}" for finding in findings]
+
+
+def repaired(repair: Repair) -> list[str]:
+    """Describe the results of a repair, a sentence each."""
+    lines = [f"Rebuilt: {artefact}." for artefact in repair.rebuilt]
+    lines += [f"Lost: {artefact}." for artefact in repair.lost]
+    return [*(lines or ["Nothing was damaged."]), f"Vector indexes built: {len(repair.generations)}."]

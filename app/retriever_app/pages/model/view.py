@@ -1,0 +1,158 @@
+"""Model and index: what is loaded, its views, whether the model follows an instruction, and whether all is whole."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from retriever.core.results import IndexingReport, ViewStatus
+from retriever.index.upkeep import repair, verify
+from retriever.index.verdicts.diagnosis import Diagnosis
+from retriever.index.verdicts.judging import TEXTS
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app import resources, state, text
+from retriever_app.background import Progress
+from retriever_app.components import attempt, ended, facts, instruction_box, showing_problems, watch
+from retriever_app.pages.clusters.model import expected_seconds
+from retriever_app.pages.model import model
+from retriever_app.pages.model.model import Diagnosed
+from retriever_app.pages.search.model import suggestions
+from retriever_app.verdicts import DIAGNOSE
+
+
+def main() -> None:
+    """Draw the page; a damaged index can still be checked and repaired."""
+    st.title("Model and index")
+    path = resources.needed_path()
+    with showing_problems():
+        _describe()
+    st.subheader("Integrity")
+    _check(path)
+
+
+def _describe() -> None:
+    index = resources.needed_index()
+    status = resources.status(index)
+    facts(model.index_facts(status))
+    st.subheader("Instructions")
+    st.caption("The model reads every review once for each instruction. Where all are read, answers come at once.")
+    st.dataframe(
+        model.view_rows(status.views),
+        hide_index=True,
+        column_config={"read": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
+    )
+    _upkeep(index, status.views)
+    with st.expander("Models and vectors", icon=":material/memory:"):
+        if status.plain is not None:
+            st.caption("The base encoder embeds reviews as they are, for searches without an instruction.")
+            facts(model.model_facts(status.plain))
+            st.caption("The instruction encoder reads them under an instruction.")
+        facts(model.model_facts(status.encoder))
+        st.dataframe(model.detail_rows(status.views), hide_index=True)
+    st.subheader("Does the model follow an instruction?")
+    _diagnose(index, suggestions(status.views))
+
+
+def _upkeep(index: Index, views: Sequence[ViewStatus]) -> None:
+    """Draw what can be done with the vectors of an instruction: read the rest of the reviews, or drop them."""
+    own = {view.instruction: view for view in views if view.instruction}
+    name = f"read {index.identity}"
+    job = resources.jobs().find(name)
+    if (job is not None and ended(job) is None) or not own:
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        view = own[st.selectbox("Of the instruction", list(own), key=f"view to keep up {hash(tuple(own))}")]
+        status = resources.status(index)
+        lacking = round((1 - view.coverage) * status.texts)
+        seconds = text.about(expected_seconds(status, lacking))
+        begin = partial(resources.jobs().start, name, "Reading", partial(_read, index, view.instruction))
+        st.button(
+            "Read the rest",
+            on_click=attempt,
+            args=(begin,),
+            disabled=not lacking,
+            help=f"{text.count(lacking, 'review')}, about {seconds}" if lacking else "All reviews are read.",
+        )
+        st.button(
+            "Drop",
+            on_click=attempt,
+            args=(partial(index.upkeep.drop_views, [view.instruction]),),
+            icon=":material/delete:",
+            help="Frees disk space. The reviews stay, and are read again when they are needed.",
+        )
+
+
+def _read(index: Index, instruction: str, job: Job) -> None:
+    """Read the reviews that the view of an instruction lacks."""
+
+    def report(done: IndexingReport) -> None:
+        job.check()
+        share = done.in_hand / done.expected if done.expected else None
+        job.tell(Progress("Reading the reviews under the instruction", share, done.seconds))
+
+    index.upkeep.complete([instruction], progress=report)
+
+
+def _check(path: Path) -> None:
+    """Draw the check of every file and row, and the repair of what it finds."""
+    jobs, checking, repairing = resources.jobs(), f"verify {path}", f"repair {path}"
+    busy = any(job is not None and not job.snapshot().over for job in map(jobs.find, (checking, repairing)))
+    if st.button("Check every file and row", disabled=busy, icon=":material/verified:"):
+        jobs.forget(repairing)
+        described = resources.encoders().described
+        jobs.start(checking, "The check", lambda job: verify.verify(path, deep=True, load=described))
+    checked, repaired = jobs.find(checking), jobs.find(repairing)
+    if repaired is not None:
+        _outcome(repaired, model.repaired)
+    elif checked is not None:
+        _outcome(checked, model.verified)
+        verification = checked.snapshot().result
+        if verification is not None and not verification.whole:
+            begin = partial(jobs.start, repairing, "The repair", lambda job: repair.repair(path))
+            st.button("Repair", type="primary", on_click=attempt, args=(begin,))
+
+
+def _outcome(job: Job, describe: Callable[[Any], list[str]]) -> None:
+    snapshot = ended(job, job.title)
+    if snapshot is not None and snapshot.result is not None:
+        for sentence in describe(snapshot.result):
+            st.text(sentence)
+
+
+def _diagnose(index: Index, suggested: list[str]) -> None:
+    """Draw the box for an instruction, and whether the model follows it once somebody has asked."""
+    state.current(Diagnosed)
+    instruction = instruction_box(state.key(Diagnosed, "diagnose"), suggested)
+    jobs, mine = resources.jobs(), f"{DIAGNOSE}{index.identity} "
+    name = f"{mine}{instruction}"
+    job = jobs.find(name)
+    running = [other for other in jobs.named(DIAGNOSE).values() if not other.snapshot().over]
+    if running and job not in running:
+        watch(running[0], "another diagnosis")
+    if st.button("Check", type="primary", disabled=not instruction or bool(running)):
+        jobs.forget_others(mine, name)
+        job = jobs.start(name, "The diagnosis", partial(_diagnosis, index, instruction), alone=DIAGNOSE)
+    if job is None:
+        return
+    snapshot = ended(job, "diagnosis")
+    if snapshot is not None and snapshot.result is not None:
+        st.markdown(f"**{text.plain(model.verdict(snapshot.result))}**")
+        for sentence in model.evidence(snapshot.result):
+            st.text(sentence)
+
+
+def _diagnosis(index: Index, instruction: str, job: Job) -> Diagnosis:
+    """Check on a sample of the reviews whether the model follows an instruction."""
+    sample = f"Reading up to {TEXTS} reviews under seven instructions"
+
+    def report(done: IndexingReport) -> None:
+        job.check()
+        job.tell(Progress(sample, done.in_hand / max(done.expected or 1, 1)))
+
+    return index.teaching.diagnose(instruction, progress=report)
+
+
+main()

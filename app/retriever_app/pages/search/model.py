@@ -1,0 +1,114 @@
+"""What the page Search shows: the question, suggestions, and the state of the answer."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from retriever.core.options import Option
+from retriever.core.requests import SearchRequest
+from retriever.core.results import SearchResult, ViewStatus
+from retriever.forms import made, public, state_of
+from retriever_app import text
+
+SUGGESTED = ("What broke?", "How does the customer feel?", "What is it used for?")
+MOST_SUGGESTED = 8
+MOST_HITS = 100
+LONGEST = 1000  # characters of an option
+_NAMES = {"query": "q"}  # what a link calls an option
+MODES = {"auto": "By both", "dense": "By meaning", "lexical": "By words"}
+
+
+def _bound(question: Any) -> None:  # noqa: ANN401 - a SearchQuestion
+    """Bring what a link says into the bounds of the page."""
+    object.__setattr__(question, "k", min(max(question.k, 1), MOST_HITS))
+    if question.mode not in MODES:
+        object.__setattr__(question, "mode", "auto")
+
+
+SearchQuestion: type[Any] = state_of(
+    "SearchQuestion", SearchRequest, leave_out=("where", "reader"), renamed=_NAMES, check=_bound
+)
+"""What the search page asks: the options of a search, but for the filter, which all pages share, and the reader.
+
+A reader is agreed to on the page: a link names none, which would be asked when it is opened."""
+
+
+def further_options() -> list[Option]:
+    """Return the options that the page has no place of its own for: a box for each stands among its options."""
+    own = {"query", "instruction", "k", "where", "mode", "like", "reader"}
+    return [option for option in public(SearchRequest) if option.name not in own]
+
+
+def search_request(question: Any, where: str | None) -> SearchRequest | None:  # noqa: ANN401 - a SearchQuestion
+    """Return the request behind a `SearchQuestion`; None where nothing is looked for.
+
+    A document to resemble goes before a query, which a link may have besides; it is found by vectors.
+
+    Raises:
+        UsageError: the question makes no sense.
+    """
+    names = [option.name for option in public(SearchRequest, leave_out=("reader",))]
+    given = {name: getattr(question, _NAMES.get(name, name), "") for name in names}
+    if not given["query"].strip():
+        given["query"] = ""
+    if given["like"]:
+        given |= {"query": "", "mode": "auto"}
+    if not any(given[name] for name in ("query", "like", "regex")):
+        return None
+    return made(SearchRequest, given, where=where)
+
+
+def suggestions(views: Iterable[ViewStatus]) -> list[str]:
+    """Return instructions to choose from: those asked of this index, the latest first, then those that fit reviews."""
+    own = sorted((view for view in views if view.instruction), key=lambda view: view.last_used, reverse=True)
+    return list(dict.fromkeys([*(view.instruction for view in own[: MOST_SUGGESTED - 3]), *SUGGESTED]))
+
+
+def headline(result: SearchResult, *, settled: bool) -> str:
+    """Describe the kind of answer, in a sentence."""
+    hits = text.count(len(result.hits), "review")
+    if not result.hits:
+        return "Nothing found."
+    if result.mode == "lexical":
+        return f"{hits} by their words."
+    if not settled:
+        by = "found without the instruction" if result.path == "base" else "of those read under the instruction"
+        return f"First {hits}, {by}. The best candidates are being read under it."
+    kinds = {
+        "base": f"{'by meaning and words' if result.mode == 'hybrid' else 'by meaning'}, without an instruction",
+        "complete": "all candidates were read under this instruction",
+        "lazy": "the best candidates were read under this instruction",
+    }
+    return f"{hits}: {kinds[result.path]}."
+
+
+def reading_line(done: int, texts: int) -> str:
+    """Describe how far the reading of a search's candidates is; nothing is known of it before the first text."""
+    return f"{done:,} of {text.count(texts, 'review')} read" if texts else "Choosing candidates …"
+
+
+def rows(result: SearchResult) -> list[dict[str, object]]:
+    """Return the hits as the rows of a table to take away."""
+    return [
+        {
+            "rank": rank,
+            "id": hit.document.id,
+            "cosine": None if hit.score is None else round(hit.score, 4),
+            "words": ", ".join(hit.words),
+            "equal": len(hit.equal),
+            "text": hit.document.text,
+            **{name: value for name, value in hit.document.metadata.items() if name not in ("rank", "id", "text")},
+        }
+        for rank, hit in enumerate(result.hits, start=1)
+    ]
+
+
+def moved(before: Sequence[str], after: Sequence[str]) -> dict[str, str]:
+    """Return by id how hits moved between two answers: ``new``, ``▲ 3``, ``▼ 1``; those that stayed are left out."""
+    places = {id: place for place, id in enumerate(before)}
+    marks = {}
+    for place, id in enumerate(after):
+        if id not in places:
+            marks[id] = "new"
+        elif places[id] != place:
+            marks[id] = f"{'▲' if places[id] > place else '▼'} {abs(places[id] - place)}"
+    return marks

@@ -1,0 +1,112 @@
+"""Search: a query under an instruction, filters beside it, reviews as cards."""
+
+import streamlit as st
+
+from retriever.workspace import Index
+from retriever_app import cards, filters, readers, reading, resources, state, text
+from retriever_app.cards import Card
+from retriever_app.components import download, instruction_box, number_box, review_card, text_box
+from retriever_app.pages.search import model
+from retriever_app.pages.search.job import LiveAnswer, live_answers
+from retriever_app.pages.search.model import SearchQuestion
+from retriever_app.verdicts import show_verdict
+
+
+def main() -> None:
+    """Draw the page."""
+    index = resources.needed_index()
+    question = state.current(SearchQuestion)
+    suggestions = model.suggestions(resources.status(index).views)
+    where = filters.choose(resources.profile(index))
+    _ask(index, question.like, suggestions)
+    request = model.search_request(question, where)
+    if request is None:
+        _invite(index)
+    elif answers := live_answers(index, (request,), "search"):
+        _show(index, request.query or "", answers[0], suggestions)
+    reading.offer(index, question.instruction, readers.search_sends())
+
+
+def _ask(index: Index, like: str, suggestions: list[str]) -> None:
+    """Draw query and instruction side by side, and what else can be set."""
+    left, right = st.columns(2)
+    with left:
+        text_box(
+            "Search for",
+            state.key(SearchQuestion, "q"),
+            "it stopped working after a few days",
+            on_change=lambda: state.change(SearchQuestion, like=""),
+            max_chars=2000,
+        )
+        if like:
+            _like_banner(index, like)
+        _options()
+    with right:
+        instruction_box(state.key(SearchQuestion, "instruction"), suggestions)
+
+
+def _options() -> None:
+    with st.expander("Options", type="compact"), st.container(horizontal=True, gap="medium"):
+        number_box("Hits", state.key(SearchQuestion, "k"), model.MOST_HITS)
+        st.selectbox(
+            "Search",
+            list(model.MODES),
+            key=state.key(SearchQuestion, "mode"),
+            format_func=lambda mode: model.MODES[mode],
+            width=200,
+        )
+        for option in model.further_options():
+            key = state.key(SearchQuestion, option.name)
+            text_box(option.name.capitalize(), key, option.help, max_chars=option.longest or model.LONGEST)
+
+
+def _like_banner(index: Index, like: str) -> None:
+    documents = index.documents([like])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Reviews like this one:")
+        st.button("Clear", key="clear like", on_click=lambda: state.change(SearchQuestion, like=""), type="tertiary")
+    for document in documents.values():
+        st.text(cards.card(document, resources.columns(index)).beginning)
+
+
+def _invite(index: Index) -> None:
+    count = text.count(resources.status(index).documents, "review")
+    st.text(f"{count}. Enter a query, and an instruction under which the model should read the reviews.")
+
+
+def _show(index: Index, query: str, answer: LiveAnswer, suggestions: list[str]) -> None:
+    result = answer.result
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        waiting = "" if answer.settled else ":material/hourglass_top: "
+        st.caption(f"{waiting}{text.plain(model.headline(result, settled=answer.settled))}")
+        if result.hits:
+            download(lambda: model.rows(result), "hits.csv")
+    if result.view is not None:
+        show_verdict(index, result.instruction, ready=answer.settled)
+    if answer.settled:
+        reading.show_answers(index, result.instruction, readers.hit_rows(result))
+    ids = [hit.document.id for hit in result.hits]
+    moved = model.moved(answer.first, ids) if answer.settled else {}
+    for shown in cards.hit_cards(result.hits, resources.columns(index), moved, query):
+        review_card(shown, menu=lambda card: _more_like(card, suggestions))
+
+
+def _more_like(card: Card, suggestions: list[str]) -> None:
+    key = f"like {card.rank}"
+    instruction = st.session_state[state.key(SearchQuestion, "instruction")]
+    options = list(dict.fromkeys(["", instruction, *suggestions]))
+
+    def take() -> None:
+        state.change(SearchQuestion, q="", like=card.id, instruction=st.session_state[key])
+
+    st.menu_button(
+        "More like this",
+        options,
+        key=key,
+        on_click=take,
+        type="tertiary",
+        format_func=lambda option: f"under: {text.plain(option)}" if option else "without an instruction",
+    )
+
+
+main()

@@ -1,0 +1,1 @@
+"""The page Teach: a question learned from answers that the user clicks."""

@@ -1,0 +1,1 @@
+"""The page Train: a model trained on rows of text, question and answer."""

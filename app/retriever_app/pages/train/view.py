@@ -1,0 +1,347 @@
+"""Train: questions and answers in a table become a model of one's own, in the background."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from retriever.core.errors import RetrieverError
+from retriever.index import model_names
+from retriever.index.model_names import read_promotion
+from retriever.training.run.scores import Candidate
+from retriever.training.splits import ENOUGH_ROWS, LEAST_ROWS
+from retriever_app import charts, resources, state
+from retriever_app.components import attempt, show_problem, showing_problems, theme
+from retriever_app.pages.train import model, table
+from retriever_app.pages.train.job import Status, Training, Trainings
+from retriever_app.pages.train.model import ChosenTraining, Example, Line, Rows
+from retriever_app.text import count, plain
+
+_REFRESH_SECONDS = 2.0  # between looks at a training that runs
+_HIT_CHARACTERS = 220  # of a text that are shown
+_ICONS = {
+    "good": ":green[:material/check_circle:]",
+    "note": ":material/info:",
+    "problem": ":orange[:material/warning:]",
+}
+
+
+def main() -> None:
+    """Draw the page."""
+    st.title("Train")
+    trainings = resources.trainings()
+    name = state.current(ChosenTraining).training
+    if name or trainings.names():
+        _choose(trainings, name)
+    with showing_problems():
+        if name:
+            _show(trainings, trainings.find(name))
+        else:
+            _new(trainings)
+    with showing_problems():
+        _promotion(trainings)
+
+
+def _choose(trainings: Trainings, name: str) -> None:
+    """Draw the choice of a training, and the status of the chosen one."""
+    names = trainings.names()
+    options = list(dict.fromkeys(["", *names, name]))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        key = state.key(ChosenTraining, "training")
+        st.selectbox("Training", options, key=key, format_func=lambda training: training or "New training …", width=320)
+        if name in names:
+            badge = model.BADGES[trainings.status(trainings.find(name))]
+            st.badge(badge.label, icon=badge.icon, color=badge.colour)
+
+
+def _new(trainings: Trainings) -> None:
+    """Draw what a training begins with."""
+    st.text(
+        "Fine-tune a model on rows of a review, a question about it and the answer. "
+        f"It takes at least {LEAST_ROWS} rows; {ENOUGH_ROWS} or more give a useful model."
+    )
+    index = resources.chosen_index()
+    name = st.text_input("Name", value=trainings.free_name(), max_chars=64)
+    begin = st.radio(
+        "Begin with",
+        [beginning for beginning in model.BEGINNINGS if beginning != "reviews" or index is not None],
+        key=state.key(ChosenTraining, "begin"),
+        format_func=lambda beginning: model.BEGINNINGS[beginning],
+        horizontal=True,
+    )
+    rows: Rows | None = []
+    if begin == "file":
+        rows = _uploaded()
+    elif begin == "example":
+        rows = model.example_rows()
+        st.text(f"{count(len(rows), 'row')} of questions and answers on invented product reviews.")
+    elif begin == "reviews" and index is not None:
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            question = st.text_input("Your question", value="What broke?", max_chars=500)
+            number = st.number_input("Reviews", 1, 500, 40)
+        rows = model.rows_of_index(index, question.strip(), number)
+        st.text("A random sample of the index; you fill in the answers.")
+
+    def create() -> None:
+        state.change(ChosenTraining, training=trainings.create(name, rows or []).name)
+
+    st.button("Create the training", type="primary", on_click=attempt, args=(create,), disabled=rows is None)
+
+
+def _uploaded() -> Rows | None:
+    """Draw the place for a file, and return its rows; None before there is one that can be used."""
+    file = st.file_uploader(
+        "Rows of text, question and answer",
+        type=list(model.FORMATS),
+        max_upload_size=model.UPLOAD_MB,
+        help="Or of query, positives and negatives, as sentence-transformers, FlagEmbedding and tevatron name them.",
+    )
+    if file is None:
+        return None
+    upload = model.read_upload(file.name, file.getvalue())
+    _say(model.lines(upload.findings))
+    return upload.rows or None
+
+
+def _show(trainings: Trainings, training: Training) -> None:
+    """Draw a training as it stands."""
+    status = trainings.status(training)
+    if status in ("running", "stopping"):
+        _running(trainings, training)
+    elif status == "finished":
+        _finished(trainings, training)
+    elif training.has_states:
+        _interrupted(trainings, training, status)
+    else:
+        _draft(trainings, training, status)
+
+
+def _draft(trainings: Trainings, training: Training, status: Status) -> None:
+    if status == "failed":
+        _failure(training)
+    rows = training.rows()
+    left, right = st.columns([5, 3], gap="medium")
+    with left:
+        if model.is_editable(rows):
+            table.draw_table(training, rows)
+            st.caption("Changes are saved as you type. The last row adds a row; marked rows can be deleted.")
+        else:
+            table.draw_preview(rows)
+    with right:
+        findings = table.findings(training)
+        _say(model.lines(findings))
+        bases = _bases(trainings)
+        base = st.selectbox("Base model", list(bases), format_func=lambda spec: bases[spec])
+        _start(trainings, training, base, "Train", able=findings.problem is None and base is not None)
+
+
+def _interrupted(trainings: Trainings, training: Training, status: Status) -> None:
+    if status == "failed":
+        _failure(training)
+    record, steps = training.record()
+    done = int(record[-1]["step"]) if record else 0
+    st.text(f"Stopped after step {done} of {steps}. The training can go on from there.")
+    _loss(training)
+    _start(trainings, training, training.base, "Go on", able=True)
+    _rows(trainings, training)
+
+
+def _failure(training: Training) -> None:
+    message = training.message()
+    if message is None or message.outcome != "failed":
+        show_problem(RetrieverError("The training ended without a message.", hint="Start it again."))
+    else:
+        problem = message.message.replace(str(training.rows_file), "The table")
+        show_problem(RetrieverError(problem, hint=message.hint))
+
+
+@st.fragment(run_every=_REFRESH_SECONDS)
+def _running(trainings: Trainings, training: Training) -> None:
+    """Draw how a training goes, again and again; the whole page once it has ended."""
+    status = trainings.status(training)
+    if status not in ("running", "stopping"):
+        st.rerun()
+    record, steps = training.record()
+    progress = model.progress(record, steps, training.message())
+    st.progress(progress.share or 0.0, text=plain(progress.sentence))
+    _loss(training)
+    if status == "stopping":
+        st.text("It stops after this step and keeps its state.")
+    else:
+        st.button("Stop", icon=":material/stop:", on_click=attempt, args=(lambda: trainings.stop(training),))
+    st.caption("It continues when this page is closed, at a lower priority than searches.")
+
+
+def _finished(trainings: Trainings, training: Training) -> None:
+    report = training.report()
+    st.text(model.summary(report))
+    _scores(report)
+    promotion = read_promotion()
+    is_default = promotion is not None and promotion.folder == training.model.resolve()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if not is_default and st.button(
+            "Promote", type="primary", help="New indexes will use it; existing indexes keep their model."
+        ):
+            _promote(training)
+        card = (training.model / "README.md").read_text(encoding="utf-8")
+        st.download_button("Model card", card, f"{training.name}.md", "text/markdown", icon=":material/download:")
+        if not is_default:
+            _discard(trainings, training)
+    if is_default:
+        st.text("This is the default model: new indexes use it. To search existing reviews with it, index them again.")
+    if examples := model.examples(report):
+        st.subheader("Searches on held-out rows")
+        for example in examples:
+            _example(example)
+    _rows(trainings, training)
+
+
+def _promote(training: Training) -> None:
+    from retriever.index import models
+
+    with showing_problems(), st.spinner("Loading the model once to check it …"):
+        models.promote(training.model)
+        st.rerun()
+
+
+def _rows(trainings: Trainings, training: Training) -> None:
+    with st.expander(f"The rows of {plain(training.name)}"):
+        table.draw_preview(training.rows())
+        with st.container(horizontal=True):
+            st.download_button(
+                "Download",
+                training.rows_file.read_bytes(),
+                f"{training.name}.jsonl",
+                "application/jsonl",
+                icon=":material/download:",
+                help="In the format of `retriever finetune`.",
+            )
+
+            def copy() -> None:
+                state.change(ChosenTraining, training=trainings.create(trainings.free_name(), training.rows()).name)
+
+            st.button("Copy to a new training", on_click=attempt, args=(copy,))
+
+
+def _start(trainings: Trainings, training: Training, base: str, label: str, *, able: bool) -> None:
+    holder = trainings.holder()
+    if holder is not None:
+        st.text(f"{holder} is being trained. Only one training runs at a time.")
+    with st.container(horizontal=True):
+        st.button(
+            label,
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=holder is not None or not able,
+            on_click=attempt,
+            args=(partial(trainings.start, training, base),),
+        )
+        _discard(trainings, training)
+
+
+def _discard(trainings: Trainings, training: Training) -> None:
+    def discard() -> None:
+        promotion = read_promotion()  # now: another session may have promoted it since the page was drawn
+        if promotion is not None and promotion.folder == training.model.resolve():
+            raise RetrieverError(
+                f"The model of {training.name!r} is the default.", hint="Go back to the shipped model first."
+            )
+        if grown := trainings.grown_from(training):
+            raise RetrieverError(
+                f"The training {grown[0]!r} continues from the model of {training.name!r}.",
+                hint="Finish or discard that training first.",
+            )
+        used = resources.made_with(training.model)
+        if used:
+            raise RetrieverError(
+                f"The index {used[0]!r} uses the model of {training.name!r}.", hint="Delete that index first."
+            )
+        trainings.discard(training)
+        state.change(ChosenTraining, training="")
+
+    with st.popover("Discard", icon=":material/delete:"):
+        st.text("This deletes the rows, the saved states and the model.")
+        st.button("Delete for good", on_click=attempt, args=(discard,))
+
+
+def _bases(trainings: Trainings) -> dict[str, str]:
+    """List the models that can be trained on: resolved names, and what they are called."""
+    bases = {}
+    with showing_problems():
+        bases[model_names.resolve_name(model_names.DEFAULT)] = "the default model"
+    if model_names.DEFAULT in model_names.shipped():
+        bases.setdefault(f"{model_names.SHIPPED}:{model_names.DEFAULT}", "the shipped model")
+    for folder, name in _own(trainings).items():
+        bases.setdefault(folder, f"{name}, trained here")
+    return bases
+
+
+def _own(trainings: Trainings) -> dict[str, str]:
+    """Return the folders of the models that were trained here, and their names."""
+    every = [trainings.find(name) for name in trainings.names()]
+    return {str(made.model.resolve()): made.name for made in every if trainings.status(made) == "finished"}
+
+
+def _promotion(trainings: Trainings) -> None:
+    """Draw which model of one's own new indexes use, and the way back to the shipped one."""
+    promotion = read_promotion()
+    if promotion is not None:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"New indexes use {_own(trainings).get(str(promotion.folder), promotion.folder)}.")
+            st.button("Back to the shipped model", on_click=attempt, args=(_reset,))
+
+
+def _reset() -> None:
+    from retriever.index import models
+
+    models.reset()
+
+
+def _say(lines: Sequence[Line]) -> None:
+    """Show sentences about rows."""
+    for line in lines:
+        st.markdown(f"{_ICONS[line.level]} {plain(line.text)}")
+
+
+def _loss(training: Training) -> None:
+    """Draw the loss so far."""
+    record, steps = training.record()
+    if record:
+        spec = charts.loss_chart(model.losses(record), steps, theme())
+        st.vega_lite_chart(spec=spec, alt="The loss by step, and its mean.")
+
+
+def _scores(report: Mapping[str, Any]) -> None:
+    """Show the scores before and after."""
+    measures = model.measures(report)
+    with st.container(horizontal=True, gap="medium"):
+        for measure in measures[:2]:
+            with st.container(border=True, width=360):
+                st.metric(measure.label, f"{measure.after:.1f}", f"{measure.change:+.1f}", help=measure.help)
+                st.caption(plain(measure.sentence))
+    spec = charts.score_chart({measure.label: (measure.before, measure.after) for measure in measures}, theme())
+    st.vega_lite_chart(spec=spec, alt="Every score before and after the training, in percent.")
+
+
+def _example(example: Example) -> None:
+    """Show a search before and after, side by side where there is room."""
+    with st.container(border=True):
+        st.text(example.query)
+        st.caption(plain(f"{example.instruction or 'Without a question'} — {example.answer}"))
+        sides = zip(st.columns(2), ("Before", "After"), (example.before, example.after), strict=True)
+        for column, title, candidates in sides:
+            with column:
+                st.markdown(f"**{title}**, nearest first")
+                for candidate in candidates:
+                    _candidate(candidate)
+
+
+def _candidate(candidate: Candidate) -> None:
+    mark = ":green[:material/check:]" if candidate.right else ":material/remove:"
+    answer = f"**{plain(candidate.answer)}** — " if candidate.answer else ""
+    short = candidate.text if len(candidate.text) <= _HIT_CHARACTERS else f"{candidate.text[:_HIT_CHARACTERS]} …"
+    st.markdown(f"{mark} {answer}{plain(short)}")
+
+
+main()

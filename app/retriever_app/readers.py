@@ -1,0 +1,118 @@
+"""A language model that reads a question: which can, what it is sent and where, and its answers as rows to correct."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from retriever.core.errors import EncoderError
+from retriever.core.requests import SearchOptions
+from retriever.core.results import SearchResult
+from retriever.core.types import Document
+from retriever.index.teaching.readers import GIVEN, ReaderPlace
+from retriever_app import text
+
+VARIABLE = "RETRIEVER_READER"
+"""The environment variable that names the language model which the pages offer, as ``chat:qwen3:8b``."""
+
+SETUP = (
+    f"Start the app with OPENAI_BASE_URL, the address of a language model's endpoint, and {VARIABLE}, the model's name "
+    "(chat:qwen3:8b, for example); it can then read this question."
+)
+MOST_ROWS = 200
+"""Answers in a table at most."""
+
+BEGINNING = 90  # characters of a text in a table
+_OPTIONS = SearchOptions()
+MOST_A_SEARCH = _OPTIONS.costly_texts * _OPTIONS.costly_rounds
+"""Texts that a search sends at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """The language models to choose from, and why there is none where there is none."""
+
+    places: Sequence[ReaderPlace]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """A text with its answer; empty where it has none."""
+
+    id: str
+    beginning: str
+    answer: str
+
+
+def offers(place: Callable[[str], ReaderPlace], configured: str, known: Sequence[str]) -> Offers:
+    """Return the language models that can be asked: the configured one first, then those that have read before.
+
+    Args:
+        place: where a reader gets texts; raises `EncoderError` where it cannot be asked.
+        configured: the name that the environment gives; empty for none.
+        known: the names of those that have read for the index.
+    """
+    places, reason = [], ""
+    for name in dict.fromkeys(filter(None, [configured.strip(), *known])):
+        try:
+            places.append(place(name))
+        except EncoderError as error:
+            reason = reason or f"{error.message} {error.hint}".strip()
+    return Offers(places, "" if places else reason or SETUP)
+
+
+def reads(reader: str) -> bool:
+    """Whether a reader is a language model, which is sent texts: no encoder, and no answers that were handed in."""
+    return reader not in ("", GIVEN)
+
+
+def sending(place: ReaderPlace, sends: str) -> str:
+    """Say what goes where; ``sends`` says what, as in "A search sends at most 60 reviews"."""
+    if not place.host:
+        return f"{sends} to {place.name}, which runs in this app: they stay on this machine."
+    if place.local:
+        return f"{sends}, with the question, to {place.name} at {place.host}, a server on this machine."
+    return f"{sends}, with the question, to {place.name} at {place.host}, another machine."
+
+
+def serving(reader: str) -> str:
+    """Say who answers a question."""
+    return "Answers that were handed in serve this question." if reader == GIVEN else f"{reader} reads this question."
+
+
+def search_sends() -> str:
+    """Say what a search sends."""
+    return f"A search sends at most {text.count(MOST_A_SEARCH, 'review')}"
+
+
+def clusters_send(read: int, texts: int) -> str:
+    """Say what a clustering sends, of how many texts."""
+    if read >= texts:
+        return f"Clusters send at most all {text.count(texts, 'review')}"
+    return f"Clusters send at most {read:,} of {text.count(texts, 'review')}"
+
+
+def hit_rows(result: SearchResult) -> list[AnswerRow]:
+    """Return the hits of a search with their answers, best first."""
+    return [_row(hit.unit or hit.document, hit.words) for hit in result.hits]
+
+
+def text_rows(documents: Sequence[Document], answers: Sequence[Sequence[str]]) -> list[AnswerRow]:
+    """Return texts with their answers, the first `MOST_ROWS`."""
+    return [_row(*pair) for pair in zip(documents[:MOST_ROWS], answers[:MOST_ROWS], strict=True)]
+
+
+def corrections(rows: Sequence[AnswerRow], edited: Mapping[int, Mapping[str, str | None]]) -> dict[str, str | None]:
+    """Return what was written in a table, by the ids of texts; None takes a correction back.
+
+    Args:
+        rows: of the table.
+        edited: by row, what was written in its ``answer``.
+    """
+    written = {rows[number].id: (cells.get("answer") or "").strip() for number, cells in edited.items()}
+    return {id: answer or None for id, answer in written.items()}
+
+
+def _row(document: Document, words: Sequence[str]) -> AnswerRow:
+    line = " ".join(document.text.split())
+    beginning = line if len(line) <= BEGINNING else f"{line[:BEGINNING].rsplit(' ', 1)[0]} …"
+    return AnswerRow(document.id, beginning, words[0] if words else "")

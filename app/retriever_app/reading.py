@@ -1,0 +1,164 @@
+"""Lets a language model read a question, on the pages that ask one: offered, agreed to, shown, corrected, taken back.
+
+A page sends nothing by being opened: each session agrees, by a button, to what a question sends.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+import streamlit as st
+
+from retriever.core.errors import EncoderError
+from retriever.index.teaching.readers import DEFAULT, ReaderPlace
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app import readers, resources
+from retriever_app.components import attempt, ended, show_problem
+from retriever_app.readers import AnswerRow
+from retriever_app.text import plain
+
+_AGREED = "reading: agreed"  # index, question and what may be sent
+_CORRECTED = "reading: corrected"  # counts corrections
+_WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
+
+
+def offer(
+    index: Index,
+    question: str,
+    sends: str,
+    beside: Callable[[], None] | None = None,
+) -> None:
+    """Draw who reads a question: the choice of a language model, or the way back from it; nothing without a question.
+
+    Args:
+        index: it is asked of.
+        question: it.
+        sends: what the page then sends, as `readers.sending` takes it.
+        beside: draws what else can be chosen.
+    """
+    question = question.strip()
+    if not question or _is_switching(index, question):
+        return
+    reader = index.teaching.reader(question)
+    if reader:
+        _show_serving(index, question, reader, beside)
+    if readers.reads(reader):
+        return
+    with st.expander("Let a language model read this question", type="compact"):
+        offers = readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
+        if not offers.places:
+            st.caption(plain(offers.reason))
+            return
+        places = {place.name: place for place in offers.places}
+        name = st.selectbox("Language model", list(places)) if len(places) > 1 else next(iter(places))
+        if beside is not None:
+            beside()
+        _ask(index, question, places[name], sends)
+
+
+def ready(index: Index, question: str, sends: str) -> bool:
+    """Return whether work under a question may begin; else draw what it would send, with a button that agrees.
+
+    Arguments as for `offer`. Work that sends nothing may begin.
+    """
+    question = question.strip()
+    reader = index.teaching.reader(question) if question else ""
+    if not readers.reads(reader) or (index.identity, question, sends) in st.session_state.get(_AGREED, ()):
+        return True
+    status = index.teaching.answers_status(question)
+    if status.answers >= status.texts:
+        return True
+    try:
+        place = index.teaching.place(reader)
+    except EncoderError as error:
+        show_problem(error)
+        return False
+    with st.container(border=True):
+        _ask(index, question, place, sends)
+    return False
+
+
+def state_name(index: Index, question: str | None) -> str:
+    """Name what answers to a question depend on besides the index's revision: who reads it, and corrections."""
+    reader = index.teaching.reader(question) if question else ""
+    return f"{reader} {st.session_state.get(_CORRECTED, 0)}"
+
+
+def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) -> None:
+    """Draw texts with their answers as a table; an answer that is written there goes before the language model's."""
+    if not question or not rows or not index.teaching.reader(question):
+        return
+    key = f"answers {sha256(repr((question, rows)).encode()).hexdigest()}"
+
+    def take() -> None:
+        written = readers.corrections(rows, st.session_state[key]["edited_rows"])
+        attempt(lambda: index.teaching.give_answers(question, written))
+        st.session_state[_CORRECTED] = st.session_state.get(_CORRECTED, 0) + 1
+
+    with st.expander("Correct answers", expanded=_CORRECTED in st.session_state, type="compact"):
+        st.caption(
+            "Click an answer and type another. Yours goes before the language model's; an empty one takes it back."
+        )
+        st.data_editor(
+            [{"answer": row.answer, "review": row.beginning} for row in rows],
+            key=key,
+            on_change=take,
+            disabled=["review"],
+            column_config={
+                "answer": st.column_config.TextColumn("Answer", width="medium", max_chars=160),
+                "review": st.column_config.TextColumn("Review", width="large"),
+            },
+            hide_index=True,
+        )
+
+
+def _ask(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
+    """Draw what goes where, consent for a host that has none, and the button that begins."""
+    st.text(readers.sending(place, sends))
+    may = place.allowed or st.checkbox(plain(f"Texts of this index may be sent to {place.host}"), key=f"may {place}")
+    st.button(
+        "Read with it",
+        type="primary",
+        disabled=not may,
+        on_click=attempt,
+        args=(lambda: _begin(index, question, place, sends),),
+    )
+
+
+def _begin(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
+    """Let a language model read a question from now on; one that is new to the index is tried out first."""
+
+    def work(job: Job) -> None:
+        if not place.allowed:
+            index.teaching.allow(place.host)
+        index.teaching.read_by(question, place.name)
+
+    st.session_state.setdefault(_AGREED, set()).add((index.identity, question, sends))
+    resources.jobs().start(_name(index, question), "Trying out the language model", work)
+
+
+def _is_switching(index: Index, question: str) -> bool:
+    """Draw how far the change of the reader is, or why it failed; return whether it goes on."""
+    job = resources.jobs().find(_name(index, question))
+    if job is None:
+        return False
+    job.wait(_WAIT_SECONDS)
+    if ended(job, "reader") is None:
+        return True
+    resources.jobs().forget(_name(index, question))
+    return False
+
+
+def _show_serving(index: Index, question: str, reader: str, beside: Callable[[], None] | None) -> None:
+    """Draw who answers a question, and the way back to the index's own model."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f":material/chat: {plain(readers.serving(reader))}")
+        back = lambda: index.teaching.read_by(question, DEFAULT)  # noqa: E731
+        st.button("Use the index's own model again", type="tertiary", on_click=attempt, args=(back,))
+        if beside is not None and readers.reads(reader):
+            beside()
+
+
+def _name(index: Index, question: str) -> str:
+    return f"reader {index.identity} {question}"

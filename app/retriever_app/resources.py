@@ -1,0 +1,167 @@
+"""What all sessions share: loaded encoders, open indexes and running jobs; and which index the pages are about."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import streamlit as st
+
+from retriever.core.errors import RetrieverError
+from retriever.core.results import IndexStatus
+from retriever.index import profiling
+from retriever.index.profiling import Columns, Profile
+from retriever.serving.encoder_pool import EncoderPool
+from retriever.serving.index_pool import MOST_OPEN, IndexFolder, IndexPool, index_folder
+from retriever.serving.jobs import Jobs
+from retriever.workspace import Index
+from retriever_app import state
+from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
+from retriever_app.serving import VARIABLE
+
+if TYPE_CHECKING:
+    from retriever_app.pages.clusters.job import ClusteringCache
+
+_DEFAULT = "indexes"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which index the pages are about; empty for the first one."""
+
+    index: str = ""
+
+
+@st.cache_resource(show_spinner=False)
+def encoders() -> EncoderPool:
+    """Return the process's encoders."""
+    return EncoderPool()
+
+
+@st.cache_resource(show_spinner=False)
+def jobs() -> Jobs:
+    """Return the process's jobs."""
+    return Jobs()
+
+
+@st.cache_resource(show_spinner=False)
+def clusterings() -> "ClusteringCache":
+    """Return the clusterings that the process has worked out."""
+    from retriever_app.pages.clusters.job import ClusteringCache  # scikit-learn takes a second to load
+
+    return ClusteringCache()
+
+
+def folder() -> IndexFolder:
+    """Return the folder of indexes the app was started for."""
+    return index_folder(Path(os.environ.get(VARIABLE) or _DEFAULT).expanduser())
+
+
+def trainings() -> Trainings:
+    """Return the trainings of this folder."""
+    return Trainings(folder().folder / MODELS_FOLDER)
+
+
+def made_with(model: Path) -> list[str]:
+    """Return the names of the indexes whose vectors a model made; indexes that cannot be read are left out."""
+    names = []
+    for name in folder().names():
+        with suppress(RetrieverError):
+            if status(open_index(name)).encoder.get("name") == str(model.resolve()):
+                names.append(name)
+    return names
+
+
+def open_index(name: str) -> Index:
+    """Return an index, open; every session gets the same one until its database is replaced by another.
+
+    Raises:
+        IndexNotFoundError: there is none of that name, or no longer.
+    """
+    return _indexes(folder()).get(name)
+
+
+@st.cache_resource(show_spinner=False)
+def _indexes(folder: IndexFolder) -> IndexPool:
+    return IndexPool(folder, encoders())
+
+
+def status(index: Index) -> IndexStatus:
+    """Read the current status of the index."""
+    return _status(index, index.identity, index.revision)
+
+
+@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
+def _status(_index: Index, name: str, revision: int) -> IndexStatus:
+    return _index.status()
+
+
+def columns(index: Index) -> Columns:
+    """Return which of the index's fields hold what."""
+    return _columns(index, index.identity, profiling.last_change(index))
+
+
+def profile(index: Index) -> Profile:
+    """Return the index's counts as they are now."""
+    name, change = index.identity, profiling.last_change(index)
+    return _profile(index, name, change, _columns(index, name, change))
+
+
+@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
+def _columns(_index: Index, name: str, change: str) -> Columns:
+    return profiling.read_columns(_index)
+
+
+@st.cache_data(show_spinner=False, max_entries=MOST_OPEN)
+def _profile(_index: Index, name: str, change: str, columns: Columns) -> Profile:
+    return profiling.profile(_index, columns)
+
+
+def choose_index() -> None:
+    """Draw the choice of an index in the sidebar."""
+    names = folder().names()
+    chosen = state.current(Chosen).index
+    if not chosen and not names:
+        return
+    if not chosen:
+        state.change(Chosen, index=names[0])
+        chosen = state.current(Chosen).index
+    shown = names if chosen in names else [chosen, *names]
+    st.sidebar.selectbox("Index", shown, key=state.key(Chosen, "index"))
+
+
+def chosen_index() -> Index | None:
+    """Return the index the pages are about, or None before the first one.
+
+    Raises:
+        IndexNotFoundError: it is gone.
+    """
+    name = state.current(Chosen).index
+    return open_index(name) if name else None
+
+
+def needed_index() -> Index:
+    """Return the index the pages are about; before the first one, say so and end the page.
+
+    Raises:
+        IndexNotFoundError: it is gone.
+    """
+    return chosen_index() or no_index()
+
+
+def needed_path() -> Path:
+    """Return the folder of the index the pages are about, which may be damaged; else as `needed_index`.
+
+    Raises:
+        IndexNotFoundError: it is gone.
+    """
+    name = state.current(Chosen).index
+    return folder().find(name) if name else no_index()
+
+
+def no_index() -> NoReturn:
+    """Say that there is no index, and end the page."""
+    st.text("There is no index yet. Open a file of reviews on the page Corpus.")
+    st.page_link("corpus/view.py", label="Go to Corpus", icon=":material/arrow_forward:")
+    st.stop()

@@ -1,0 +1,175 @@
+"""A page's state: frozen dataclasses that widgets fill and that the URL carries, so that a link shows the same view.
+
+A *kind* is such a dataclass. Each of its fields is a query parameter of that name and a widget whose key is
+`key(kind, field)`; parameters at their default are left out of the URL. Several pages may use one kind, and a page
+several kinds, as long as no two fields on a page share a name. Fields are `str`, `int`, `bool`, `date | None`, a
+`Literal` of strings, or a tuple of strings or ints of any length.
+
+Streamlit's own ``bind="query-params"`` (1.67) does not do this. It spells a choice by its label, so that a link to
+`Kettle (6)` ends with the seventh kettle and `mode=dense` means nothing; it drops values out of bounds, where k=99999
+is to mean the most there is, days outside of an index to stay, and a missing index to be reported; and two pages whose
+fields share a name would share its value.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import date
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+import streamlit as st
+
+T = TypeVar("T")
+Params = dict[str, list[str]]
+
+_ARRIVED, _READ = "state: arrived", "state: read"
+_DRAWN, _RESEND = "state: drawn", "state: resend"
+
+
+def begin() -> None:
+    """Note the URL this run began with; called once a run, before any `current`.
+
+    After a run that was cut short, widgets are sent their values again: that run may have been the only one to send
+    them, and the browser fills those that it has not seen with Streamlit's defaults. Texts are not sent again, as
+    that would undo what is being typed: their boxes are drawn with `components.text_box`.
+    """
+    st.session_state[_ARRIVED] = {name: st.query_params.get_all(name) for name in st.query_params}
+    st.session_state[_READ] = set()
+    st.session_state[_RESEND] = not st.session_state.pop(_DRAWN, True)
+    st.session_state[_DRAWN] = False
+
+
+def end() -> None:
+    """Note that the page was drawn to its end; called once a run, after all widgets."""
+    st.session_state[_DRAWN] = True
+
+
+def rerun() -> NoReturn:
+    """Draw the page again with all widgets but texts sent their values.
+
+    A browser that is slow to draw may not have seen the run before, the only one that sent them.
+    """
+    st.session_state[_DRAWN] = False
+    st.rerun()
+
+
+def current(kind: type[T]) -> T:
+    """Return the state of a kind as this run has it, and bring URL and widgets into line with it.
+
+    The URL decides where it differs from what was last written there: a link was opened, or the browser went back. An
+    empty URL, as after a change of pages, brings back what the session had. A URL that comes with a widget just used
+    decides nothing: the browser had not seen yet what was last written.
+    """
+    arrived: Params = st.session_state[_ARRIVED]
+    kept: T = st.session_state.get(_name(kind), kind())
+    mine = {field: arrived[field] for field in _hints(kind) if field in arrived}
+    used = any(getattr(kept, field) != value for field, value in _held(kind).items())
+    first = _name(kind) not in st.session_state[_READ]
+    if arrived and first and not used and mine != st.session_state.get(_name(kind, "url")):
+        kept = parse(kind, arrived)
+        _forget(kind)
+    resend = st.session_state[_RESEND] and first
+    st.session_state[_READ].add(_name(kind))
+    held = _held(kind)
+    state = replace(kept, **held)  # type: ignore[type-var]
+    hints = _hints(kind)
+    change(
+        kind,
+        **{
+            field: getattr(state, field)
+            for field, hint in hints.items()
+            if field not in held or (resend and hint is not str)
+        },
+    )
+    _write(kind, params(state))
+    st.session_state[_name(kind)] = state
+    return state
+
+
+def key(kind: type[Any], field: str) -> str:
+    """Return the key of the widget that fills a field."""
+    if field not in _hints(kind):
+        raise AttributeError(f"{kind.__name__} has no field {field!r}")
+    return f"{kind.__name__}.{field}"
+
+
+def change(kind: type[Any], **values: object) -> None:
+    """Set fields from a callback, or before their widgets are drawn."""
+    for field, value in values.items():
+        st.session_state[key(kind, field)] = list(value) if isinstance(value, tuple) else value
+
+
+def params(*states: object) -> Params:
+    """Return the query parameters of states: a link to a page with them shows it so."""
+    spelled: Params = {}
+    for state in states:
+        default = type(state)()
+        for field in _hints(type(state)):
+            value = getattr(state, field)
+            if value != getattr(default, field):
+                spelled[field] = _spell(value)
+    return spelled
+
+
+def parse(kind: type[T], given: Mapping[str, Sequence[str]]) -> T:
+    """Return the state that query parameters spell; what cannot be read is left at its default."""
+    state = kind()
+    for field, hint in _hints(kind).items():
+        try:
+            if field in given:
+                state = replace(state, **{field: _read(hint, given[field])})  # type: ignore[type-var]
+        except (ValueError, IndexError):
+            continue
+    return state
+
+
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def _name(kind: type[Any], what: str = "kept") -> str:
+    return f"state: {kind.__name__} {what}"
+
+
+def _held(kind: type[Any]) -> dict[str, Any]:
+    """Read the values that the widgets hold; a widget that was not drawn holds nothing."""
+    held = {}
+    for field, hint in _hints(kind).items():
+        if (name := key(kind, field)) in st.session_state:
+            value = st.session_state[name]
+            held[field] = tuple(value) if get_origin(hint) is tuple else value
+    return held
+
+
+def _forget(kind: type[Any]) -> None:
+    for field in _hints(kind):
+        st.session_state.pop(key(kind, field), None)
+
+
+def _write(kind: type[Any], wanted: Params) -> None:
+    st.session_state[_name(kind, "url")] = wanted
+    for field in _hints(kind):
+        there = st.query_params.get_all(field)
+        if field in wanted and there != wanted[field]:
+            st.query_params[field] = wanted[field]
+        elif field not in wanted and there:
+            del st.query_params[field]
+
+
+def _spell(value: object) -> list[str]:
+    if isinstance(value, tuple | list):
+        return [str(item) for item in value]
+    return [value.isoformat() if isinstance(value, date) else str(int(value) if isinstance(value, bool) else value)]
+
+
+def _read(hint: Any, given: Sequence[str]) -> Any:  # noqa: ANN401 - a type, and a value of it
+    if get_origin(hint) is tuple:
+        return tuple(get_args(hint)[0](item) for item in given)
+    text = given[-1]
+    if get_origin(hint) is Literal:
+        if text not in get_args(hint):
+            raise ValueError(text)
+        return text
+    if hint == date | None:
+        return date.fromisoformat(text)
+    return bool(int(text)) if hint is bool else hint(text)

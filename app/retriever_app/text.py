@@ -1,0 +1,151 @@
+"""What several pages say: numbers, durations, errors and verdicts in words.
+
+Reviews are anybody's words: `plain` escapes what Streamlit would take for Markdown.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from retriever.core.errors import (
+    IndexDamagedError,
+    IndexLockedError,
+    IndexNotFoundError,
+    InputError,
+    RetrieverError,
+)
+from retriever.core.results import Lessons
+from retriever.core.text import escape_markdown
+from retriever.core.verdicts import Verdict
+
+STAR, NO_STAR = "★", "☆"
+plain = escape_markdown
+
+_NEXT: tuple[tuple[type[RetrieverError], str], ...] = (
+    (IndexNotFoundError, "Choose another index on the left, or open a file of reviews on the page Corpus."),
+    (
+        IndexDamagedError,
+        "The check on the page Model and index names what is damaged. Vector files can be rebuilt there; a damaged "
+        "database has to be restored from a copy, or the reviews are indexed again under another name.",
+    ),
+    (IndexLockedError, "Something is being written to this index right now. Try again when it has finished."),
+)
+_VERDICT_ICONS = {"followed": ":material/check_circle:", "unclear": ":material/help:", "hardly": ":material/warning:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error and what to do about it, in plain text."""
+
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """The line beside a question.
+
+    Attributes:
+        icon: before it.
+        sentence: whether the model follows the question, and what to do.
+        answers: the evidence.
+        link: the label of the link to the page Teach; empty where there is nothing to teach.
+    """
+
+    icon: str
+    sentence: str
+    answers: str
+    link: str = ""
+
+
+def stars(value: object, most: int = 5) -> str:
+    """Return a rating as full and empty stars; nothing where it is no number from 0 to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        return ""
+    return STAR * round(value) + NO_STAR * (most - round(value))
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 review, 1,204 reviews."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+def seconds(value: float) -> str:
+    """Return a duration as a person says it: 42 s, 3 min 05 s, 2 h 10 min."""
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = whole // 60
+    return f"{minutes} min {whole % 60:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def about(seconds: float) -> str:
+    """Return a duration without false precision: half a minute, 12 minutes, 3 hours."""
+    if seconds < 45:
+        return "half a minute"
+    minutes = max(1, round(seconds / 60))
+    return count(minutes, "minute") if minutes < 90 else count(round(minutes / 60), "hour")
+
+
+def size(number: int) -> str:
+    """Return a number of bytes as a person says it: 820 kB, 1.4 GB."""
+    value = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError
+
+
+def listed(values: Sequence[str]) -> str:
+    """Return values as a phrase: a, b and c."""
+    return " and ".join(filter(None, [", ".join(values[:-1]), *values[-1:]]))
+
+
+def problem(error: BaseException) -> Problem:
+    """Describe an error to the user."""
+    if not isinstance(error, RetrieverError):
+        return Problem(
+            f"Unexpected error: {type(error).__name__}.",
+            "You can go on using the app. If it happens again, report it with what the terminal shows.",
+        )
+    advice = next((advice for kind, advice in _NEXT if isinstance(error, kind)), error.hint)
+    return Problem(error.message, advice)
+
+
+@contextmanager
+def calling(file: Path, name: str) -> Iterator[None]:
+    """Name a file in errors of the block as its user does, not by where it is kept."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.message.replace(str(file), name), hint=error.hint.replace(str(file), name)) from error
+
+
+def verdict_line(verdict: Verdict) -> VerdictLine:
+    """Describe a verdict in one line."""
+    checked = f"Checked on {count(verdict.texts, 'review')}"
+    answers = verdict.words()
+    return VerdictLine(
+        _VERDICT_ICONS[verdict.level],
+        verdict.saying,
+        f"{checked}; the model answers most often: {answers}."
+        if answers
+        else f"{checked}; the model gives no words as answers.",
+        "Teach it" if verdict.warns else "",
+    )
+
+
+def taught_line(lessons: Lessons) -> VerdictLine:
+    """Describe in one line how well a question is answered that was taught."""
+    before, after = lessons.before, lessons.after
+    tuned = ", with an encoder fine-tuned for it" if lessons.tuned else ""
+    chance = " That may be chance." if after.low < before.value else ""
+    return VerdictLine(
+        ":material/school:",
+        f"This question was taught with {count(sum(lessons.answers.values()), 'review')}{tuned}: of held-out reviews, "
+        f"{after.value:.0%} get the right answer, {before.value:.0%} before.{chance}",
+        f"Between {after.low:.0%} and {after.high:.0%}. Answers: {listed(list(lessons.answers))}.",
+        "Teach it more",
+    )

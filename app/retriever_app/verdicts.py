@@ -1,0 +1,93 @@
+"""Whether the model follows an instruction, beside the instruction: as it is stored, or checked by a job meanwhile."""
+
+from functools import partial
+
+import streamlit as st
+
+from retriever.core.errors import RetrieverError
+from retriever.core.results import IndexingReport
+from retriever.serving.jobs import Job
+from retriever.workspace import Index
+from retriever_app import resources, state, text
+from retriever_app.background import FOREGROUND, Progress
+from retriever_app.components import attempt, ended
+from retriever_app.pages.teach.model import TaughtQuestion
+from retriever_app.resources import Chosen
+from retriever_app.text import VerdictLine
+
+DIAGNOSE = "diagnose "
+"""What the names of jobs begin with that check an instruction; one of them runs at a time."""
+
+_REFRESH_SECONDS = 1.0  # between looks at a job that goes on
+
+
+def show_verdict(index: Index, instruction: str | None, *, ready: bool = True, place: str = "") -> None:
+    """Draw the verdict on an instruction; where there is none yet, begin to check it, and show how far that is.
+
+    Args:
+        index: whose model it is.
+        instruction: the instruction; nothing is drawn without one.
+        ready: whether the page's own work is done, so that the view has filled.
+        place: tells this verdict from another on the page, which may be on the same instruction.
+    """
+    instruction = (instruction or "").strip()
+    if not instruction:
+        return
+    line = _line(index, instruction)
+    if line is not None:
+        _show_line(instruction, line)
+        return
+    name = f"{DIAGNOSE}{index.identity} view {instruction}"
+    job = resources.jobs().find(name)
+    if job is None and ready and index.teaching.wants_verdict(instruction):
+        try:
+            work = partial(_check, index, instruction)
+            job = resources.jobs().start(name, "The diagnosis", work, alone=DIAGNOSE)
+        except RetrieverError:  # that of another instruction goes on; then it is this one's turn
+            _await_turn()
+    if job is not None:
+        _show_job(job, name, place)
+
+
+def _line(index: Index, instruction: str) -> VerdictLine | None:
+    """Return the line beside a question: what it was taught, or the verdict; None where nobody has checked yet."""
+    lessons = next((view.taught for view in resources.status(index).views if view.instruction == instruction), None)
+    if lessons is not None:
+        return text.taught_line(lessons)
+    verdict = index.teaching.verdict(instruction)
+    return None if verdict is None else text.verdict_line(verdict)
+
+
+@st.fragment(run_every=_REFRESH_SECONDS)
+def _await_turn() -> None:
+    """Say that another diagnosis goes on; the page is drawn again when it is over."""
+    if all(other.snapshot().over for other in resources.jobs().named(DIAGNOSE).values()):
+        state.rerun()
+    st.caption("Whether the model follows this instruction is checked after another instruction.")
+
+
+def _show_line(instruction: str, line: VerdictLine) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"{line.icon} {text.plain(line.sentence)}", help=text.plain(line.answers))
+        if line.link:
+            page = state.params(TaughtQuestion(instruction), state.current(Chosen))
+            st.page_link("teach/view.py", label=line.link, icon=":material/school:", query_params=page)
+
+
+def _check(index: Index, instruction: str, job: Job) -> None:
+    def report(done: IndexingReport) -> None:
+        share = done.in_hand / max(done.expected or 1, 1)
+        job.tell(Progress("Checking whether the model follows this instruction", share))
+        FOREGROUND.give_way(job.check)
+
+    FOREGROUND.give_way(job.check)
+    index.teaching.judge(instruction, progress=report)
+
+
+def _show_job(job: Job, name: str, place: str) -> None:
+    snapshot = ended(job, f"verdict {place}")
+    if snapshot is not None and snapshot.status == "stopped":
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption("Nobody has checked yet whether the model follows this instruction.")
+            forget = partial(resources.jobs().forget, name)
+            st.button("Check", key=f"again {place} {name}", on_click=attempt, args=(forget,), type="tertiary")

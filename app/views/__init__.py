@@ -1,1 +1,0 @@
-"""One thin file a page: widgets in, one service called, its view model shown."""

@@ -1,0 +1,123 @@
+"""The material of `ask`: texts with answers that were written by reading, and which of them meet a criterion.
+
+The texts are of the data folders and are found by their ids; benchmarks/data holds what was written about them.
+"""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import InputError
+from retriever.core.text import composed
+
+FOLDER = Path(__file__).parent / "data"
+SOURCES = {
+    "reviews": ("reviews_dmaste.jsonl",),
+    "messages": ("complaints.jsonl", "customer_support.jsonl", "software_issues.jsonl"),
+}
+"""The files of a corpus in the data folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a corpus.
+
+    Attributes:
+        key: a short name.
+        question: as the reader is asked it.
+        query: what is looked for among the answers.
+        criterion: what hits are judged by.
+    """
+
+    key: str
+    question: str
+    query: str
+    criterion: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredText:
+    """A text and what was written about it.
+
+    Attributes:
+        id: in the data.
+        text: itself.
+        answers: by the question's key.
+        meets: keys of the questions whose criterion it meets.
+        labels: those of the data.
+    """
+
+    id: str
+    text: str
+    answers: Mapping[str, str]
+    meets: frozenset[str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A corpus with its questions."""
+
+    name: str
+    questions: Sequence[Question]
+    texts: Sequence[AnsweredText]
+
+    def relevant(self, question: Question) -> frozenset[str]:
+        """Return the ids of the texts that meet the criterion of a question."""
+        return frozenset(one.id for one in self.texts if question.key in one.meets)
+
+    def answers(self, *, wrong: float = 0.0) -> dict[tuple[str, str], str]:
+        """Return the answers by text and question.
+
+        Args:
+            wrong: share of the texts that get the answer of a text which answers otherwise; the same ones every time.
+        """
+        chance = random.Random(37)
+        answers = {}
+        for question in self.questions:
+            said = [one.answers[question.key] for one in self.texts]
+            mistaken = set(chance.sample(range(len(said)), round(wrong * len(said))))
+            for row, one in enumerate(self.texts):
+                others = [answer for answer in said if answer != said[row]] if row in mistaken else []
+                answers[one.text, question.question] = chance.choice(others) if others else said[row]
+        return answers
+
+
+def load_material(name: str, folders: Sequence[Path]) -> Material:
+    """Return a corpus with its questions, the texts as the data folders have them.
+
+    Args:
+        name: a key of `SOURCES`.
+        folders: where its files are.
+
+    Raises:
+        InputError: a file is missing, or a text is not there or is not the one that was read.
+    """
+    questions = [Question(**row) for row in json.loads((FOLDER / "ask_questions.json").read_text("utf-8"))[name]]
+    rows = {row["id"]: row for file in SOURCES[name] for row in _rows(_path(file, folders))}
+    texts = []
+    for written in _rows(FOLDER / f"ask_{name}.jsonl"):
+        row = rows.get(written["source"])
+        if row is None or sha256(row["text"].encode()).hexdigest()[:16] != written["sha256"]:
+            raise InputError(
+                f"The data do not hold the text {written['source']} that was read.", hint="Take the same data."
+            )
+        labels = {key: str(value) for key, value in row.get("labels", {}).items()}
+        meets = frozenset(written["meets"])
+        texts.append(AnsweredText(row["id"], composed(row["text"]), written["answers"], meets, labels))
+    return Material(name, questions, texts)
+
+
+def _path(file: str, folders: Sequence[Path]) -> Path:
+    for folder in folders:
+        if (folder / file).is_file():
+            return folder / file
+    raise InputError(f"{file} is in none of the folders.", hint="Name the data folders.")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

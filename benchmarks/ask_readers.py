@@ -1,0 +1,108 @@
+"""The readers of `ask`: answers that are known beforehand, given in this process or behind a real chat endpoint.
+
+The endpoint is the tests' (tests/contracts/replay_server.py). Tokens are estimated as the product estimates them.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from replay_server import Model, serving
+
+from retriever.encoders.answers import loading
+from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, OnAnswers
+from retriever.encoders.answers.endpoint import estimated_tokens
+
+MODEL = "replay"
+NAME = f"chat:{MODEL}"
+"""The name of the reader in this process."""
+
+Known = Mapping[tuple[str, str], str]
+"""Answers by text and question."""
+
+
+class KnownAnswers:
+    """Answers in this process, without a wire.
+
+    Args:
+        known: the answers.
+    """
+
+    fingerprint = MODEL.ljust(64, "0")
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self.asked = 0
+
+    @property
+    def spec(self) -> AnswererSpec:
+        """Description of the reader."""
+        return AnswererSpec(NAME, MODEL, host="", prompt="", loopback=True)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Estimate the tokens of each text."""
+        return [estimated_tokens(text) for text in texts]
+
+    def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: OnAnswers | None = None) -> Answered:
+        """Look the answers up."""
+        self.asked += len(texts) * len(questions)
+        answers = [[self._known[text, question] for text in texts] for question in questions]
+        if keep is not None:
+            keep([Answer(row, place, one) for place, column in enumerate(answers) for row, one in enumerate(column)])
+        return Answered([list(column) for column in answers])
+
+
+@contextmanager
+def in_process(known: Known) -> Iterator[KnownAnswers]:
+    """Let `NAME` stand for known answers."""
+    load, reader = loading.load_answerer, KnownAnswers(known)
+    loading.load_answerer = lambda name, fingerprint="": reader
+    try:
+        yield reader
+    finally:
+        loading.load_answerer = load
+
+
+@contextmanager
+def on_the_wire(model: Model) -> Iterator[str]:
+    """Serve a model, and give the name of the reader that asks it."""
+    with serving(model) as address:
+        yield f"chat:{address}#{MODEL}"
+
+
+def replaying(known: Known) -> Model:
+    """Return a model that says known answers; of texts that it does not know, the reader's probes, it says nothing."""
+    return Model(answer=lambda text, question: known.get((text, question), NOT_SAID))
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Calls of a server, and their tokens, about."""
+
+    calls: int
+    texts: int
+    sent: int
+    received: int
+
+
+def traffic(model: Model, since: int = 0) -> Traffic:
+    """Count what a model was asked, from its call number ``since`` on."""
+    requests = model.requests[since:]
+    return Traffic(
+        len(requests),
+        sum(len(texts) for texts in model.calls[since:]),
+        sum(estimated_tokens(message["content"]) for request in requests for message in request["messages"]),
+        sum(estimated_tokens(_content(model.completion(request))) for request in requests),
+    )
+
+
+def asked_of(request: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the texts and questions of a request."""
+    call = json.loads(request["messages"][1]["content"])
+    return [(item["text"], question) for item in call["texts"] for question in call["questions"]]
+
+
+def _content(completion: Mapping[str, Any]) -> str:
+    return str(completion["choices"][0]["message"]["content"])

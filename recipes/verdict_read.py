@@ -1,0 +1,119 @@
+"""Read the labelled texts of `verdict_kinds.py` once under all that verdicts look at, and keep what comes of it.
+
+    python recipes/verdict_read.py DATA DATA2 CACHE --seconds 420
+
+A file a source appears in CACHE; those that are there are not read again, so the command can be repeated.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from verdict_kinds import Source, sources
+
+from retriever import load_encoder
+from retriever.core.protocols import Encoder
+from retriever.core.similarity import normalise
+from retriever.evaluation.grids import Question
+from retriever.index.encoding import WORDS
+from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES, Evidence, Heard
+
+BESIDE = 25
+"""Texts that are read under the questions in other words and turned around."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A source as it was read: what was heard by instruction, of all texts or of the first of them."""
+
+    source: Source
+    heard: Mapping[str, Heard]
+    fingerprint: str
+
+    def cosines(self, instruction: str) -> NDArray[np.float64]:
+        """Return the cosines (n, n) of all texts under an instruction."""
+        rows = self.heard[instruction].vectors.astype(np.float64)
+        return np.round(rows @ rows.T, 9)
+
+    def evidence(self, question: str, count: int) -> Evidence:
+        """Return what a verdict on a question looks at, on the first texts."""
+        heard = {name: Heard(one.vectors[:count], one.words[:count]) for name, one in self.heard.items()}
+        turned = heard[PARAPHRASE.format(question=question)], heard[NEGATED.format(question=question)]
+        others = [heard[one] for one in REFERENCES]
+        return Evidence(question, self.source.texts[:count], heard[question], heard[""], others, *turned)
+
+
+def read(encoder: Encoder, source: Source) -> dict[str, Any]:
+    """Return vectors and words of a source's texts under everything asked of them, as arrays."""
+    questions = [wording for one in source.questions for wording in one.wordings]
+    full = ["", *REFERENCES, *questions]
+    beside = [form.format(question=one) for one in questions for form in (PARAPHRASE, NEGATED)]
+    found: dict[str, Any] = {}
+    words: dict[str, list[list[str]]] = {}
+    for texts, asked, name in ((source.texts, full, "full"), (source.texts[:BESIDE], beside, "beside")):
+        for place, (one, view) in enumerate(zip(asked, encoder.encode_views(texts, asked, words=WORDS), strict=True)):
+            found[f"{name}{place}"] = view.embeddings.astype(np.float16)
+            words[one] = view.words
+    meta = {
+        "name": source.name,
+        "texts": list(source.texts),
+        "full": full,
+        "beside": beside,
+        "words": words,
+        "unmet": sorted(source.unmet),
+        "questions": [[one.kind, list(one.wordings), list(one.answers)] for one in source.questions],
+        "fingerprint": encoder.fingerprint,
+    }
+    return {**found, "meta": np.array(json.dumps(meta))}
+
+
+def read_file(file: Path) -> Read:
+    """Return what a file of the cache keeps."""
+    with np.load(file, allow_pickle=False) as kept:
+        meta = json.loads(str(kept["meta"]))
+        heard = {
+            one: Heard(normalise(kept[f"{name}{place}"]), meta["words"][one])
+            for name in ("full", "beside")
+            for place, one in enumerate(meta[name])
+        }
+    questions = [Question(kind, wordings, answers) for kind, wordings, answers in meta["questions"]]
+    return Read(Source(meta["name"], meta["texts"], questions, frozenset(meta["unmet"])), heard, meta["fingerprint"])
+
+
+def main() -> None:
+    """Parse the options and read what is not read yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("data2", type=Path)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("--encoder", default="pretrained:default")
+    parser.add_argument("--seconds", type=float, default=420, help="Begin no further source after so long.")
+    parser.add_argument("--limit", type=int, default=80, help="Most texts of a source.")
+    options = parser.parse_args()
+    started = time.monotonic()
+    options.cache.mkdir(exist_ok=True)
+    encoder = load_encoder(options.encoder)
+    found = list(sources(options.data, options.data2, options.limit))
+    mixed = [found[place] for place in np.random.default_rng(1).permutation(len(found))]
+    wanted = [one for one in mixed if not (options.cache / f"{one.name}.npz").exists()]
+    for source in wanted:
+        if time.monotonic() - started > options.seconds:
+            print("Run it again: more is to be read.")
+            return
+        file = options.cache / f"{source.name}.npz"
+        part = file.with_suffix(".part")
+        with part.open("wb") as stream:
+            np.savez_compressed(stream, **read(encoder, source))
+        part.rename(file)
+        print(source.name, len(source.texts), len(source.questions), flush=True)
+    print("All is read.")
+
+
+if __name__ == "__main__":
+    main()

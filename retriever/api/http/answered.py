@@ -1,0 +1,85 @@
+"""`/indexes/NAME/answers`: answers to a question in words, shown to who may read, handed in by who may write."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from retriever.api.http.answers import Body as RequestBody
+from retriever.api.http.answers import answer
+from retriever.api.http.gate import Served, require_writer
+from retriever.api.http.indexes import IndexName, opened
+from retriever.core.text import require_text
+
+router = APIRouter(prefix="/indexes", tags=["Indexes"])
+writing = APIRouter(prefix="/indexes", tags=["Indexes"], dependencies=[Depends(require_writer)])
+_QUESTION = "What broke?"
+
+
+class AnswersBody(RequestBody):
+    """Answers to a question; all are taken, or none."""
+
+    instruction: str = Field(min_length=1, description="The question.")
+    answers: dict[str, str | None] = Field(
+        description="A phrase of at most twelve words by the id of its document (in an index of sentences, of its "
+        "sentence); null takes back what was handed in."
+    )
+
+
+class AnswersState(BaseModel):
+    """The state of a question that is answered in words."""
+
+    instruction: str
+    reader: str = Field(description="Who reads for it: `given` where answers are handed in alone; empty for nobody.")
+    answers: int = Field(description="Distinct texts that have an answer.")
+    texts: int = Field(description="Distinct texts of the index.")
+    vectors: int = Field(description="Of the view that serves it; its next search adds those of new answers.")
+
+
+class QuestionAnswers(BaseModel):
+    """The answers that serve a question."""
+
+    instruction: str
+    reader: str = Field(description="Who reads for it: `given` where answers are handed in alone; empty for nobody.")
+    answers: dict[str, str] = Field(description="By the ids of documents; none where an encoder reads for it.")
+
+
+@router.get("/{name}/answers", response_model=QuestionAnswers, summary="Show the answers to a question")
+async def answers(
+    service: Served,
+    name: IndexName,
+    instruction: Annotated[str, Query(min_length=1, description="The question.", examples=[_QUESTION])],
+) -> Response:
+    """Return the answers in words that serve a question, of a language model or handed in."""
+    service.limits.check_instruction(instruction)
+    require_text(instruction)
+
+    def work() -> dict[str, Any]:
+        teaching = opened(service, name).teaching
+        reader = teaching.answers_status(instruction).reader
+        return {"instruction": instruction, "reader": reader, "answers": teaching.answers(instruction)}
+
+    return answer(await service.workers.run(work))
+
+
+@writing.put("/{name}/answers", response_model=AnswersState, summary="Hand in answers to a question")
+async def give(
+    service: Served,
+    name: IndexName,
+    body: Annotated[
+        AnswersBody, Body(examples=[{"instruction": _QUESTION, "answers": {"r-001": "the lid", "r-002": "not said"}}])
+    ],
+) -> Response:
+    """Take answers, which searches and clusters under the question go by; they go before those of a language model."""
+    service.limits.check_instruction(body.instruction)
+    service.limits.check_documents(len(body.answers))
+    require_text(body.instruction, *body.answers, *filter(None, body.answers.values()))
+
+    def work() -> dict[str, Any]:
+        teaching = opened(service, name).teaching
+        teaching.give_answers(body.instruction, body.answers)
+        return {"instruction": body.instruction, **asdict(teaching.answers_status(body.instruction))}
+
+    return answer(await service.workers.run(work))

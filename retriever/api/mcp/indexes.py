@@ -1,0 +1,153 @@
+"""Tools that say what there is: indexes, what one holds, counts, and a document whole."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from retriever.api.mcp.context import (
+    ANSWER_CHARACTERS,
+    Bounded,
+    IndexName,
+    ToolContext,
+    Where,
+    metadata_of,
+    parse_uri,
+    uri_of,
+)
+from retriever.core.errors import InputError, RetrieverError, UsageError
+from retriever.index.counting import count_documents, known_fields
+from retriever.index.profiling import Profile, profile, read_columns
+
+_VALUES = 12
+
+
+async def list_indexes(context: ToolContext) -> dict[str, Any]:
+    """Name the indexes (corpora) there are, how many documents each has, and what it has been asked before.
+
+    Begin here. Searching and clustering under an instruction of this list is quick; under a new one, the model has
+    to read first.
+    """
+
+    def described(name: str) -> dict[str, Any]:
+        try:
+            status = context.index(name).status()
+        except RetrieverError as error:
+            return {"index": name, "problem": error.message}
+        instructions = [view.instruction for view in status.views if view.instruction and not view.lazy]
+        return {"index": name, "documents": status.documents, "instructions": instructions[:8]}
+
+    bounded = Bounded()
+    names = await context.work(context.service.names)
+    shown = await context.work(lambda: bounded.take(names, described, of="indexes"))
+    return bounded.closed({"indexes": shown})
+
+
+async def describe(context: ToolContext, index: IndexName = "") -> dict[str, Any]:
+    """Describe an index: how many documents, which fields they have, which instructions it has vectors for.
+
+    Of an instruction, `followed` says whether the model does: followed, unclear or hardly; null is not known.
+    The fields are what filters and counts can use; of stars, categories, products and months, where there are
+    such fields, it gives the values too.
+    """
+
+    def described() -> dict[str, Any]:
+        name = context.index_name(index)
+        opened, bounded = context.index(name), Bounded()
+        status, contents = opened.status(), profile(opened, read_columns(opened))
+        views = bounded.take(
+            [view for view in status.views if view.instruction],
+            lambda view: {
+                "instruction": view.instruction,
+                "coverage": round(view.coverage, 3),
+                "vectors": view.vectors,
+                "followed": None if view.verdict is None else view.verdict.level,
+            },
+            of="views",
+        )
+        fields = bounded.take(sorted(known_fields(opened)), str, of="fields")
+        answer = {"index": name, "documents": contents.documents, "different_texts": contents.texts, "fields": fields}
+        answer |= {"model": status.encoder.get("name"), "views": views, **_counts(bounded, contents)}
+        return bounded.closed(answer)
+
+    return await context.work(described)
+
+
+async def count(
+    context: ToolContext,
+    index: IndexName = "",
+    where: Where = "",
+    by: Annotated[str, Field(description="A metadata field: count the documents of each of its values.")] = "",
+) -> dict[str, Any]:
+    """Count documents, all of them or those that a filter accepts, and by the values of a metadata field."""
+
+    def counted() -> dict[str, Any]:
+        name = context.index_name(index)
+        counts, bounded = count_documents(context.index(name), where or None, by or None), Bounded()
+        rows = list(counts.values.items())
+        values = bounded.take(rows, lambda row: {"value": bounded.text(row[0], 200), "documents": row[1]}, of="values")
+        answer = {"index": name, "where": where, "documents": counts.documents}
+        if counts.field is not None:
+            answer |= {"field": counts.field, "values": values, "without_the_field": counts.without}
+        return bounded.closed(answer)
+
+    return await context.work(counted)
+
+
+async def fetch(
+    context: ToolContext,
+    id: Annotated[str, Field(description="The document's id or uri, as `search` gives it.")],
+    index: IndexName = "",
+    offset: Annotated[int, Field(ge=0, description="Where in the text to begin, in characters.")] = 0,
+) -> dict[str, Any]:
+    """Return a document whole, text and metadata, by the id or uri that `search` or `cluster` gives.
+
+    A very long text comes in pieces: `left_out` says how to ask for the next.
+    """
+
+    def fetched() -> dict[str, Any]:
+        named, document_id = parse_uri(id, index)
+        name = context.index_name(named)
+        documents = context.index(name).documents([document_id])
+        if document_id not in documents:
+            raise InputError(
+                f"There is no document {document_id!r} in {name}.", hint="Ids are those that `search` gives."
+            )
+        document, bounded = documents[document_id], Bounded()
+        if offset and offset >= len(document.text):
+            raise UsageError(f"The text ends at {len(document.text)}.", hint="Begin before that.")
+        text = document.text[offset : offset + ANSWER_CHARACTERS]
+        after = len(document.text) - offset - len(text)
+        if after:
+            bounded.left_out.append(f"{after} characters behind these: ask with offset {offset + len(text)}")
+        metadata = metadata_of(bounded, document)
+        answer = {
+            "id": document_id,
+            "index": name,
+            "uri": uri_of(name, document_id),
+            "text": text,
+            "metadata": metadata,
+        }
+        return {**answer, "left_out": bounded.left_out}
+
+    return await context.work(fetched)
+
+
+def _counts(bounded: Bounded, found: Profile) -> dict[str, Any]:
+    """Return how many documents have which stars, category, product and month, the most frequent values of each."""
+    counted: dict[str, tuple[str, Mapping[Any, int]]] = {
+        "stars": (found.columns.stars, found.stars),
+        "categories": (found.columns.category, found.categories),
+        "products": (found.columns.product, found.products),
+        "months": (found.columns.date, found.months),
+    }
+    shown: dict[str, Any] = {}
+    for kind, (field, counts) in counted.items():
+        most = sorted(counts.items(), key=lambda value: -value[1])[:_VALUES]
+        if most:
+            shown[kind] = {"field": field, "values": {bounded.text(str(value), 200): count for value, count in most}}
+        if len(counts) > _VALUES:
+            bounded.left_out.append(f"{len(counts) - _VALUES} of {len(counts)} {kind}, which `count` gives")
+    if found.days is not None:
+        shown["days"] = list(found.days)
+    return shown

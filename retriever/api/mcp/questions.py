@@ -1,0 +1,184 @@
+"""Tools that answer a question: search, groups, two questions side by side, and whether the model follows one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from retriever.api.mcp.context import MOST_HITS, Bounded, IndexName, ToolContext, Where, hit_of
+from retriever.core.requests import SearchRequest
+from retriever.forms import made, tool_arguments
+from retriever.serving.jobs import Job, indexing_progress
+from retriever.workspace import Index
+
+if TYPE_CHECKING:
+    from retriever.clusters.clustering import Cluster
+    from retriever.clusters.comparing import Side
+
+_HITS = 10
+_DIAGNOSIS = ("level", "verdict", "instruction", "chance", "texts", "words")
+
+
+@tool_arguments(SearchRequest, most={"k": MOST_HITS})
+async def search(context: ToolContext, *, index: IndexName = "", **options: object) -> dict[str, Any]:
+    """Search documents by meaning, under an instruction that says what to look at.
+
+    The same query under another instruction ranks by another side of the texts. `score` is a cosine; `percentile`
+    says of how many of a hundred random pairs the texts are less alike; `words` are what the model answers to the
+    instruction for that document. path `lazy` means that not every document has been read under the instruction.
+    `verdict` says whether the model follows the instruction at all; null where nobody has looked: call `diagnose`.
+    """
+
+    def searched() -> dict[str, Any]:
+        request = context.limits.check_search(made(SearchRequest, options))
+        name, bounded = context.index_name(index), Bounded()
+        result = context.service.searched(name, request).search_many([request])[0]
+        context.service.look_into(name, result)
+        document = result.to_json()
+        hits = bounded.take(document["hits"], lambda hit: hit_of(bounded, name, hit), of="hits")
+        subject = {key: getattr(request, key) for key in ("query", "like", "regex")}
+        subject = {key: bounded.text(value) for key, value in subject.items() if value is not None}
+        kept: dict[str, Any] = {key: document[key] for key in ("instruction", "path", "mode")}
+        kept["verdict"] = None if result.verdict is None else result.verdict.sentence
+        return bounded.closed({"index": name, **subject, **kept, "hits": hits})
+
+    return await context.work(searched)
+
+
+async def cluster(
+    context: ToolContext,
+    index: IndexName = "",
+    instruction: Annotated[
+        str,
+        Field(
+            description="What to look at in every text, in plain words: 'What kind of product is it?', 'What broke?'. "
+            "Left out, texts are taken as they are."
+        ),
+    ] = "",
+    k: Annotated[int, Field(ge=0, le=100, description="How many groups; 0 chooses by the data.")] = 0,
+    where: Where = "",
+    by: Annotated[str, Field(description="A metadata field whose values are counted in every group.")] = "",
+) -> dict[str, Any]:
+    """Group the documents by what they say about a question, and name the groups.
+
+    Each group has a name, its size, the words that set it apart, a typical sentence and the ids of its most central
+    documents; quote from those with `fetch`. Under a new instruction the model reads all texts first: where that
+    takes long, the answer has status `running`, and the same call gives the result later. In an index of sentences
+    these are grouped: `size` counts them, `documents` those that they are of, and ids are theirs. Where `caution`
+    says something, the groups may be no answers to the question: tell the user so.
+    """
+    name = await context.work(lambda: context.index_name(index))
+
+    def work(job: Job) -> dict[str, Any]:
+        context.limits.check_instruction(instruction)
+        bounded = Bounded()
+        clustering = context.index(name).cluster(
+            instruction, k=k or None, where=where or None, by=[by] if by else (), progress=indexing_progress(job)
+        )
+        groups = bounded.take(clustering.clusters, lambda group: _group(bounded, group), of="groups")
+        units = clustering.material.units
+        sizes = {"documents": len(clustering.topics), **({} if units is None else {"units": units})}
+        verdict = None if clustering.verdict is None else clustering.verdict.sentence
+        heads = {"index": name, "instruction": instruction, "verdict": verdict, "caution": clustering.caution}
+        return bounded.closed({**heads, **sizes, "groups": groups})
+
+    return await context.job("cluster", (name, instruction, k, where, by), work)
+
+
+async def compare(
+    context: ToolContext,
+    first: Annotated[str, Field(description="One instruction.")],
+    second: Annotated[str, Field(description="The other.")],
+    index: IndexName = "",
+    query: Annotated[str, Field(description="Compare this query's hits; left out, the groups are compared.")] = "",
+    where: Where = "",
+) -> dict[str, Any]:
+    """Compare two instructions on one index: who moves among a query's hits, or between groups of documents."""
+    name = await context.work(lambda: context.index_name(index))
+
+    def work(job: Job) -> dict[str, Any]:
+        context.limits.check_instruction(first, second)
+        context.limits.check_text(query, "query")
+        bounded = Bounded()
+        if query.strip():
+            answer = _hits(context.index(name), bounded, query, (first, second), where)
+        else:
+            answer = _groups(context.index(name), bounded, (first, second), where, job)
+        return bounded.closed({"index": name, "instructions": [first, second], **answer})
+
+    return await context.job("compare", (name, first, second, query, where), work)
+
+
+async def diagnose(
+    context: ToolContext,
+    instruction: Annotated[str, Field(description="The instruction in question.")],
+    index: IndexName = "",
+) -> dict[str, Any]:
+    """Tell whether the model follows an instruction on this index's texts: followed, unclear or hardly.
+
+    Ask before you trust groups or searches under an unusual instruction. `words` are what the model answers most
+    often, `chance` how likely it is that the instruction is followed. Takes seconds.
+    """
+    name = await context.work(lambda: context.index_name(index))
+
+    def work(job: Job) -> dict[str, Any]:
+        context.limits.check_instruction(instruction)
+        diagnosis = context.index(name).teaching.diagnose(instruction, progress=indexing_progress(job)).to_json()
+        return {"index": name, **{key: diagnosis[key] for key in _DIAGNOSIS}, "left_out": []}
+
+    return await context.job("diagnose", (name, instruction), work)
+
+
+def _group(bounded: Bounded, group: "Cluster") -> dict[str, Any]:
+    counts = {"by": {field: dict(spread.counts) for field, spread in group.spreads.items()}} if group.spreads else {}
+    return {
+        "label": group.label,
+        "size": group.size,
+        "documents": group.documents,
+        "keywords": list(group.keywords),
+        "text_keywords": list(group.text_keywords),
+        "examples": list(group.examples),
+        "cohesion": round(group.cohesion, 4),
+        "sentence": bounded.text(group.sentence),
+        **counts,
+    }
+
+
+def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, str], where: str) -> dict[str, Any]:
+    from retriever.clusters.comparing import compare_ranks
+
+    request = SearchRequest(query, k=_HITS, where=where)
+    first, second = index.search_many([replace(request, instruction=each) for each in instructions])
+    compared = compare_ranks(first, second)
+    return {
+        "query": query,
+        "overlap": round(compared.overlap, 4),
+        "paths": [result.path for result in compared.results],
+        "verdicts": _sentences(compared.sides),
+        "documents": bounded.take(compared.moved, lambda moved: moved.to_json(), of="documents"),
+    }
+
+
+def _groups(index: Index, bounded: Bounded, instructions: tuple[str, str], where: str, job: Job) -> dict[str, Any]:
+    from retriever.clusters.comparing import Flow, compare_clusters
+
+    one, other = index.clusterings.each(instructions, where=where or None, progress=indexing_progress(job))
+    compared = compare_clusters(one, other)
+    first, second = ([cluster.label for cluster in clustering.clusters] for clustering in compared.clusterings)
+
+    def named(flow: Flow) -> dict[str, Any]:
+        return {**flow.to_json(), "from": first[flow.first], "to": second[flow.second]}
+
+    return {
+        "adjusted_rand": round(compared.rand, 4),
+        "adjusted_mutual_information": round(compared.information, 4),
+        "moved": compared.moved,
+        "verdicts": _sentences(compared.sides),
+        "flows": bounded.take(compared.flows, named, of="flows"),
+    }
+
+
+def _sentences(sides: "Sequence[Side]") -> list[str | None]:
+    """Return of both instructions whether the model follows them; None where nobody has looked."""
+    return [None if side.verdict is None else side.verdict.sentence for side in sides]

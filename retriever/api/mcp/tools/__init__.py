@@ -1,1 +1,0 @@
-"""The tools, one a module: `make(desk)` gives the function that agents call."""

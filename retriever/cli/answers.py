@@ -1,0 +1,66 @@
+"""`retriever answers`: what texts answer to a question in words, listed or handed in."""
+
+import csv
+import io
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from retriever.cli import output
+from retriever.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
+from retriever.core.errors import UsageError
+from retriever.core.paths import write_output
+from retriever.core.results import SCHEMA_VERSION
+from retriever.core.text import escape_formula, printable
+
+
+def answers(
+    instruction: Annotated[str, typer.Option(help="The question.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="JSON Lines or CSV to hand in, rows of id and answer; an empty answer takes it back."),
+    ] = None,
+    index: IndexOption = DEFAULT_INDEX,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write id and answer of every document.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the answers in words that serve a question, or hand in those of a file.
+
+    Answers come from a language model (--reader of search), an agent (`retriever mcp --write`) or a file. One that is
+    handed in is a phrase of at most twelve words, "not said" where a text does not say, and goes before a model's.
+    Searches and clusters under the question go by them.
+
+    Example: retriever answers --instruction "Why did they leave?" answers.jsonl
+    """
+    from retriever.index.teaching.answer_files import read_answers
+    from retriever.workspace import Index
+
+    if file is not None and csv_file is not None:
+        raise UsageError("--csv lists answers, and a file hands some in.", hint="Do one after the other.")
+    with Index(index) as opened:
+        if file is not None:
+            opened.teaching.give_answers(instruction, read_answers(file))
+        status = opened.teaching.answers_status(instruction)
+        listed = opened.teaching.answers(instruction) if file is None else {}
+    if csv_file is not None:
+        _write_csv(csv_file, listed)
+    if json:
+        shown = {"answers": listed} if file is None else {}
+        head = {"schema_version": SCHEMA_VERSION, "instruction": instruction.strip()}
+        output.document({**head, "status": asdict(status), **shown})
+        return
+    for id, answer in listed.items():
+        output.result(printable(f"{id}  {answer}"))
+    served = f"reader {status.reader}" if status.reader else "no reader yet"
+    output.say(printable(f"{status.answers} of {status.texts} texts have an answer; {served}."))
+
+
+def _write_csv(path: Path, listed: dict[str, str]) -> None:
+    """Write a row for every document; what a spreadsheet would take for a formula is quoted."""
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["id", "answer"])
+    writer.writerows([escape_formula(id), escape_formula(answer)] for id, answer in listed.items())
+    write_output(path, table.getvalue(), "--csv")

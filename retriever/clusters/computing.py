@@ -1,0 +1,74 @@
+"""Compute clusters of the documents of a view by spherical k-means, described by words and numbers."""
+
+from retriever.clusters.arithmetic.choice import choose_k
+from retriever.clusters.arithmetic.kmeans import check_count, spherical_kmeans
+from retriever.clusters.clustering import Clustering, ClusterRequest
+from retriever.clusters.describing import described
+from retriever.clusters.fields import field_values, growth, spread
+from retriever.clusters.material import read_material
+from retriever.clusters.placing import centroids_of
+from retriever.index.selection import nothing_matches, selected_documents
+from retriever.index.sources.catalog import Listed
+from retriever.store.database import Store
+
+
+def check(store: Store, request: ClusterRequest) -> None:
+    """Refuse what cannot be clustered, from the documents alone: before anything is embedded for it.
+
+    Raises:
+        InputError: no document matches the filter, or none of the ids is there.
+        UsageError: more clusters are wanted than there are documents, or a field is not there or holds no dates.
+        FilterError: the filter names an unknown field.
+    """
+    documents = selected_documents(store, request.where, request.ids)
+    if not documents:
+        raise nothing_matches(store, request.where)
+    if request.k is not None:
+        check_count(request.k, len(documents))
+    fields = store.documents.fields()
+    for name in request.by:
+        field_values(documents, name, fields)
+    if request.over:
+        growth(field_values(documents, request.over, fields), [0] * len(documents), 1)
+
+
+def cluster(store: Store, shown: Listed, request: ClusterRequest) -> Clustering:
+    """Cluster the documents of a complete view; errors as for `check`."""
+    with store.snapshot():
+        material = read_material(store, shown, request.where, request.ids)
+        fields = store.documents.fields()
+    if not material.documents:
+        raise nothing_matches(store, request.where)
+    choice = choose_k(material.vectors) if request.k is None else None
+    partition = spherical_kmeans(material.vectors, (request.k if choice is None else choice.k) or 1)
+    counted = material.once(partition.labels.tolist())
+    labels, documents = partition.labels[counted].tolist(), [material.documents[row] for row in counted]
+    spreads = {name: spread(field_values(documents, name, fields), labels, partition.k) for name in request.by}
+    months = {}
+    if request.over:
+        months = growth(field_values(documents, request.over, fields), labels, partition.k)
+    rows = zip(material.documents, partition.labels.tolist(), strict=True)
+    return Clustering(
+        request=request,
+        view=shown.view.view_id,
+        material=material,
+        clusters=described(material, partition, request.instruction, spreads),
+        places={one.id: (number,) for one, number in rows},
+        placing=centroids_of(partition),
+        choice=choice,
+        stability=partition.stability,
+        months=months,
+    )
+
+
+def still_holds(store: Store, shown: Listed, found: Clustering) -> bool:
+    """Return whether the documents a clustering is of are still all there are to cluster, none of them changed.
+
+    Of answers in words, it is of the texts that are read, and holds while no answer is another.
+    """
+    where, ids = found.request.where, found.request.ids
+    if not shown.costly:
+        return selected_documents(store, where, ids) == list(found.material.documents)
+    with store.snapshot():
+        now = read_material(store, shown, where, ids)
+    return (now.documents, now.answers) == (found.material.documents, found.material.answers)

@@ -1,0 +1,134 @@
+"""Clusters described: the words that set them apart, their names, their most central documents, how close they lie."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.clusters.arithmetic.kmeans import Partition
+from retriever.clusters.arithmetic.naming import (
+    KEYWORDS,
+    answer_words,
+    central,
+    keywords,
+    labels_of,
+    text_words,
+    typical_sentence,
+    unlike,
+)
+from retriever.clusters.clustering import Cluster
+from retriever.clusters.fields import Spread
+from retriever.clusters.material import Material
+from retriever.clusters.phrases import counted, title
+from retriever.clusters.placing import Places
+from retriever.core.similarity import normalise
+from retriever.core.words import WholeWords
+
+_CENTRAL = 20
+_EXAMPLES = 3
+
+
+def described(
+    material: Material,
+    partition: Partition,
+    instruction: str | None,
+    spreads: Mapping[str, Sequence[Spread]] | None = None,
+) -> list[Cluster]:
+    """Return clusters with names, words and evidence, given which row is in which; none of them is empty.
+
+    Args:
+        material: the rows.
+        partition: them in clusters.
+        instruction: what they answer; None for nothing.
+        spreads: by field, the spread of its values in every cluster.
+    """
+    texts = [document.text for document in material.documents]
+    labels, k = partition.labels, partition.k
+    said = material.phrases
+    phrases = [[] if said is None else counted(_of(said, labels, number))[:KEYWORDS] for number in range(k)]
+    answered, written = _words(material, labels, k, instruction)
+    if said is None:
+        names = labels_of([ours or theirs for ours, theirs in zip(answered, written, strict=True)])
+    else:
+        titles = [title(_of(said, labels, number), partition.cosines[labels == number]) for number in range(k)]
+        names, answered = unlike(titles), [[phrase.text for phrase in of] for of in phrases]
+    documents = np.bincount(labels[material.once(labels.tolist())], minlength=k).tolist()
+    found = []
+    for number in range(k):
+        members = labels == number
+        cohesion, margin = (
+            float(one[members].mean(dtype=np.float64)) for one in (partition.cosines, partition.margins)
+        )
+        nearest = central(partition, texts, number, count=_CENTRAL)
+        found.append(
+            Cluster(
+                number=number,
+                label=names[number],
+                size=int(members.sum()),
+                documents=documents[number],
+                keywords=answered[number],
+                text_keywords=written[number],
+                examples=[material.documents[row].id for row in nearest[:_EXAMPLES]],
+                sentence=typical_sentence([texts[row] for row in nearest], written[number]),
+                cohesion=cohesion,
+                margin=margin,
+                spreads={name: one[number] for name, one in (spreads or {}).items()},
+                phrases=phrases[number],
+            )
+        )
+    return found
+
+
+def described_anew(
+    material: Material, places: Places, numbers: Sequence[int], instruction: str | None
+) -> Mapping[int, Cluster]:
+    """Return clusters that nobody computed by number, described like those that were; the caller gives them names.
+
+    The centroid of a cluster is the mean of its documents' vectors.
+
+    Args:
+        material: the rows.
+        places: the clusters of every row, all of which count.
+        numbers: those to describe; one without rows is empty.
+        instruction: the clustering's.
+    """
+    pairs = [(row, number) for row, one in enumerate(material.documents) for number in places[one.id] if number >= 0]
+    rows = [row for row, _ in pairs]
+    there, labels = np.unique(np.array([number for _, number in pairs], dtype=np.int64), return_inverse=True)
+    found = {number: Cluster(number) for number in numbers}
+    if rows:
+        part = material.part(rows)
+        for one in described(part, _grouped(part.vectors, labels, len(there)), instruction):
+            number = int(there[one.number])
+            if number in found:
+                found[number] = replace(one, number=number)
+    return found
+
+
+def _grouped(vectors: NDArray[np.float32], labels: NDArray[np.int64], k: int) -> Partition:
+    """Return rows (n, dim) in given groups (n,), each of which has a row, as a partition in the order of the groups."""
+    sums = np.zeros((k, vectors.shape[1]), dtype=np.float64)
+    np.add.at(sums, labels, vectors)
+    centroids = normalise(sums)
+    against = vectors @ centroids.T  # (n, k)
+    own = against[np.arange(len(vectors)), labels]
+    against[np.arange(len(vectors)), labels] = -np.inf
+    margins = own - against.max(axis=1) if k > 1 else own
+    return Partition(centroids, labels.astype(np.int64), own, margins, stability=None)
+
+
+def _of(said: Sequence[str], labels: NDArray[np.int64], number: int) -> list[str]:
+    """Return the answers of a cluster's rows."""
+    return [said[row] for row in np.flatnonzero(labels == number).tolist()]
+
+
+def _words(
+    material: Material, labels: NDArray[np.int64], k: int, instruction: str | None
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return by cluster the words that set it apart: those that the model answered, and those of the texts."""
+    written = [text_words(one.text) for one in material.documents]
+    whole = WholeWords(written)
+    first = material.leads  # what somebody named is a name as it is, of words of the question too
+    answered = [[*one[:first], *whole.of(answer_words(one[first:], instruction))] for one in material.answers]
+    return keywords(answered, labels, k), keywords(written, labels, k)

@@ -1,0 +1,392 @@
+"""`index.clusterings`: documents in clusters and categories, saved under a name, and edited by people."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.clusters.chosen import BUDGET, Chosen, Read
+from retriever.core.errors import EncoderMismatchError, InputError, UsageError
+from retriever.core.types import Embeddings, Ids, parent_id
+from retriever.index.completing import complete, complete_with, lacking
+from retriever.index.indexing import OnIndexing
+from retriever.index.opened import Opened
+from retriever.index.selection import nothing_matches, selected_contents
+from retriever.index.sources.catalog import Listed, current, serving
+from retriever.index.teaching.readers import serve_by
+from retriever.index.verdicts.stored import stored_verdict
+from retriever.store.answers import GIVEN
+from retriever.store.filters import optional_filter
+
+if TYPE_CHECKING:
+    from retriever.clusters.categories import Category
+    from retriever.clusters.classifying import ClassifyRequest
+    from retriever.clusters.clustering import Clustering, ClusterRequest
+    from retriever.clusters.edit_requests import ClusterEdits
+    from retriever.clusters.edits import Edit
+    from retriever.clusters.proposing import Proposal
+    from retriever.clusters.reading import Sampled
+    from retriever.clusters.saved import Kept, SavedClustering
+
+Found = TypeVar("Found", bound="Clustering")
+
+
+class Clusterings:
+    """The part of an index (`retriever.workspace.Index`) that puts documents into clusters and categories.
+
+    Args:
+        opened: the index.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def each(
+        self,
+        instructions: Sequence[str | None],
+        *,
+        k: int | None = None,
+        where: str | None = None,
+        read: Read = BUDGET,
+        progress: OnIndexing | None = None,
+    ) -> "list[Clustering]":
+        """Return one clustering of the same documents per instruction; what the views lack is embedded in one pass.
+
+        Args:
+            instructions: as for `retriever.workspace.Index.cluster`, one or more.
+            k: likewise.
+            where: likewise.
+            read: likewise.
+            progress: likewise.
+
+        Raises:
+            UsageError: likewise.
+            InputError: likewise.
+            FilterError: likewise.
+        """
+        from retriever.clusters.clustering import ClusterRequest
+
+        condition = optional_filter(where)
+        return self.of([ClusterRequest(one, k, condition, read=read) for one in instructions], progress=progress)
+
+    def of(self, requests: "Sequence[ClusterRequest]", *, progress: OnIndexing | None = None) -> "list[Clustering]":
+        """Return the clusterings of requests that differ in their instruction alone; errors as for `each`."""
+        from retriever.clusters.computing import check, cluster
+
+        opened, instructions, first = self._opened, [each.instruction or "" for each in requests], requests[0]
+        for request in requests:
+            self._read(request.instruction or "", Chosen(request.where, request.ids, request.read), progress)
+        unread = lacking(opened, instructions, first.where, first.ids)
+        if len(unread):
+            check(opened.store, first)
+        part = first.where is not None or first.ids is not None
+        served = complete_with(opened, instructions, unread, part=part, progress=progress)
+        return [
+            self._with_standing(cluster(opened.store, shown, each), shown)
+            for shown, each in zip(served, requests, strict=True)
+        ]
+
+    def _read(self, instruction: str, chosen: Chosen, progress: OnIndexing | None) -> None:
+        """Let a language model that serves an instruction read a sample of what is chosen."""
+        from retriever.clusters.arithmetic.kmeans import spherical_kmeans
+        from retriever.clusters.reading import FEW_GROUPS, check_read, read_sample
+
+        opened = self._opened
+        check_read(chosen.read)
+        shown = serving(opened.sources.listed(), instruction)
+        if shown is None or not self._read_by_model(shown):
+            return
+        population = selected_contents(opened.store, chosen.where, chosen.ids)
+
+        def read(contents: Ids) -> None:
+            complete_with(opened, [instruction], contents, part=True, progress=progress)
+
+        def grouped(vectors: Embeddings) -> NDArray[np.int64]:
+            return spherical_kmeans(vectors, min(FEW_GROUPS, len(vectors))).labels
+
+        read_sample(opened, shown, population, chosen.read, grouped, read)
+
+    def _read_by_model(self, shown: Listed) -> bool:
+        """Whether a language model reads texts for a view; answers that are handed in alone are of none."""
+        return shown.costly and self._opened.sources.encoder_name(shown) != GIVEN
+
+    def still_holds(self, found: "Clustering") -> bool:
+        """Whether a clustering is of all documents there are to cluster, unchanged, and of the view that is shown.
+
+        Where a language model serves the question, of all that were read.
+        """
+        from retriever.clusters.computing import still_holds
+
+        store = self._opened.store
+        shown = serving(current(store), found.question)
+        return shown is not None and shown.view.view_id == found.view and still_holds(store, shown, found)
+
+    def classify(
+        self,
+        instruction: str,
+        into: "Sequence[str | Category]",
+        *,
+        several: bool = False,
+        where: str | None = None,
+        read: Read = BUDGET,
+        progress: OnIndexing | None = None,
+    ) -> "Clustering":
+        """Put every document to the category that answers an instruction best, or to none of them.
+
+        What the instruction's view lacks is embedded first. Where examples taught the instruction, categories go by
+        what they taught. Where a language model serves it, that is asked which category a text belongs to, of a sample,
+        and ``other`` and ``not said`` are categories besides.
+
+        Args:
+            instruction: what the categories are answers to.
+            into: two or more categories, or their names.
+            several: whether a document may belong to several; open answers are compared with the names then, whoever
+                gave them.
+            where: a filter over metadata.
+            read: texts that a language model reads, where one serves the instruction; the rest is estimated.
+            progress: called with the growing report while the view is completed.
+
+        Raises:
+            UsageError: there is no instruction, the categories cannot be told apart, or they are too long to be asked.
+            InputError: the filter matches nothing, a language model answered nothing, or an example is not there.
+            FilterError: the filter cannot be parsed or names an unknown field.
+        """
+        from retriever.clusters.categories import Category, checked
+        from retriever.clusters.classifying import ClassifyRequest, classify
+
+        asked, opened = _question(instruction), self._opened
+        categories = checked(one if isinstance(one, Category) else Category(one.strip()) for one in into)
+        _require_documents(opened, [id for one in categories for id in one.examples])
+        request = ClassifyRequest(asked, categories, several, optional_filter(where))
+        shown = serving(opened.sources.listed(), asked)
+        if not several and shown is not None and self._read_by_model(shown):
+            return self._sorted_by_model(request, opened.sources.encoder_name(shown), read, progress)
+        self._read(asked, Chosen(request.where, None, read), progress)
+        shown = complete(opened, [asked], request.where, progress=progress)[0]
+        return self._with_standing(classify(opened, shown, request), shown)
+
+    def _sorted_by_model(
+        self, request: "ClassifyRequest", reader: str, read: Read, progress: OnIndexing | None
+    ) -> "Clustering":
+        """Put documents to the categories that a language model chooses for them, asked a closed question."""
+        from retriever.clusters.classifying import sorted_by_answers
+        from retriever.clusters.closed import closed_question
+
+        opened, question = self._opened, closed_question(request.instruction, request.categories)
+        if not len(selected_contents(opened.store, request.where, None)):
+            raise nothing_matches(opened.store, request.where)
+        serve_by(opened, question, reader)
+        self._read(question, Chosen(request.where, None, read), progress)
+        shown = complete(opened, [question], request.where, progress=progress)[0]
+        return self._with_standing(sorted_by_answers(opened, shown, request), shown)
+
+    def propose(self, instruction: str, *, where: str | None = None, progress: OnIndexing | None = None) -> "Proposal":
+        """Offer at most twelve categories for `classify`, made of the answers in words that texts have.
+
+        Where fewer than thirty texts are answered, a language model that serves the instruction reads a sample of
+        thirty.
+
+        Args:
+            instruction: what the categories are answers to.
+            where: a filter over metadata.
+            progress: called with the growing report while texts are read.
+
+        Raises:
+            UsageError: there is no instruction, or nobody answers it in words.
+            InputError: the filter matches nothing, or the answers do not come to two categories.
+            FilterError: the filter cannot be parsed or names an unknown field.
+        """
+        from retriever.clusters.proposing import TEXTS, propose
+
+        asked, opened, condition = _question(instruction), self._opened, optional_filter(where)
+        shown = serving(opened.sources.listed(), asked)
+        if shown is None or not shown.costly:
+            raise UsageError(
+                f"Nobody answers {asked!r} in words.", hint="Name a language model that does: --reader chat:MODEL."
+            )
+        population = selected_contents(opened.store, condition, None)
+        if not len(population):
+            raise nothing_matches(opened.store, condition)
+        held = opened.sources.open(shown).contents(opened.sources.held)
+        if held is None or len(np.intersect1d(held, population)) < TEXTS:
+            self._read(asked, Chosen(condition, None, TEXTS), progress)
+        shown = complete(opened, [asked], condition, progress=progress)[0]
+        stored = opened.store.vectors.get(shown.view.view_id, population)
+        answers = [words[0] for words in stored.words]
+        return propose(shown.instruction, opened.sources.encoder_name(shown), answers, stored.embeddings)
+
+    def save(self, name: str, found: "Clustering") -> None:
+        """Save clusters or categories under a new name; later documents go to them.
+
+        Raises:
+            UsageError: the name is empty or taken, or the clustering is of chosen documents.
+            InputError: the view is gone.
+        """
+        from retriever.clusters.saved import save
+
+        opened = self._opened
+        with opened.writing("save"), opened.store.transaction():
+            view = next((one for one in opened.store.views.all() if one.view_id == found.view), None)
+            if view is None:
+                raise InputError("The view was dropped, taught or forgotten meanwhile.", hint="Make the clusters anew.")
+            save(opened.store, name, found, view.key.fingerprint)
+
+    def names(self) -> list[str]:
+        """Return the names of what is saved."""
+        return self._opened.store.clusterings.names()
+
+    def check_name(self, name: str) -> None:
+        """Refuse a name that nothing can be saved under.
+
+        Raises:
+            UsageError: it is empty or taken.
+        """
+        self._opened.store.clusterings.check_name(name)
+
+    def get(self, name: str, *, progress: OnIndexing | None = None) -> "SavedClustering":
+        """Return saved clusters or categories; documents indexed since are embedded and put to their cluster.
+
+        Where it is of a filter, only documents that this accepts are. What people changed is changed.
+
+        Raises:
+            InputError: there is none of that name.
+            IndexDamagedError: it is damaged.
+            EncoderMismatchError: the index has another encoder by now, or the question was taught or forgotten since.
+        """
+        saved = self._kept(name)
+        return self._shown(saved, self._completed(saved, progress))
+
+    def edit(
+        self,
+        name: str,
+        edits: "ClusterEdits",
+        *,
+        author: str = "",
+        progress: OnIndexing | None = None,
+    ) -> "SavedClustering":
+        """Change a saved clustering: all of the edits or none; return it as it is then.
+
+        Args:
+            name: of the clustering.
+            edits: what to change.
+            author: who changes it; empty for who is logged in.
+            progress: called while documents that came since are embedded.
+
+        Raises:
+            UsageError: a cluster is not there, a name is taken, or a cluster cannot be split so.
+            InputError: there is no such clustering, or a document is not there.
+        """
+        from retriever.clusters.edit_requests import changes, usual_author
+        from retriever.clusters.edits import change_json
+
+        saved = self._kept(name)
+        shown = self._completed(saved, progress)
+        with self._opened.writing("edit"):  # nobody else edits meanwhile; a transaction would hold up searches
+            made = [change_json(one) for one in changes(self._shown(saved, shown), edits)]
+            self._opened.store.edits.add(name, made, author or usual_author())
+        return self._shown(saved, shown)
+
+    def undo(self, name: str) -> "Edit":
+        """Take back the last change of a saved clustering that holds, and return it.
+
+        Raises:
+            InputError: there is no such clustering, or no change that holds.
+        """
+        from retriever.clusters.edits import edit_of
+
+        store = self._opened.store
+        store.clusterings.get(name)
+        with self._opened.writing("undo"), store.transaction():
+            undone = store.edits.undo(name)
+        if undone is None:
+            raise InputError(f"Nothing in {name!r} is left to take back.", hint="--history lists what was changed.")
+        return edit_of(undone)
+
+    def history(self, name: str) -> "list[Edit]":
+        """Return the changes of a saved clustering in the order they were made, those taken back too; quick."""
+        from retriever.clusters.edits import edit_of
+
+        return [edit_of(one) for one in self._opened.store.edits.all(name)]
+
+    def _kept(self, name: str) -> "Kept":
+        """Return a clustering as it was saved; errors as for `get`."""
+        from retriever.clusters.placing import Centroids
+        from retriever.clusters.saved import kept
+
+        opened, saved = self._opened, kept(self._opened.store.clusterings.get(name))
+        shown = opened.sources.of(saved.question).key.fingerprint
+        # Categories stay in the view that they were made in, whatever serves their question since.
+        stays = not isinstance(saved.placing, Centroids) and self._views_of(saved)
+        if saved.fingerprint != shown and not stays:
+            raise EncoderMismatchError(
+                f"The clustering {name!r} was made with another encoder, or before its question was taught or "
+                "forgotten.",
+                hint="Cluster again and save it anew.",
+            )
+        return saved
+
+    def _views_of(self, saved: "Kept") -> list[Listed]:
+        """Return the view that a clustering was saved of; none where it is gone or another encoder's."""
+        among, asked = self._opened.sources.listed(), saved.question
+        return [one for one in among if (one.instruction, one.view.key.fingerprint) == (asked, saved.fingerprint)]
+
+    def _completed(self, saved: "Kept", progress: OnIndexing | None) -> Listed:
+        """Return the view of a saved clustering, completed."""
+        served = complete(self._opened, [saved.question], saved.where, progress=progress)[0]
+        return next(iter(self._views_of(saved)), served)
+
+    def _shown(self, saved: "Kept", shown: Listed) -> "SavedClustering":
+        """Return a saved clustering over what its view holds."""
+        from retriever.clusters.classifying import base_vectors
+        from retriever.clusters.saved import shown_again
+
+        found = shown_again(self._opened.store, shown, saved, partial(base_vectors, self._opened))
+        return self._with_standing(found, shown)
+
+    def _with_standing(self, found: "Found", shown: Listed) -> "Found":
+        """Return a clustering with what is known of its question: what it was taught, or else its verdict."""
+        lessons = self._opened.sources.lessons(shown)
+        verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view.view_id)
+        return replace(found, lessons=lessons, verdict=verdict, sampled=self._sampled(found, shown))
+
+    def _sampled(self, found: "Clustering", shown: Listed) -> "Sampled | None":
+        """Return what the texts that were read say of all; None where an encoder read them all."""
+        from retriever.clusters.reading import drawn_evenly, sampled
+
+        if not shown.costly:
+            return None
+        store, request = self._opened.store, found.request
+        population = selected_contents(store, request.where, request.ids)
+        contents = store.documents.known([row.text for row in found.material.documents])
+        numbers = {contents[row.text]: found.assignments[row.id] for row in found.material.documents}
+        clusters = len(found.clusters)
+        labels = {content: clusters if number < 0 else number for content, number in numbers.items()}
+        evenly = set(drawn_evenly(self._opened, shown, population).tolist())
+        ids = frozenset(parent_id(row) for row in found.material.documents if contents[row.text] in evenly)
+        return replace(sampled(self._opened, shown, population, labels, clusters + 1), evenly=ids)
+
+
+def _question(instruction: str) -> str:
+    """Return the question that categories are answers to.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if not instruction.strip():
+        raise UsageError("Categories are answers to a question.", hint='Say it: --instruction "What is wrong?"')
+    return instruction.strip()
+
+
+def _require_documents(opened: Opened, ids: Sequence[str]) -> None:
+    """Refuse ids of which there is no document.
+
+    Raises:
+        InputError: the first of them is named.
+    """
+    there = opened.documents(ids)
+    for id in ids:
+        if id not in there:
+            raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")

@@ -1,0 +1,87 @@
+"""English words: those that carry no topic, and whole words in the place of tokens that only begin one.
+
+A model's answers are words that one token begins, and a token does not say whether it ends its word: "charg" is
+"charging" where the texts say that. English does, for every model: ``core/english_words.txt`` (made by
+docs/tools/english_words.py) lists its words.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+
+QUERY_STOPWORDS = frozenset(
+    """
+    a about all also am an and any are as at be been but by can could did do does for from had has have he her
+    his how i if in into is it its just me more my no nor not of on or our out she should so some than that the
+    their them then there these they this those to too up us was we were what when where which who why will with
+    would you your
+    """.split()
+)
+"""Those that are left out of a query, too: words that hardly ever tell one text from another."""
+
+STOPWORDS = QUERY_STOPWORDS | frozenset(
+    """
+    above after again aren't because before being below between both can't cannot couldn't didn't doesn't doing
+    don't down during each etc few further get got hadn't hasn't haven't having he's here here's hers herself
+    him himself how's i'd i'll i'm i've isn't it's itself let's may might most must myself off once one only
+    other ought ours ourselves over own same shall she's shouldn't such that's theirs themselves there's they'd
+    they'll they're they've through under until upon very wasn't we'd we'll we're we've weren't what's when's
+    where's while who's whom why's won't wouldn't you'd you'll you're you've yours yourself yourselves
+    """.split()
+)
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def in_whole_words(words: Sequence[str], text: str) -> list[str]:
+    """Return a model's words for a text with fragments completed from it, or left out where it does not say how."""
+    return WholeWords([set(_WORD.findall(text.casefold()))]).of(words) if words else []
+
+
+def is_fragment(word: str) -> bool:
+    """Whether a word in lower case is no English word and begins one; of another language's words hardly any does."""
+    words = _english()
+    place = bisect_left(words, word)
+    return place < len(words) and words[place] != word and words[place].startswith(word)
+
+
+@cache
+def _english() -> list[str]:
+    """Return the English words of three letters or more in ascending order, none that is rare beside one it begins."""
+    return resources.files("retriever.core").joinpath("english_words.txt").read_text(encoding="ascii").split()
+
+
+class WholeWords:
+    """Completes fragments from what some texts say.
+
+    Args:
+        texts: the different words of every text, in lower case.
+    """
+
+    def __init__(self, texts: Iterable[Iterable[str]]) -> None:
+        self._counts = Counter(word for words in texts for word in words)
+        self._sorted = sorted(self._counts)
+        self._known: dict[str, str | None] = {}
+
+    def of(self, words: Iterable[str]) -> list[str]:
+        """Return words with the fragments among them completed, or left out where no text says how; each once."""
+        return list(dict.fromkeys(whole for word in words if (whole := self._whole(word)) is not None))
+
+    def _whole(self, word: str) -> str | None:
+        if not is_fragment(word):
+            return word
+        if word not in self._known:
+            self._known[word] = self._completed(word)
+        return self._known[word]
+
+    def _completed(self, fragment: str) -> str | None:
+        """Return the commonest word that a fragment begins, itself among them; the first of the alphabet of equals."""
+        completions = []
+        for place in range(bisect_left(self._sorted, fragment), len(self._sorted)):
+            if not self._sorted[place].startswith(fragment):
+                break
+            completions.append(self._sorted[place])
+        return max(completions, key=lambda word: self._counts[word], default=None)

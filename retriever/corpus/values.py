@@ -1,0 +1,221 @@
+"""Ratings and dates as people write them: "4 out of 5 stars" and "★★★★☆" as numbers, "3. Mai 2024" as an ISO date.
+
+Day and month in digits alone (03/04/2024) are read in the order that a column of such dates decides; written with dots
+the day comes first. A time of day stays behind the date.
+"""
+
+import re
+import unicodedata
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import lru_cache
+
+_MOST_STARS = 10
+_LONGEST_RATING, _LONGEST_DATE = 60, 100  # characters
+_WORDS = (
+    "zero null cero",
+    "one ein eine einen un une uno una",
+    "two zwei deux dos due",
+    "three drei trois tres tre",
+    "four vier quatre cuatro quattro",
+    "five fünf cinq cinco cinque",
+    "six sechs",
+    "seven sieben sept siete",
+    "eight acht huit ocho",
+    "nine neun neuf nueve",
+    "ten zehn dix diez",
+)
+_NUMBER = {word: number for number, words in enumerate(_WORDS) for word in words.split()}
+_STAR = r"(?:stars?|sternen?|stern|étoiles?|etoiles?|estrellas?|stelle|sterren|★|⭐\ufe0f?)"
+_COUNTED = rf"(?:\d+(?:[.,]\d+)?|{'|'.join(_NUMBER)})"
+_RATING = re.compile(
+    rf"(?P<value>{_COUNTED})\s*(?P<explicit>-?\s*{_STAR}(?:\s*(?:out\s+of|of|von|sur|de|su|/)\s*{_COUNTED})?"
+    rf"|(?:out\s+of|of|von|sur|de|su)\s*{_COUNTED}(?:\s*{_STAR})?|/\s*\d+(?:\s*{_STAR})?)?",
+    re.IGNORECASE,
+)
+_DRAWN = re.compile(r"(?P<full>(?:[★⭐🌟]\ufe0f?\s?)*)(?P<empty>(?:[☆✩]\s?)*)")
+_FIRST_SECOND, _LAST_SECOND = 10**8, 10**10  # from 1973 to 2286; a thousand times that are milliseconds
+_CENTURY = 69  # of years in two digits, the first that is of the twentieth
+_MONTHS = (
+    "january jan januar jänner janvier janv enero ene gennaio gen januari janeiro",
+    "february feb februar février févr fevrier febrero febbraio februari fevereiro fev",
+    "march mar märz maerz mär mrz mars marzo maart mrt março",
+    "april apr avril avr abril abr aprile",
+    "may mai mayo maggio mag mei maio",
+    "june jun juni juin junio giugno giu junho",
+    "july jul juli juillet juil julio luglio lug julho",
+    "august aug août aout agosto ago augustus",
+    "september sep sept septembre septiembre settembre set setembro",
+    "october oct oktober okt octobre octubre ottobre ott outubro out",
+    "november nov novembre noviembre novembro",
+    "december dec dezember dez décembre déc decembre diciembre dic dicembre dezembro",
+)
+_MONTH = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
+_LEAD = (
+    r"(?:(?:reviewed|posted|rezension|bewertet|geschrieben)\b.{0,60}?\b(?:on|vom|am)\s+)?(?:[^\W\d_]{2,10}\.?,?\s+)?"
+)
+_TIME = (
+    r"(?:(?:\s*,?\s+(?:at\s+|um\s+)?|T)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?"
+    r"\s*(?P<half>[ap]\.?m\.?)?(?:\s+uhr)?\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2})?)?"
+)
+_WORD = r"(?P<month>[^\W\d_]{3,10})\.?"
+_DAY = r"(?P<day>\d{1,2})(?:\.|st|nd|rd|th|er|º)?"
+_YEAR = r"(?P<year>\d{4})"
+_FORMS = tuple(
+    re.compile(f"{lead}{form}{_TIME}", re.IGNORECASE)
+    for lead, form in (
+        ("", rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}})"),
+        ("", rf"{_YEAR}年\s*(?P<month>\d{{1,2}})月\s*(?P<day>\d{{1,2}})日"),
+        (_LEAD, r"(?P<one>\d{1,2})(?P<mark>[-/.])\s?(?P<other>\d{1,2})(?P=mark)\s?(?P<year>\d{4}|\d{2})"),
+        (_LEAD, rf"{_DAY}[\s-]*(?:de\s+|of\s+)?{_WORD},?[\s-]*(?:de\s+|del\s+)?{_YEAR}"),
+        (_LEAD, rf"{_WORD}\s*{_DAY},?\s+{_YEAR}"),
+    )
+)
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d.*)?")
+
+
+def star_value(value: object) -> int | float | None:
+    """Return a rating as a number from 0 to 10: of 4, "4.5", "4 out of 5 stars"; None for anything else."""
+    if isinstance(value, str):
+        value = _read(value)[0]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_STARS:
+        return None
+    return int(value) if value == int(value) else value
+
+
+def says_stars(value: object) -> bool:
+    """Return whether a text says itself that it is a rating, in whatever column it stands."""
+    return isinstance(value, str) and _read(value)[1]
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(text: str) -> tuple[float | None, bool]:
+    """Return the number a text names, and whether it says that these are stars."""
+    if len(text) > _LONGEST_RATING:
+        return None, False
+    text = text.strip()
+    drawn = _DRAWN.fullmatch(text)
+    if text and drawn:
+        return float(sum(sign in "★⭐🌟" for sign in drawn["full"])), True
+    match = _RATING.fullmatch(text if text.isascii() else unicodedata.normalize("NFKC", text).strip())
+    if not match:
+        return None, False
+    explicit = match["explicit"] or ""
+    number = match["value"].casefold().replace(",", ".")
+    says = bool(explicit) and not explicit.startswith("/") and number not in _NUMBER  # "Five stars" is a usual title
+    return float(_NUMBER.get(number, number)), says
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDate:
+    """A date somebody wrote.
+
+    Attributes:
+        year: in full.
+        numbers: month and day; where their order is open, as they are written.
+        mark: the separator where the order of day and month is open, else empty.
+        time: time of day as ISO has it with its ``T``; empty without.
+        plain: the text itself where it is an ISO date already.
+        loose: whether versions and other numbers look the same: 3.5.24 and 2024.1.2.
+    """
+
+    year: int
+    numbers: tuple[int, int]
+    mark: str = ""
+    time: str = ""
+    plain: str = ""
+    loose: bool = False
+
+    @property
+    def day_first(self) -> bool | None:
+        """Whether the day comes first, as the numbers tell; None where they do not or it is not open."""
+        return self.numbers[0] > 12 if self.mark and max(self.numbers) > 12 else None
+
+    def iso(self, *, day_first: bool | None = None) -> str | None:
+        """Return the date as ISO has it; None where it is none, or the order is open and ``day_first`` is None."""
+        if self.plain:
+            return self.plain
+        month, day = self.numbers
+        if self.mark:
+            order = self.day_first if day_first is None else day_first
+            if order is None:
+                return None
+            month, day = (day, month) if order else (month, day)
+        try:
+            return date(self.year, month, day).isoformat() + self.time
+        except ValueError:
+            return None
+
+
+@lru_cache(maxsize=1 << 16)
+def written_date(text: str) -> WrittenDate | None:
+    """Read a text as a date; None where it is none."""
+    if len(text) > _LONGEST_DATE:
+        return None
+    text = (text if text.isascii() else unicodedata.normalize("NFKC", text)).strip()
+    if _ISO.fullmatch(text):
+        with suppress(ValueError):
+            day = datetime.fromisoformat(text)
+            return WrittenDate(day.year, (day.month, day.day), plain=text)
+    if not any(map(str.isdecimal, text)):
+        return None
+    match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
+    return _checked(match.groupdict()) if match else None
+
+
+def _checked(parts: dict[str, str | None]) -> WrittenDate | None:
+    """Return the date of a match; None where no order of its numbers makes one."""
+    time, mark, year = _time(parts), parts.get("mark") or "", int(parts["year"] or 0)
+    if time is None:
+        return None
+    loose = year < 100 or (mark == "." and "one" not in parts)
+    if "one" in parts:
+        year += 0 if year > 99 else 1900 if year >= _CENTURY else 2000
+        numbers = int(parts["one"] or 0), int(parts["other"] or 0)
+        if mark == ".":
+            numbers, mark = numbers[::-1], ""
+    else:
+        name, mark = (parts["month"] or "").casefold(), ""
+        numbers = int(name) if name.isdecimal() else _MONTH.get(name, 0), int(parts["day"] or 0)
+    written = WrittenDate(year, numbers, mark, time, loose=loose)
+    return written if any(written.iso(day_first=order) for order in ((True, False) if mark else (None,))) else None
+
+
+def _time(parts: dict[str, str | None]) -> str | None:
+    """Return the time of day as ISO has it, empty where there is none; None where it is not a time."""
+    if parts["hour"] is None:
+        return ""
+    hour, minute, second = int(parts["hour"]), int(parts["minute"] or 0), int(parts["second"] or 0)
+    if half := parts["half"]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half[0] in "pP" else 0)
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    zone = (parts["zone"] or "").upper().replace("UTC", "Z").replace("GMT", "Z")
+    if len(zone) == 5:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    return f"T{hour:02}:{minute:02}:{second:02}{zone}"
+
+
+def epoch_date(number: float) -> str | None:
+    """Return seconds or milliseconds since 1970 as ISO has them, at midnight as a date; None for another number."""
+    if isinstance(number, bool) or not _FIRST_SECOND <= number <= 1000 * _LAST_SECOND:
+        return None
+    seconds = number if number <= _LAST_SECOND else number / 1000
+    moment = datetime.fromtimestamp(int(seconds), UTC)
+    return moment.date().isoformat() if int(seconds) % 86_400 == 0 else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def iso_date(value: object) -> str | None:
+    """Return the day of a date as 2024-05-31: of texts that are dates, and of seconds or milliseconds since 1970.
+
+    Day and month in digits alone are read only where their order is plain: 05/31/2024 and 31.05.2024.
+    """
+    if isinstance(value, str):
+        written = written_date(value)
+        day = written.iso() if written else None
+    else:
+        day = epoch_date(value) if isinstance(value, int | float) else None
+    return day and day[:10]

@@ -1,0 +1,206 @@
+"""The calls of one request: several in flight, each checked and kept as it comes, what is missing asked again alone.
+
+The caller's thread decides and keeps. Requests run in an event loop on a thread of their own, where an interrupt can
+cancel them.
+"""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+
+import openai
+from anyio.from_thread import BlockingPortal
+
+from retriever.core.errors import EncoderError
+from retriever.core.text import is_blank
+from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, OnAnswers, Unread
+from retriever.encoders.answers.endpoint import CallResult, Endpoint
+from retriever.encoders.answers.packing import packed
+from retriever.encoders.tokenize import distinct
+
+CALLS_IN_FLIGHT = 8
+SPOT_CHECK = 3
+"""From so many texts on, a call that gives all of them the same answer is checked."""
+
+_USELESS_CALLS = 2
+"""A model is given up of which so many calls gave nothing, and none something."""
+
+_EMPTY_ANSWERS = ("nothing", NOT_SAID)
+Cells = list[list[str | Unread]]
+"""``cells[text][question]`` of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One call.
+
+    Attributes:
+        rows: positions of its texts.
+        questions: positions of its questions.
+        again: whether all this was asked before; it is not asked a third time.
+        held: the job whose answers this one checks; None for none.
+        cells: those answers.
+    """
+
+    rows: tuple[int, ...]
+    questions: tuple[int, ...]
+    again: bool = False
+    held: "_Job | None" = None
+    cells: Cells | None = None
+
+
+class Calls:
+    """One request: what is still to ask, and what came.
+
+    Args:
+        texts: all of them, as the caller has them.
+        questions: as the caller has them.
+        endpoint: who is asked.
+        keep: gets answers as they come.
+    """
+
+    def __init__(
+        self, texts: Sequence[str], questions: Sequence[str], endpoint: Endpoint, keep: OnAnswers | None
+    ) -> None:
+        self._endpoint = endpoint
+        self._keep = keep
+        self._questions = questions
+        unique, self._positions = distinct(texts)
+        self._rows: list[list[int]] = [[] for _ in unique]  # of the caller's texts, by distinct text
+        for row, position in enumerate(self._positions):
+            self._rows[position].append(row)
+        self._cells: Cells = [[Unread.LEFT_OUT] * len(questions) for _ in unique]
+        self._prompt_tokens = self._completion_tokens = self._calls = self._useless = 0
+        everything = tuple(range(len(questions)))
+        readable = [row for row, text in enumerate(unique) if not is_blank(text)]
+        pack = packed([unique[row] for row in readable], questions, endpoint.abilities.texts_per_call)
+        self._sent = dict(zip(readable, pack.texts, strict=True))
+        self._cut = pack.cut
+        jobs = [_Job(tuple(readable[at] for at in call), everything) for call in pack.calls]
+        self.pending = deque(jobs if questions else [])
+        for row in set(range(len(unique))) - set(readable):
+            self._store(_Job((row,), everything), [[NOT_SAID] * len(questions)])
+
+    def run(self, portal: BlockingPortal, client: openai.AsyncOpenAI) -> None:
+        """Ask until nothing is pending; whatever else is raised leaves the portal, which cancels the calls in flight.
+
+        Raises:
+            EncoderError: a call failed; those in flight with it have been kept.
+        """
+        running: dict[Future[CallResult], _Job] = {}
+        error: EncoderError | None = None
+        while running or (self.pending and error is None):
+            while self.pending and error is None and len(running) < self._most_calls():
+                job = self._next()
+                texts = [self._sent[row] for row in job.rows]
+                questions = [self._questions[question] for question in job.questions]
+                running[portal.start_task_soon(self._endpoint.ask, client, texts, questions)] = job
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(future)
+                try:
+                    self._take(job, future.result())
+                except EncoderError as failed:
+                    error = error or failed
+        if error is not None:
+            raise error
+
+    def result(self) -> Answered:
+        """Return what came."""
+        answers = [
+            [cell if not isinstance(cell, Unread) else None for cell in self._column(question)]
+            for question in range(len(self._questions))
+        ]
+        reasons = [cell for row in self._positions for cell in self._cells[row] if isinstance(cell, Unread)]
+        return Answered(
+            answers, dict(Counter(reasons)), self._prompt_tokens, self._completion_tokens, self._calls, self._cut
+        )
+
+    def _column(self, question: int) -> list[str | Unread]:
+        return [self._cells[row][question] for row in self._positions]
+
+    def _most_calls(self) -> int:
+        """Return how many calls may be in flight: one until it is known how the endpoint wants to be asked."""
+        return CALLS_IN_FLIGHT if self._endpoint.abilities.settled else 1
+
+    def _next(self) -> _Job:
+        """Take the next call, cut down to the texts that the endpoint takes at a time."""
+        job = self.pending.popleft()
+        most = self._endpoint.abilities.texts_per_call
+        if len(job.rows) > most:
+            self.pending.appendleft(replace(job, rows=job.rows[most:]))
+            job = replace(job, rows=job.rows[:most])
+        return job
+
+    def _take(self, job: _Job, result: CallResult) -> None:
+        """Count a call, keep its answers, and put down what is to be asked again."""
+        checked = result.checked
+        self._prompt_tokens += result.prompt_tokens
+        self._completion_tokens += result.completion_tokens
+        self._calls += result.calls
+        if len(job.rows) > 1 and (not checked.orderly or Unread.COUNT in (row[0] for row in checked.cells)):
+            self._endpoint.learn(texts_per_call=1)
+        if checked.whole is not None and not self._endpoint.abilities.settled:
+            self._give_up(checked.whole)
+        if job.held is not None and job.cells is not None:
+            self._judge(job, job.held, job.cells, checked.cells)
+        elif _swept(checked.cells):
+            shortest = min(job.rows, key=lambda row: len(self._sent[row]))
+            self.pending.appendleft(_Job((shortest,), job.questions, held=job, cells=checked.cells))
+        else:
+            self._store(job, checked.cells)
+
+    def _judge(self, check: _Job, held: _Job, cells: Cells, alone: Cells) -> None:
+        """Keep a call whose shortest text has the same answers alone; ask all its other texts alone too if not."""
+        row = check.rows[0]
+        packed_in, by_itself = cells[held.rows.index(row)], alone[0]
+        if all(packed_in[question].casefold() == by_itself[question].casefold() for question in _swept(cells)):
+            self._store(held, cells)
+            return
+        self._store(check, alone)
+        self.pending.extend(_Job((other,), held.questions) for other in held.rows if other != row)
+
+    def _store(self, job: _Job, cells: Cells) -> None:
+        """Keep the answers of a call, and ask again, text by text, where there is a reason instead of one."""
+        kept: list[Answer] = []
+        for row, answers in zip(job.rows, cells, strict=True):
+            missing = []
+            for question, answer in zip(job.questions, answers, strict=True):
+                self._cells[row][question] = answer
+                if isinstance(answer, Unread):
+                    missing.append(question)
+                else:
+                    kept += [Answer(place, question, answer) for place in self._rows[row]]
+            if missing and not job.again:
+                self.pending.append(_Job((row,), tuple(missing), again=True))
+        if kept and self._keep is not None:
+            self._keep(kept)
+
+    def _give_up(self, reason: Unread) -> None:
+        """Count a call that gave nothing while none has given anything.
+
+        Raises:
+            EncoderError: there were several.
+        """
+        self._useless += reason is not Unread.REFUSED
+        if self._useless >= _USELESS_CALLS:
+            place = self._endpoint.place
+            raise EncoderError(
+                f"{place.model} at {place.host} gave no usable answer. {reason.sentence}", hint="Try another model."
+            )
+
+
+def _swept(cells: Cells) -> list[int]:
+    """Return the questions to which all texts of a call have the same answer, and one that says something.
+
+    So it looks when one text made the model give its answer to all.
+    """
+    if len(cells) < SPOT_CHECK:
+        return []
+    columns = [{str(cell).casefold() for cell in column} for column in zip(*cells, strict=True)]
+    whole = [not any(isinstance(row[question], Unread) for row in cells) for question in range(len(columns))]
+    return [
+        question
+        for question, said in enumerate(columns)
+        if whole[question] and len(said) == 1 and not said & set(_EMPTY_ANSWERS)
+    ]

@@ -1,0 +1,100 @@
+"""Encoders by name over answers: of a chat endpoint, or of a model in this process."""
+
+from typing import TYPE_CHECKING
+
+from retriever.core.errors import EncoderError, UsageError
+from retriever.core.registry import require_extra
+from retriever.encoders.answers.encoder import POOLING, AnswerEncoder, SampledEncoder
+from retriever.encoders.methods import EncoderOptions
+
+if TYPE_CHECKING:
+    from retriever.core.protocols import Encoder
+    from retriever.encoders.answers.answerer import Answerer
+
+BASE = "all-minilm-l6-v2"
+"""The sentence encoder that embeds answers."""
+
+
+def load_answerer(name: str, fingerprint: str = "") -> "Answerer":
+    """Load what answers questions for an index: ``chat:MODEL``, ``chat:URL#MODEL`` or ``inbedder:BACKBONE``.
+
+    Args:
+        name: which.
+        fingerprint: of a model behind an endpoint, where it is known.
+
+    Raises:
+        EncoderError: there is no such model, or it may not be asked.
+        UsageError: the name is of an encoder that writes no answers.
+    """
+    from retriever.encoders import catalog
+
+    method = name.partition(":")[0]
+    if method == "chat":
+        require_extra("chat")
+        from retriever.encoders.answers.chat import ChatAnswerer
+
+        return ChatAnswerer(name, fingerprint=fingerprint)
+    encoder = catalog.load_encoder(name, pooling=POOLING) if method == "inbedder" else None
+    if not isinstance(encoder, AnswerEncoder):
+        raise UsageError(
+            f"{name} writes no answers.", hint="Name chat:MODEL, chat:URL#MODEL, inbedder:BACKBONE, given or default."
+        )
+    return encoder.answerer
+
+
+class ChatEncoder:
+    """Answers of a chat endpoint, as `WHOLE_MODELS` names it."""
+
+    @staticmethod
+    def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> AnswerEncoder:
+        """Load ``chat:MODEL`` or ``chat:URL#MODEL``; nothing is asked of the endpoint yet.
+
+        Raises:
+            UsageError: an option was given that it does not have.
+            EncoderError: the endpoint may not be used, or the sentence encoder is missing.
+            RetrieverError: the packages of the extra are missing.
+        """
+        _refuse(name, options, "steps", "look_ahead", "template")
+        if options.pooling not in (None, POOLING):
+            raise UsageError(f"{name} has no pooling {options.pooling!r}.", hint=f"Known: {POOLING}.")
+        require_extra("chat")
+        from retriever.encoders.answers.chat import ChatAnswerer
+
+        return AnswerEncoder(ChatAnswerer(name), _base(device, dtype))
+
+
+def load_local(name: str, model: str, options: EncoderOptions, *, device: str, dtype: str) -> "Encoder":
+    """Load a causal model as the one that answers: greedily, or with ``steps`` sampled answers averaged.
+
+    Raises:
+        UsageError: an option was given that it does not have.
+        EncoderError: a model is missing, or is none that writes.
+    """
+    _refuse(name, options, "look_ahead", "template")
+    from retriever.encoders.answers.local import LocalAnswerer
+    from retriever.encoders.backbone import load_backbone
+
+    backbone = load_backbone(model, device=device, dtype=dtype)
+    if backbone.masked:
+        raise EncoderError(f"{POOLING} needs a causal model; {model} is a masked one.", hint="Use another pooling.")
+    backbone.pack()
+    answerer, base = LocalAnswerer(name, backbone), _base(device, "auto")
+    if options.steps is None:
+        return AnswerEncoder(answerer, base)
+    return SampledEncoder(lambda draw: AnswerEncoder(answerer.drawing(draw), base), options.steps)
+
+
+def _base(device: str, dtype: str) -> "Encoder":
+    from retriever.encoders.sentence_encoder import SentenceEncoder
+
+    return SentenceEncoder(BASE, device=device, dtype=dtype)
+
+
+def _refuse(name: str, options: EncoderOptions, *fields: str) -> None:
+    """Refuse options that were given and change nothing.
+
+    Raises:
+        UsageError: there are some.
+    """
+    if given := [field for field in fields if getattr(options, field) is not None]:
+        raise UsageError(f"{name} has no {given[0].replace('_', '-')} to choose.", hint="It embeds written answers.")

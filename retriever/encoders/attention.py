@@ -1,0 +1,152 @@
+"""Attention over cached keys and values, on a CPU so computed that no query depends on its batch.
+
+Grouped queries (Ainslie et al. 2023): heads of keys and values serve several heads of queries each.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+
+import torch
+from torch import Tensor, nn
+
+from retriever.encoders.linear import row_product
+
+HEADROOM = 64  # positions kept free behind a prompt: an instruction, or look-ahead, soft or generated tokens
+QUERY_BLOCK = 64  # queries that attend at a time on a CPU, whose caches hold the scores of so many
+
+
+class KeyValues:
+    """Keys and values of all layers of one batch, at the front of memory that is taken from the system in one piece.
+
+    What is forgotten is overwritten by what is read next, so reading one more token copies nothing that came before.
+    ``positions`` is how many the first block will have, all its parts together.
+    """
+
+    def __init__(self, positions: int, *, layers: int, groups: int, width: int) -> None:
+        self.length = 0
+        self._layers, self._groups, self._width = layers, groups, width
+        self._room = positions + HEADROOM
+        self._memory: Tensor | None = None  # (layers, 2, B, groups, room, width)
+
+    def reserve(self, like: Tensor, more: int) -> None:
+        """Make room for more positions of a batch like (B, S, d)."""
+        needed, memory = self.length + more, self._memory
+        if memory is not None and memory.shape[4] >= needed:
+            return
+        self._room = max(self._room, needed + HEADROOM if memory is not None else needed)
+        self._memory = like.new_empty((self._layers, 2, like.shape[0], self._groups, self._room, self._width))
+        if memory is not None:
+            self._memory[..., : self.length, :] = memory[..., : self.length, :]
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put a layer's new keys and values (B, groups, S, width) behind its others; return all (B, groups, T, width).
+
+        `length` is moved once all layers have theirs.
+        """
+        if self._memory is None:
+            raise RuntimeError("no room was reserved")
+        last = self.length + keys.shape[2]
+        kept, read = self._memory[layer, 0], self._memory[layer, 1]
+        kept[:, :, self.length : last] = keys
+        read[:, :, self.length : last] = values
+        return kept[:, :, :last], read[:, :, :last]
+
+    def crop(self, tokens: int, /) -> None:
+        """Forget the last positions, as many as the negative number says."""
+        self.length += tokens
+
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Of queries (B, S, heads, width) and keys and values (B, groups, T, width): what was taken, (B, S, heads * width)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring rows of a batch, from ``first`` to before ``last``, with the same number of padded positions."""
+
+    first: int
+    last: int
+    padding: int
+
+
+def attention(mask: Tensor | None, read: int, new: int, like: Tensor) -> Attention:
+    """Return the attention of all layers to one block of a batch.
+
+    The mask (B, T) has ones for real tokens, T being the positions ``read`` into the cache and the S ``new`` ones
+    behind them; ``like`` is a tensor of the batch.
+    """
+    if like.device.type == "cpu":
+        return partial(_attended_by_row, runs=_runs(mask, len(like)))
+    return partial(_attended, hidden=_hidden(mask, read, new, like.device))
+
+
+def _runs(mask: Tensor | None, rows: int) -> list[Run]:
+    """Return the rows of a batch by their padding, which stands in front; ``mask`` (B, T) is true for real tokens."""
+    if mask is None:
+        return [Run(0, rows, 0)]
+    runs, first = [], 0
+    for padding, group in groupby(mask.int().argmax(dim=1).tolist()):
+        last = first + len(list(group))
+        runs.append(Run(first, last, padding))
+        first = last
+    return runs
+
+
+def _hidden(mask: Tensor | None, read: int, new: int, device: torch.device) -> Tensor | None:
+    """Return (B or 1, S, T) float32: 0 where a new position sees an earlier one, else so low that its weight is 0."""
+    if new == 1 and mask is None:
+        return None
+    columns = torch.arange(read + new, device=device)
+    later = (columns > columns[read:, None]).unsqueeze(0)  # (1, S, T)
+    if mask is not None:
+        later = later | ~mask.bool().unsqueeze(1)  # (B, S, T); padding sees all alike, and nobody looks at it
+    lowest = torch.finfo(torch.float32).min
+    return torch.zeros(later.shape, device=device).masked_fill_(later, lowest)
+
+
+def _attended(queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None) -> Tensor:
+    """Return what queries (B, S, heads, width) find (B, S, heads * width) in (B, groups, T, width)."""
+    share = queries.shape[2] // keys.shape[1]
+    keys, values = (each.repeat_interleave(share, dim=1) for each in (keys, values))
+    added = None if hidden is None else hidden.clamp(min=torch.finfo(queries.dtype).min).to(queries.dtype).unsqueeze(1)
+    mixed = nn.functional.scaled_dot_product_attention(queries.transpose(1, 2), keys, values, attn_mask=added)
+    return mixed.transpose(1, 2).flatten(2)
+
+
+def _attended_by_row(queries: Tensor, keys: Tensor, values: Tensor, runs: Sequence[Run]) -> Tensor:
+    """Return what `_attended` does, so computed that no query depends on its batch or on what is read with it.
+
+    Every row is taken without its padding, and blocks of queries begin at fixed places of it: a query sees as many
+    keys, those behind it at weight 0, whatever else is read. On a CPU this takes a little more than half as long as
+    the fused kernel. Scores are float32 as in that kernel.
+    """
+    rows, new, heads, width = queries.shape
+    groups, seen = keys.shape[1], keys.shape[2]
+    split = (queries.float() * width**-0.5).unflatten(2, (groups, -1)).permute(0, 2, 3, 1, 4)  # (B, g, s, S, width)
+    attended = queries.new_zeros(rows, new, groups, heads // groups, width)
+    for run in runs:
+        batch, filled = slice(run.first, run.last), -(seen - run.padding) % QUERY_BLOCK
+        turned = keys[batch, :, run.padding :].float().transpose(2, 3)  # (b, g, width, t)
+        turned = nn.functional.pad(turned, (0, filled)).flatten(0, 1)  # (b g, width, T), T a multiple of the block
+        held = nn.functional.pad(values[batch, :, run.padding :], (0, 0, 0, filled)).flatten(0, 1)  # (b g, T, width)
+        first = max(0, run.padding - (seen - new))
+        while first < new:
+            before = (seen - new + first - run.padding) % QUERY_BLOCK  # queries of the block that were read before
+            last = min(first + QUERY_BLOCK - before, new)
+            end = seen - new + first - run.padding - before + QUERY_BLOCK
+            block = split[batch, :, :, first:last].reshape(len(held), -1, width)
+            scores = row_product(block, turned[:, :, :end]).view(len(held), -1, last - first, end)
+            scores[..., -QUERY_BLOCK:] += _later(before, last - first, scores.device)
+            weights = scores.softmax(dim=-1).to(held.dtype).view(len(held), -1, end)
+            mixed = row_product(weights, held[:, :end]).view(run.last - run.first, groups, -1, last - first, width)
+            attended[batch, first:last] = mixed.permute(0, 3, 1, 2, 4)
+            first = last
+    return attended.flatten(2)
+
+
+def _later(before: int, new: int, device: torch.device) -> Tensor:
+    """Return (S, `QUERY_BLOCK`) what is added to the scores of some queries of a block: so little for later keys."""
+    later = torch.full((new, QUERY_BLOCK), torch.finfo(torch.float32).min, device=device)
+    return later.triu_(before + 1)

@@ -1,0 +1,160 @@
+"""Filling the views of an opened index, with new documents or what they lack; views that have grown are judged."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from retriever.core.results import IndexingReport
+from retriever.core.types import BadRow, Document, Ids
+from retriever.core.verdicts import Verdict
+from retriever.index.encoding import OnTexts
+from retriever.index.files import Reading, as_read
+from retriever.index.generations import IndexType, build_outgrown, remember
+from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
+from retriever.index.opened import Opened
+from retriever.index.selection import nothing_matches, selected_contents
+from retriever.index.sources.catalog import Listed, own_views, serving
+from retriever.index.verdicts.judging import judge_view, wants_judging
+from retriever.store.filters import Filter
+from retriever.store.views import View
+
+
+def add(
+    opened: Opened,
+    documents: Iterable[Document | BadRow],
+    instructions: Sequence[str],
+    options: IndexingOptions | None,
+    index_type: IndexType | None,
+    progress: OnIndexing | None,
+) -> IndexingReport:
+    """Insert or update documents, embedding what views lack; see `retriever.workspace.Index.add`."""
+    with opened.writing("index") as run_id:
+        store, sources = opened.store, opened.sources
+        remember(store, index_type, opened.path, sources.encoders.dims())
+        store.units.choose(None if options is None else options.units)
+        asked = [*instructions, *(view.key.instruction for view in own_views(store) if not view.lazy)]
+        indexer = Indexer(store, sources, [*map(sources.of, asked)], options=options, progress=progress)
+        rows = as_read(documents, raw=options is not None and options.raw)
+        report = indexer.run(rows, run_id)
+        report.reading = rows.notes if isinstance(rows, Reading) else []
+        build_outgrown(store, indexer.views, opened.path, opened.device)
+        store.runs.progress(run_id, report.to_json())
+    judge_views(opened, indexer.views, progress)
+    return report
+
+
+def lacking(
+    opened: Opened, instructions: Sequence[str], where: Filter | None = None, ids: Collection[str] | None = None
+) -> Ids:
+    """Return the content ids of the texts that one of the views of some instructions lacks and can have, ascending.
+
+    Args:
+        opened: the index.
+        instructions: of the views.
+        where: look at the documents that this filter accepts.
+        ids: look at these documents; None for all.
+    """
+    contents = selected_contents(opened.store, where, ids)
+    sources = opened.sources
+    found: list[Sequence[int] | Ids] = [[]]
+    for source in sources.together(map(sources.of, instructions)):
+        if source.costly:  # stored answers are embedded; no others are asked for
+            answered = source.contents(sources.held)
+            if answered is not None:
+                found.append(np.intersect1d(np.setdiff1d(answered, sources.held(source)), contents))
+        elif source.reads and not source.hidden:
+            view = sources.view(source)
+            found.append(contents if view is None else opened.store.vectors.missing(view.view_id, contents))
+    return np.unique(np.concatenate(found)).astype(np.int64)
+
+
+def complete(
+    opened: Opened,
+    instructions: Sequence[str],
+    where: Filter | None = None,
+    ids: Collection[str] | None = None,
+    *,
+    options: IndexingOptions | None = None,
+    progress: OnIndexing | None = None,
+) -> list[Listed]:
+    """Embed what the views of some instructions lack, all in one pass, and return what serves them.
+
+    Nothing but their use is noted where nothing is lacking. Whatever interrupts it, whole batches stay. Completed
+    for a part of the documents, a view stays lazy.
+
+    Args:
+        opened: the index.
+        instructions: of the views.
+        where: complete them for the documents that this filter accepts.
+        ids: complete them for these documents; None for all.
+        options: how to embed.
+        progress: called with the growing report, which counts texts.
+
+    Raises:
+        InputError: one of the views is not there yet, and there is no document or none matches.
+        UsageError: an instruction is too long.
+        FilterError: the filter names an unknown field.
+    """
+    part, wanted = where is not None or ids is not None, lacking(opened, instructions, where, ids)
+    return complete_with(opened, instructions, wanted, part=part, options=options, progress=progress)
+
+
+def complete_with(
+    opened: Opened,
+    instructions: Sequence[str],
+    lacking: Ids,
+    *,
+    part: bool,
+    options: IndexingOptions | None = None,
+    progress: OnIndexing | None = None,
+) -> list[Listed]:
+    """Do as `complete` does, given the texts that the views lack.
+
+    Args:
+        opened: the index.
+        instructions: of the views.
+        lacking: as `lacking` gives it.
+        part: whether a part of the documents is wanted, so that views made now are lazy.
+        options: how to embed.
+        progress: called with the growing report, which counts texts.
+    """
+    store, sources = opened.store, opened.sources
+    if len(lacking):
+        with opened.writing("complete") as run_id:
+            wanted = [sources.of(instruction) for instruction in instructions]
+            indexer = Indexer(store, sources, wanted, options=options, progress=progress, lazy=part)
+            indexer.fill(run_id, lacking)
+            build_outgrown(store, indexer.views, opened.path, opened.device)
+            store.runs.progress(run_id, indexer.report.to_json())
+    for root in [sources.of(one).root for one in instructions]:
+        if sources.view(root) is None:
+            raise nothing_matches(store)  # a view made now would be empty, its instruction unread
+        store.views.ensure(root.key, lazy=part or root.costly)
+    among = sources.listed()
+    served = [one for one in (serving(among, sources.of(asked).key.instruction) for asked in instructions) if one]
+    opened.views.note_use(one.view.view_id for one in served)
+    judge_views(opened, [one.root.view for one in served], progress)
+    return served
+
+
+def judge_views(opened: Opened, views: Iterable[View], progress: OnIndexing | None) -> dict[int, Verdict]:
+    """Judge the views that want it: those of a question that hold enough for a verdict they do not have."""
+    found = {}
+    for view in (one for one in views if wants_judging(opened.store, one)):
+        report = IndexingReport(views=[view.view_id], instructions=[view.key.instruction], judging=True)
+        verdict = judge_view(opened.store, opened.sources.encoders, view, on_texts=_texts_told(report, progress))
+        if verdict is not None:
+            found[view.view_id] = verdict
+    return found
+
+
+def _texts_told(report: IndexingReport, progress: OnIndexing | None) -> OnTexts | None:
+    """Return what tells progress how many texts were read, by a report that grows."""
+    if progress is None:
+        return None
+
+    def told(done: int, texts: int) -> None:
+        report.in_hand, report.expected = done, texts
+        progress(report)
+
+    return told

@@ -1,1 +1,0 @@
-"""An index checked, mended, and carried to another machine."""

@@ -1,0 +1,249 @@
+"""The opened state of an index, which its parts share: folder, database, encoders, views and writer's lock."""
+
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from retriever.core.contexts import Closing
+from retriever.core.errors import EncoderMismatchError, IndexNotFoundError, UsageError
+from retriever.core.protocols import Encoder
+from retriever.core.requests import SearchOptions
+from retriever.core.types import Document
+from retriever.index import encoding
+from retriever.index.open_views import OpenViews
+from retriever.index.run_record import recorded
+from retriever.index.sources.asking import Permit, ReadingLimits
+from retriever.index.sources.catalog import Sources
+from retriever.index.sources.encoders import (
+    ENCODER,
+    PLAIN,
+    Encoders,
+    PlainReader,
+    ReaderDescriptions,
+    load_plain,
+    reader_descriptions,
+)
+from retriever.store.database import DATABASE, Store, identity_of
+from retriever.store.lock import LOCK_NAME, WriterLock
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseIdentity:
+    """Identity of an index's database, to tell it from another one that takes its place, also in the same file.
+
+    Attributes:
+        device: number of the file's file system.
+        inode: the file's number there.
+        first_run: when the index's first run began; empty before that.
+    """
+
+    device: int
+    inode: int
+    first_run: str
+
+
+def is_index(path: Path) -> bool:
+    """Whether a folder holds an index; it may be damaged."""
+    return (path / DATABASE).is_file()
+
+
+def database_identity(path: Path) -> DatabaseIdentity:
+    """Identify the database in an index's folder, to tell it from others; it is not opened as an index.
+
+    Raises:
+        IndexNotFoundError: there is none.
+    """
+    try:
+        found = (path / DATABASE).stat()
+    except FileNotFoundError as error:
+        raise IndexNotFoundError(f"There is no index at {path}.", hint="Make one with `retriever index`.") from error
+    return DatabaseIdentity(found.st_dev, found.st_ino, identity_of(path / DATABASE))
+
+
+class Opened(Closing):
+    """The opened state of one index, each of its parts there from its first use. A context manager.
+
+    Its files are open from the first use until `close`, or until nobody holds the object any more.
+
+    Args:
+        path: the index folder.
+        encoder: what follows instructions; None takes the one the index was made with, ``default`` for a new one.
+        plain: what fills the base view: an encoder, or ``none`` for ``encoder``. None takes what the index was made
+            with; for a new one `minilm` where no encoder is given, else none.
+        device: where loaded encoders run.
+        load: gives an encoder that the index describes; None loads it on ``device``.
+        search_options: how far searches go; None for the defaults.
+        limits: the most that is asked of language models; None for no limit.
+
+    Raises:
+        UsageError: what was given is no `Encoder`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        encoder: Encoder | None = None,
+        plain: PlainReader | None = None,
+        device: str = "auto",
+        load: encoding.Loader | None = None,
+        search_options: SearchOptions | None = None,
+        limits: ReadingLimits | None = None,
+    ) -> None:
+        for given in (encoder, None if plain == "none" else plain):
+            if given is not None and not isinstance(given, Encoder):
+                raise UsageError(
+                    f"{type(given).__name__} is no encoder: an index asks for `spec` and `encode_views`.",
+                    hint="Subclass retriever.core.protocols.Encoder; docs/add-an-encoder.md shows it.",
+                )
+        self.path = path
+        self.device = device
+        self.search_options = search_options or SearchOptions()
+        self._limits = limits or ReadingLimits()
+        self._given = encoder
+        self._given_plain = plain
+        self.load = load or (lambda description: encoding.load_described(description, device=device))
+        self._sources: Sources | None = None
+        self._descriptions: ReaderDescriptions | None = None  # of its encoders; `reembed` elsewhere changes the index's
+        self._opening = threading.RLock()  # threads that come first together open it once
+        self._store: Store | None = None
+        self._closing: weakref.finalize[[], Opened] | None = None  # closes the store, once
+        self._views: OpenViews | None = None
+        self._permit: Permit | None = None
+
+    @property
+    def _database(self) -> Path:
+        return self.path / DATABASE
+
+    @property
+    def store(self) -> Store:
+        """The index's database.
+
+        Raises:
+            IndexNotFoundError: nothing was indexed here yet.
+        """
+        with self._opening:
+            return self._store or self._open(create=False)
+
+    @property
+    def views(self) -> OpenViews:
+        """The index's views, opened for searches.
+
+        Raises:
+            IndexNotFoundError: nothing was indexed here yet.
+        """
+        with self._opening:
+            if self._views is None:
+                self._views = OpenViews(self.store, self.path, device=self.device)
+            return self._views
+
+    @property
+    def permit(self) -> Permit:
+        """The limits of what language models are asked, and the hosts they may be at."""
+        with self._opening:
+            if self._permit is None:
+                self._permit = Permit(self.store, self._limits)
+            return self._permit
+
+    @property
+    def sources(self) -> Sources:
+        """What serves the index's instructions; each encoder is loaded on first use.
+
+        Raises:
+            UsageError: nothing was indexed here yet.
+            EncoderMismatchError: a given one is not what the index was made with, or a plain reader is given and the
+                index has none, or the other way round.
+        """
+        found = reader_descriptions(self.store)
+        with self._opening:
+            if self._sources is None or found != self._descriptions:
+                if found is None:
+                    raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
+                self._require_plain(found)
+                if self._given is not None:  # also where only the other reader is asked
+                    encoding.check_fingerprint(self._given, found.question)
+                given = self._given_plain if isinstance(self._given_plain, Encoder) else None
+                encoders = Encoders(
+                    partial(encoding.described_encoder, found.question, self._given, self.load),
+                    None if found.plain is None else partial(encoding.described_encoder, found.plain, given, self.load),
+                )
+                self._sources, self._descriptions = Sources(self.store, encoders, found, self.permit), found
+            return self._sources
+
+    def _require_plain(self, found: ReaderDescriptions) -> None:
+        """Refuse an index that has a plain reader where none is asked for, or the other way round."""
+        given = self._given_plain
+        if isinstance(given, Encoder) and given.fingerprint == found.question["fingerprint"]:
+            given = "none"
+        if given is not None and (given == "none") is not (found.plain is None):
+            has = "no plain reader" if found.plain is None else f"the plain reader {found.plain.get('name')}"
+            raise EncoderMismatchError(
+                f"{self.path} has {has}.",
+                hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",
+            )
+
+    def documents(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return documents by their ids, and units by theirs; ids that are not there are left out."""
+        wanted = list(ids)
+        found = self.store.documents.get(wanted)
+        if self.store.units.divided:
+            found |= self.store.units.get([id for id in wanted if id not in found])
+        return found
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._closing is not None:
+            self._closing()
+        self._closing = self._store = self._views = self._sources = self._permit = None
+
+    def _open(self, *, create: bool) -> Store:
+        self._store = Store.open(self._database, create=create)
+        self._closing = weakref.finalize(self, self._store.close)
+        self._closing.atexit = False  # a thread may still be at work on it then
+        return self._store
+
+    @contextmanager
+    def writing(self, command: str) -> Iterator[int]:
+        """Hold the writer's lock over a recorded run; a new index gets its database and encoder first."""
+        if command != "index" and not self._database.exists():
+            raise IndexNotFoundError(f"There is no index at {self.path}.", hint="Make one with `retriever index`.")
+        with WriterLock(self.path / LOCK_NAME):
+            with self._opening:
+                if self._store is None:
+                    self._open(create=command == "index")
+            if command == "index" and self.store.settings.get(ENCODER) is None:
+                self._adopt()
+            with recorded(self.store, command) as run_id:
+                yield run_id
+
+    def _adopt(self) -> None:
+        """Make the encoders at hand the index's own."""
+        if self._given is None:
+            from retriever.encoders import catalog
+
+            self._given = catalog.load_encoder(device=self.device)
+            if self._given_plain is None:
+                self._given_plain = load_plain(device=self.device)
+        plain = self._given_plain if isinstance(self._given_plain, Encoder) else None
+        if plain is not None and plain.fingerprint == self._given.fingerprint:
+            plain = None  # one encoder, named twice, is one reader
+        with self.store.transaction():
+            self.store.settings.set(ENCODER, encoding.describe(self._given))
+            if plain is not None:
+                self.store.settings.set(PLAIN, encoding.describe(plain))
+
+
+class HasOpened(Protocol):
+    """An object around an opened index: `retriever.workspace.Index`."""
+
+    _opened: Opened
+
+
+def opened(index: HasOpened) -> Opened:
+    """Return the opened state of an index, for use cases that read its database."""
+    return index._opened

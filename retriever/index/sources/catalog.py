@@ -1,0 +1,319 @@
+"""Which source serves an instruction: what is stored of the sources of an index, and those opened from it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from retriever.core.errors import EncoderError, IndexDamagedError
+from retriever.core.protocols import Encoder
+from retriever.core.results import Lessons
+from retriever.core.text import composed
+from retriever.core.types import Ids
+from retriever.index.encoding import Loader, load_described
+from retriever.index.sources.answers import Reader
+from retriever.index.sources.asking import Permit, answering
+from retriever.index.sources.encoders import Encoders, ReaderDescriptions, made, reader_descriptions
+from retriever.index.sources.kinds import KINDS
+from retriever.index.sources.read import Plain, Question
+from retriever.index.sources.source import Source
+from retriever.store.answers import AnswerTable
+from retriever.store.checksums import REPAIR
+from retriever.store.database import Store
+from retriever.store.sources import SourceRow
+from retriever.store.vectors import StoredVectors
+from retriever.store.views import View
+
+SERVES = "serves"
+"""The setting that holds the view that somebody chose for each instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A view, and what its vectors come from, as it is stored: no encoder is loaded.
+
+    Attributes:
+        view: the view.
+        needs: those whose vectors are taken for it.
+        row: of its source; None where an encoder reads texts for it.
+        chosen: whether somebody chose it to serve its instruction.
+    """
+
+    view: View
+    needs: tuple["Listed", ...] = ()
+    row: SourceRow | None = None
+    chosen: bool = False
+
+    @property
+    def instruction(self) -> str:
+        """What the view answers; empty for the base view."""
+        return self.view.key.instruction
+
+    @property
+    def kind(self) -> str:
+        """A name of `KINDS`."""
+        return self.row.kind if self.row is not None else Question.kind if self.instruction else Plain.kind
+
+    @property
+    def hidden(self) -> bool:
+        """Whether only other sources look at the view."""
+        return self.row is not None and self.row.hidden
+
+    @property
+    def leads(self) -> int:
+        """How many of a text's words are answers as somebody named them."""
+        return KINDS[self.kind].leads
+
+    @property
+    def root(self) -> "Listed":
+        """The view of the same instruction whose texts it has: its own, where it is made of no other of that."""
+        first = self.needs[0] if self.needs else None
+        return self if first is None or first.instruction != self.instruction else first.root
+
+    @property
+    def texts_of(self) -> "Listed | None":
+        """The view of a question whose texts it has, where its vectors are made of those of one."""
+        first = self.needs[0] if self.needs else None
+        return first if first is not None and first.instruction else None
+
+    @property
+    def costly(self) -> bool:
+        """Whether each text costs money or seconds, so that none is read unasked."""
+        return KINDS[self.kind].costly
+
+    @property
+    def first(self) -> "Listed":
+        """The view that an encoder reads for it, the first where there are several."""
+        return self.needs[0].first if self.needs else self
+
+    @property
+    def leaves(self) -> frozenset[int]:
+        """The views that encoders read for it."""
+        if self.row is None:
+            return frozenset([self.view.view_id])
+        return frozenset(one for need in self.needs for one in need.leaves)
+
+
+def listed(store: Store, read: Callable[[View], bool] = lambda view: True) -> list[Listed]:
+    """Return views whose vectors come from some encoders, oldest first; hidden ones that nothing needs are left out.
+
+    Args:
+        store: the index's database.
+        read: whether those encoders read texts for a view.
+    """
+    rows = {row.view_id: row for row in store.sources.rows()}
+    found: dict[int, Listed] = {}
+    chosen = set(_choices(store).values())
+    for view in store.views.all():
+        row = rows.get(view.view_id)
+        if row is None and read(view):
+            found[view.view_id] = Listed(view, chosen=view.view_id in chosen)
+        elif row is not None and row.kind in KINDS and all(one in found for one in row.needs):
+            needs = tuple(found[one] for one in row.needs)
+            found[view.view_id] = Listed(view, needs, row, view.view_id in chosen)
+    needed = {need.view.view_id for one in found.values() if not one.hidden for need in one.needs}
+    return [one for one in found.values() if not one.hidden or one.view.view_id in needed]
+
+
+def current(store: Store) -> list[Listed]:
+    """Return the views of the index's encoders, oldest first; those that `reembed` left of others are none of them."""
+    return sources_of(store).listed()
+
+
+def own_views(store: Store) -> list[View]:
+    """Return the views of the index's encoders that are asked for: one of each question, and what was given for it."""
+    return [one.view for one in current(store) if not one.hidden and one.root is one]
+
+
+def searched(store: Store) -> list[Listed]:
+    """Return every view that is searched, whosever encoders made it, oldest first."""
+    return [one for one in listed(store) if not one.hidden]
+
+
+def unmakeable(store: Store) -> list[int]:
+    """Return the made views whose vectors nothing can make: of which what makes them is gone or cannot be read."""
+    sources, rows = sources_of(store), {row.view_id: row for row in store.sources.rows()}
+    views = store.views.all()
+    known = {view.view_id for view in views}
+    made = [view.view_id for view in views if view.key.fingerprint.partition(":")[0] in KINDS]
+    found = [one for one in made if one not in rows or not known.issuperset(rows[one].needs)]
+    for one in listed(store):
+        try:
+            sources.open(one)
+        except IndexDamagedError:
+            found.append(one.view.view_id)
+    return found
+
+
+def serving(among: Iterable[Listed], instruction: str) -> Listed | None:
+    """Return what serves an instruction: what was chosen, else the last that was made for it, else what is read."""
+    asked = composed(instruction.strip())
+    found = [one for one in among if not one.hidden and one.instruction == asked]
+    return max(found, key=lambda one: (one.chosen, one.row is not None, one.view.view_id), default=None)
+
+
+def choose(store: Store, view: View) -> None:
+    """Let a view serve its instruction from now on."""
+    store.settings.set(SERVES, {**_choices(store), view.key.instruction: view.view_id})
+
+
+def choose_none(store: Store, instruction: str) -> None:
+    """Let the last that was made for an instruction serve it."""
+    left = {asked: view_id for asked, view_id in _choices(store).items() if asked != composed(instruction.strip())}
+    store.settings.set(SERVES, left)
+
+
+def _choices(store: Store) -> dict[str, int]:
+    """Return the view that was chosen for each instruction."""
+    stored = store.settings.get(SERVES)
+    return {asked: one for asked, one in stored.items() if isinstance(one, int)} if isinstance(stored, dict) else {}
+
+
+def family(among: Iterable[Listed], view: View) -> list[Listed]:
+    """Return a view with those that have vectors of its texts: what is made of it first of all, hidden or not."""
+    found: dict[int, Listed] = {}
+    for one in among:
+        if one.view.view_id == view.view_id or (one.texts_of and one.texts_of.view.view_id in found):
+            found[one.view.view_id] = one
+    return list(found.values())
+
+
+class Sources:
+    """The sources of an index; threads may share it.
+
+    Args:
+        store: the index's database.
+        encoders: of its views.
+        descriptions: theirs.
+        permit: what may be asked of language models; None for nothing.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        encoders: Encoders,
+        descriptions: ReaderDescriptions | None,
+        permit: Permit | None = None,
+    ) -> None:
+        self._store = store
+        self._descriptions = descriptions
+        self._opened: dict[tuple[int, str], Source] = {}
+        self._answering: dict[Reader, Encoder] = {}
+        self._permit = permit
+        self.encoders = encoders
+
+    @property
+    def answers(self) -> AnswerTable:
+        """The answers of the index."""
+        return self._store.answers
+
+    def answering(self, by: Reader) -> Encoder:
+        """Return what answers and embeds for a reader; one is made for all its questions."""
+        if by not in self._answering:
+            self._answering[by] = answering(self._store, self.encoders.base, by, self._permit)
+        return self._answering[by]
+
+    def listed(self) -> list[Listed]:
+        """Return what is stored of them, oldest view first."""
+        return listed(self._store) if self._descriptions is None else listed(self._store, self._descriptions.make)
+
+    def open(self, one: Listed) -> Source:
+        """Return a source as it is stored; it is read again only when it has changed.
+
+        Raises:
+            IndexDamagedError: it is not what was stored.
+        """
+        if one.row is None:
+            return (Question if one.instruction else Plain)(one.view.key, self.encoders)
+        name = one.view.view_id, one.row.digest
+        if name not in self._opened:
+            stored = self._store.sources.get(one.view.view_id)
+            if stored is None:
+                raise IndexDamagedError(f"What makes view {one.view.view_id} is gone.", hint=REPAIR)
+            try:
+                needs = [self.open(need) for need in one.needs]
+                self._opened[name] = KINDS[one.kind].opened(one.view.key, needs, stored, self)
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
+                problem = f"What makes view {one.view.view_id} cannot be read: {error}."
+                raise IndexDamagedError(problem, hint=REPAIR) from error
+        return self._opened[name]
+
+    def encoder_name(self, one: Listed) -> str:
+        """Return the name of what reads a view's texts; empty where it has none."""
+        if one.costly:
+            return self.open(one).reader_name
+        return "" if self._descriptions is None else str(self._descriptions.of(one.first.view).get("name") or "")
+
+    def lessons(self, one: Listed) -> Lessons | None:
+        """Read what examples taught of what a view answers; None where they taught nothing.
+
+        Raises:
+            IndexDamagedError: it is not what was stored.
+        """
+        stored = None if one.row is None else self._store.sources.get(one.view.view_id)
+        return None if stored is None else self.open(one).lessons(one.view.view_id, stored.created)
+
+    def of(self, instruction: str) -> Source:
+        """Return the source that serves an instruction: one that is stored, else what is read under it."""
+        found = serving(self.listed(), instruction)
+        return self.read(instruction) if found is None else self.open(found)
+
+    @property
+    def base(self) -> Source:
+        """The base view's source."""
+        return self.of("")
+
+    def read(self, instruction: str) -> Source:
+        """Return the source of what the encoders alone read under an instruction."""
+        asked = composed(instruction.strip())
+        for one in self.listed():
+            if one.row is None and one.instruction == asked:
+                return self.open(one)
+        key = self.encoders.view_key(asked)
+        return (Question if key.instruction else Plain)(key, self.encoders)
+
+    def view(self, source: Source) -> View | None:
+        """Return the view of a source; None where there is none yet."""
+        return self._store.views.find(source.key)
+
+    def together(self, sources: Iterable[Source]) -> list[Source]:
+        """Return sources with what they need and what has vectors of the same texts, needed ones first."""
+        found: dict[Source, None] = {}
+
+        def add(source: Source) -> None:
+            for need in source.needs:
+                add(need)
+            found[source] = None
+
+        for source in sources:
+            add(source)
+        for one in self.listed():
+            if one.texts_of and any(one.texts_of.view.key == source.key for source in found):
+                add(self.open(one))
+        return list(found)
+
+    def stored(self, source: Source, ids: Ids) -> StoredVectors:
+        """Return the vectors of a source's view that exist among some contents."""
+        return self._store.vectors.get(self._view_id(source), ids)
+
+    def held(self, source: Source) -> Ids:
+        """Return the contents that a source's view has vectors of, ascending."""
+        return self._store.vectors.held(self._view_id(source))
+
+    def _view_id(self, source: Source) -> int:
+        view = self.view(source)
+        return 0 if view is None else view.view_id
+
+
+def sources_of(store: Store, load: Loader = load_described) -> Sources:
+    """Return the sources of an index by its database alone; no encoder is loaded before a text is read.
+
+    Args:
+        store: the index's database.
+        load: gives the encoder of a description.
+    """
+    descriptions = reader_descriptions(store)
+    encoders = Encoders(_none) if descriptions is None else made(descriptions, load)
+    return Sources(store, encoders, descriptions)
+
+
+def _none() -> Encoder:
+    raise EncoderError("The index names no encoder.")

@@ -1,0 +1,202 @@
+"""The two encoders of an index: the base encoder reads texts as they are, the other one under an instruction."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from retriever.core.errors import EncoderError
+from retriever.core.protocols import Encoder, Tuning
+from retriever.core.types import JSON
+from retriever.index.encoding import Loader, belongs, load_described, view_key
+from retriever.store.database import Store
+from retriever.store.views import View, ViewKey
+
+Load = Callable[[], Encoder]
+"""Gives an encoder, loaded by the first call."""
+
+
+ENCODER = "encoder"
+"""The setting that describes the encoder that follows instructions, and fills the base view where none else does."""
+
+PLAIN = "plain_reader"
+"""The setting that describes the encoder of the base view, where that has one of its own."""
+
+MODEL = "model"
+"""Folder of an imported index's own checkpoint."""
+
+OWN_MODEL = f"./{MODEL}"
+"""Stands for the name of that checkpoint in the setting, so that the folder can be moved."""
+
+DEFAULT_PLAIN = "minilm"
+"""Name of the plain reader of new indexes."""
+
+PlainReader = Encoder | Literal["none"]
+"""What fills the base view: an encoder of its own, or the one that follows instructions."""
+
+_SENTENCE_ENCODERS = "st:"  # what their names begin with
+
+
+def described(store: Store, key: str = ENCODER) -> dict[str, JSON] | None:
+    """Read an index's description of its encoder, or None; a checkpoint of its own is named by where it lies now."""
+    found = store.settings.get(key)
+    if not isinstance(found, dict):
+        return None
+    return {**found, "name": str(store.path.parent.resolve() / MODEL)} if found.get("name") == OWN_MODEL else found
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderDescriptions:
+    """The encoders of an index as it describes them.
+
+    Attributes:
+        question: the one that follows instructions.
+        plain: the one that fills the base view; None where ``question`` does.
+    """
+
+    question: Mapping[str, JSON]
+    plain: Mapping[str, JSON] | None = None
+
+    def of(self, view: View) -> Mapping[str, JSON]:
+        """Return the description of the encoder that reads under a view's instruction."""
+        return self.question if view.key.instruction or self.plain is None else self.plain
+
+    def make(self, view: View) -> bool:
+        """Whether they make the vectors of a view."""
+        return belongs(view.key, self.of(view))
+
+
+def reader_descriptions(store: Store, question: str = ENCODER, plain: str = PLAIN) -> ReaderDescriptions | None:
+    """Read an index's descriptions of its encoders, kept in settings of these names; None before there are any."""
+    found = described(store, question)
+    return None if found is None else ReaderDescriptions(found, described(store, plain))
+
+
+def load_plain(name: str = DEFAULT_PLAIN, *, device: str = "auto") -> Encoder:
+    """Load a plain reader.
+
+    Args:
+        name: a sentence-transformers model: a name of `retriever models list`, a folder, or a hub name.
+        device: where to run.
+
+    Raises:
+        EncoderError: there is no such model, or it is no sentence-transformers model.
+    """
+    from retriever.encoders import catalog
+
+    try:
+        resolved = catalog.resolve_name(name)
+    except EncoderError:
+        resolved = f"{_SENTENCE_ENCODERS}{name}"
+    if not resolved.startswith(_SENTENCE_ENCODERS):
+        raise EncoderError(
+            f"{name} cannot be the plain reader: it reads texts under an instruction.",
+            hint=f"Name a sentence-transformers model, such as {DEFAULT_PLAIN}, or none.",
+        )
+    catalog.require_sentence_model(resolved.removeprefix(_SENTENCE_ENCODERS))
+    return catalog.load_encoder(resolved, device=device)
+
+
+def load_encoders(
+    question: str | None, plain: str | None, *, new: bool, device: str = "auto"
+) -> tuple[Encoder | None, "PlainReader | None"]:
+    """Load the encoders that somebody named for an index.
+
+    Args:
+        question: name of the question reader; None for ``default`` in a new index, else for the one it has.
+        plain: name of the plain reader, or ``none``; None for `DEFAULT_PLAIN` in a new index, else for what it has. An
+            index whose question reader is a sentence-transformers model needs none besides.
+        new: whether the index is new.
+        device: where to run.
+
+    Raises:
+        EncoderError: there is no such model.
+    """
+    from retriever.encoders import catalog
+
+    chosen = catalog.load_encoder(question or catalog.DEFAULT, device=device) if question or new else None
+    if plain is None and new and chosen is not None:
+        plain = "none" if chosen.spec.name.startswith(_SENTENCE_ENCODERS) else DEFAULT_PLAIN
+    if plain is None:
+        return chosen, None
+    if plain == "none":
+        return chosen, "none"
+    return chosen, load_plain(plain, device=device)
+
+
+def described_encoders(store: Store, load: Loader = load_described) -> "Encoders | None":
+    """Return the encoders that an index describes; None before it describes one.
+
+    Args:
+        store: the index's database.
+        load: gives the encoder of a description.
+    """
+    found = reader_descriptions(store)
+    return None if found is None else made(found, load)
+
+
+def made(descriptions: ReaderDescriptions, load: Loader) -> "Encoders":
+    """Return the encoders of some descriptions."""
+    question, plain = descriptions.question, descriptions.plain
+    return Encoders(lambda: load(question), None if plain is None else lambda: load(plain))
+
+
+class Encoders:
+    """The encoders of an index, each loaded when it is first needed.
+
+    Args:
+        question: gives the instruction encoder.
+        plain: gives the base encoder, which fills the base view; None where the instruction encoder does that too,
+            under its default instruction.
+    """
+
+    def __init__(self, question: Load, plain: Load | None = None) -> None:
+        self._question = question
+        self._plain = plain
+        self._tuned: dict[str, Encoder] = {}  # by the digests of what tuned them
+
+    @classmethod
+    def of_loaded(cls, question: Encoder, plain: Encoder | None = None) -> "Encoders":
+        """Return the encoders of an index that two loaded ones are."""
+        return cls(lambda: question, None if plain is None else lambda: plain)
+
+    @property
+    def separate(self) -> bool:
+        """Whether the base view has an encoder of its own."""
+        return self._plain is not None
+
+    @cached_property
+    def question(self) -> Encoder:
+        """The instruction encoder."""
+        return self._question()
+
+    @cached_property
+    def base(self) -> Encoder:
+        """The base encoder."""
+        return self.question if self._plain is None else self._plain()
+
+    @property
+    def plain(self) -> Encoder | None:
+        """The base encoder; None where the instruction encoder is that too."""
+        return self.base if self.separate else None
+
+    def of(self, instruction: str) -> Encoder:
+        """Return the encoder that reads under an instruction; the base encoder where that is empty."""
+        return self.question if instruction.strip() else self.base
+
+    def tuned(self, tuning: Tuning) -> Encoder:
+        """Return the base encoder as examples tuned it."""
+        digest = tuning.digest()
+        if digest not in self._tuned:
+            self._tuned[digest] = self.base.tuned(tuning)
+        return self._tuned[digest]
+
+    def view_key(self, instruction: str) -> ViewKey:
+        """Return the identity of the view of an instruction; one encoder's default one is the base view's."""
+        return view_key(self.of(instruction), instruction, base=not self.separate)
+
+    def dims(self) -> Iterator[int]:
+        """Yield the length of each encoder's vectors."""
+        yield self.base.spec.dim
+        if self.separate:
+            yield self.question.spec.dim

@@ -1,0 +1,158 @@
+"""Filling the views of sources: texts are read in one pass an encoder, then vectors are made of those stored."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from retriever.core.types import Embeddings, Encoded, Ids
+from retriever.index.encoding import WORDS, with_steps
+from retriever.index.sources.catalog import Sources
+from retriever.index.sources.source import Source
+from retriever.store.database import Store
+from retriever.store.views import View, ViewKey
+from retriever.store.windows import Windows
+
+READ_AT_ONCE = 250
+"""Texts that are read before they are stored."""
+
+_BATCH = 4096  # vectors made at once
+
+OnTokens = Callable[[int], None]
+"""Called with numbers of text tokens as they are read."""
+
+
+def of_one_encoder(*sources: Source) -> bool:
+    """Whether one encoder reads texts for all of some sources."""
+    return len(by_encoder(sources)) == 1
+
+
+def by_encoder(sources: Iterable[Source]) -> list[list[Source]]:
+    """Return the sources that encoders read texts for, those of one encoder together; none is loaded."""
+    found: dict[ViewKey, list[Source]] = {}
+    for source in sources:
+        if source.reads:
+            found.setdefault(replace(source.key, instruction=""), []).append(source)
+    return list(found.values())
+
+
+def read(sources: Sequence[Source], texts: Sequence[str], on_tokens: OnTokens | None = None) -> list[Encoded]:
+    """Read texts for sources of one encoder, in one pass: embeddings and words for each."""
+    instructions = [one.key.instruction for one in sources]
+    return sources[0].reader.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
+
+
+def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embeddings]:
+    """Embed texts that are not of the index as each of some sources has them, in one pass an encoder: (n, dim) each.
+
+    They are names of answers, so a source of answers takes them as such.
+    """
+    known: dict[Source, Embeddings] = {}
+    for group in by_encoder(_with_needs(sources)):
+        reader, instructions = group[0].reader, [one.key.instruction for one in group]
+        if group[0].costly:
+            vectors = [reader.encode_queries(texts, instruction=asked) for asked in instructions]
+        else:
+            vectors = reader.encode_many(texts, instructions)
+        known.update(zip(group, vectors, strict=True))
+    return [_combined(source, known) for source in sources]
+
+
+def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int | None = None) -> list[Embeddings]:
+    """Embed queries for each of some sources, in one pass an encoder: (n, dim) each.
+
+    Args:
+        sources: those that are searched.
+        queries: what is searched for.
+        steps: K for the encoder that reads for the last source; None for its own.
+
+    Raises:
+        EncoderError: it has no steps.
+    """
+    known: dict[Source, Embeddings] = {}
+    last = sources[-1].root
+    for group in by_encoder(_with_needs(sources)):
+        encoder = with_steps(group[0].reader, steps) if last in group else group[0].reader
+        if len(group) == 1:
+            known[group[0]] = encoder.encode_queries(queries, instruction=group[0].key.instruction)
+        else:
+            known.update(zip(group, encoder.encode_many(queries, [one.key.instruction for one in group]), strict=True))
+    return [_combined(source, known) for source in sources]
+
+
+def fill(
+    store: Store, sources: Sequence[Source], index: Sources, ids: Ids | Sequence[int], on_tokens: OnTokens | None = None
+) -> None:
+    """Give the views of sources what they lack of some contents, in one transaction, or the caller's, once all is read.
+
+    Args:
+        store: the index's database.
+        sources: needed ones first.
+        index: the sources of the index.
+        ids: of the contents.
+        on_tokens: told of the tokens that the first encoder reads.
+    """
+    views = {source: store.views.ensure(source.key, lazy=True) for source in sources if source.reads}
+    done: list[tuple[View, Sequence[int], Encoded]] = []
+    for group in by_encoder(sources):
+        lacking = {one for source in group for one in store.vectors.missing(views[source].view_id, ids)}
+        texts = store.documents.texts([one for one in np.asarray(ids).tolist() if one in lacking])
+        if texts:
+            every = read(group, list(texts.values()), on_tokens)
+            done += [(views[source], list(texts), one) for source, one in zip(group, every, strict=True)]
+        on_tokens = None
+    with store.writing():
+        for view, contents, encoded in done:
+            put(store, view, contents, encoded)
+        derive(store, [one for one in sources if one.follows], index, ids)
+
+
+def put(
+    store: Store,
+    view: View,
+    contents: Sequence[int],
+    encoded: Encoded,
+    windows: Mapping[int, Windows] | None = None,
+) -> int:
+    """Store the vectors and words of contents as they were read, with those of windows, and return how many were."""
+    rows = [row for row in range(len(contents)) if row not in encoded.unread]
+    words = [encoded.words[row] for row in rows]
+    store.vectors.put(view.view_id, [contents[row] for row in rows], encoded.embeddings[rows], words, windows)
+    return len(rows)
+
+
+def derive(store: Store, sources: Iterable[Source], index: Sources, ids: Ids | Sequence[int]) -> dict[int, int]:
+    """Make the vectors that made sources lack of some contents, in the caller's transaction if there is one.
+
+    Args:
+        store: the index's database.
+        sources: needed ones first.
+        index: the sources of the index.
+        ids: of the contents.
+
+    Returns:
+        How many were made, by view.
+    """
+    counts: dict[int, int] = {}
+    for source in sources:
+        view = None if source.reads else index.view(source)
+        lacking = [] if view is None else store.vectors.missing(view.view_id, ids)
+        for start in range(0, len(lacking), _BATCH):
+            made = source.derive(index.stored, np.array(lacking[start : start + _BATCH], dtype=np.int64))
+            if view is not None and made is not None and len(made.content_ids):
+                store.vectors.put(view.view_id, made.content_ids, made.embeddings, made.words)
+                counts[view.view_id] = counts.get(view.view_id, 0) + len(made.content_ids)
+    return counts
+
+
+def _with_needs(sources: Iterable[Source]) -> list[Source]:
+    """Return sources and all that they need, each once, needed ones first."""
+    found: dict[Source, None] = {}
+    for source in sources:
+        found.update(dict.fromkeys([*_with_needs(source.needs), source]))
+    return list(found)
+
+
+def _combined(source: Source, known: Mapping[Source, Embeddings]) -> Embeddings:
+    """Return the vectors of a source, given those that encoders made for the sources they read for."""
+    return known[source] if source.reads else source.combine([_combined(one, known) for one in source.needs])

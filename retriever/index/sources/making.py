@@ -1,0 +1,63 @@
+"""What it takes to make a source: the database, a recorded run, somebody to tell; and storing what was made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from retriever.core.results import IndexingReport
+from retriever.index.sources.catalog import Sources, listed
+from retriever.index.sources.filling import derive, fill
+from retriever.index.sources.source import Source
+from retriever.store.database import Store
+from retriever.store.views import View
+
+OnIndexing = Callable[[IndexingReport], None]
+"""Called with a growing report; what it raises ends the work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What a source is made with.
+
+    Attributes:
+        store: the index's database, with the writer's lock held.
+        run_id: of the run.
+        progress: called with the growing report while texts are read.
+    """
+
+    store: Store
+    run_id: int
+    progress: OnIndexing | None = None
+
+
+def add_source(store: Store, source: Source) -> View:
+    """Store a source that its view may not have yet, in the caller's transaction; nothing is filled."""
+    view, state = store.views.ensure(source.key, lazy=source.costly), source.state()
+    needs = [store.views.ensure(need.key, lazy=True).view_id for need in source.needs]
+    store.sources.put(view.view_id, source.kind, needs, state.document, state.arrays, hidden=source.hidden)
+    return view
+
+
+def place(store: Store, sources: Sources, source: Source) -> View:
+    """Store a source whole, in the place of others of its kind for the same instruction, in one transaction.
+
+    Args:
+        store: the index's database.
+        sources: those that ``source`` was made among.
+        source: what is stored.
+    """
+    with store.transaction():
+        view = add_source(store, source)
+        for need in source.needs:
+            if need.hidden and (read := need.contents(sources.held)) is not None:
+                fill(store, [need], sources, read)  # what searches have read since it was filled
+        contents = source.contents(sources.held)
+        if contents is not None and source.costly:
+            fill(store, [source], sources, contents)
+        elif contents is not None and source.follows:
+            derive(store, [source], sources, contents)
+        stored = {one.view.view_id: (one.kind, one.instruction, one.leaves) for one in listed(store)}
+        same = [one for one, kept in stored.items() if kept == stored[view.view_id] and one != view.view_id]
+        store.views.drop(*same)
+    if contents is not None and not source.follows:
+        derive(store, [source], sources, contents)
+    return view

@@ -1,0 +1,118 @@
+"""Which documents say most about a question once a person has answered it for them.
+
+The view is divided into as many groups as documents are wanted, so that these are spread over what it holds; where
+there are fewer, each gives more. Before anything is taught, a group gives its most central document, the largest group
+first; afterwards the one whose answer is least certain, the least certain of all first.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.types import Document, Embeddings, Ids
+from retriever.index.search.centering import sample
+from retriever.index.sources.catalog import Listed, Sources
+from retriever.store.database import Store
+
+LOOKED_AT = 2000
+"""Most texts that are chosen from."""
+
+
+class Groups(Protocol):
+    """Vectors in groups.
+
+    Attributes:
+        labels: (n,) group of every row, the largest group 0.
+        cosines: (n,) of every row with the middle of its group.
+    """
+
+    @property
+    def labels(self) -> Ids: ...  # noqa: D102 - told above
+
+    @property
+    def cosines(self) -> NDArray[np.float32]: ...  # noqa: D102 - told above
+
+
+class Grouping(Protocol):
+    """Puts vectors (n, dim) into k groups."""
+
+    def __call__(self, vectors: Embeddings, k: int) -> Groups:
+        """Return the groups, none of them empty."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A document to be answered by a person.
+
+    Attributes:
+        document: it.
+        guess: the answer that was learned for it so far; None before anything was.
+        certainty: by how much that is more probable than the next, 0 to 1; None likewise.
+    """
+
+    document: Document
+    guess: str | None = None
+    certainty: float | None = None
+
+
+def worth_answering(
+    store: Store, sources: Sources, shown: Listed, group: Grouping, count: int, answered: Collection[str] = ()
+) -> list[Asked]:
+    """Return documents that say most, the one that says most first; fewer only where a view holds fewer.
+
+    Args:
+        store: the index's database.
+        sources: of the index.
+        shown: the view whose texts are chosen from.
+        group: puts their vectors into groups.
+        count: how many.
+        answered: ids of documents that are answered already; their texts are left out.
+    """
+    with store.snapshot():
+        known = store.documents.contents_of(answered)
+        held = store.vectors.held(shown.view.view_id)
+        held = np.setdiff1d(np.intersect1d(held, store.documents.live_contents()), known)
+        chosen = np.sort(sample(held, LOOKED_AT))
+        if not len(chosen) or count < 1:
+            return []
+        stored = store.vectors.get(shown.view.view_id, chosen)
+        found = group(stored.embeddings, min(count, len(chosen)))
+        guesses = sources.open(shown).guesses(sources.stored, stored.content_ids)
+        certainty = None if guesses is None else _certainty(guesses.probable)
+        order = spread_out(found.labels, -found.cosines if certainty is None else certainty, count)
+        if certainty is not None:
+            order.sort(key=lambda row: float(certainty[row]))
+        ids = stored.content_ids[order].tolist()
+        documents = store.documents.expand(ids)
+    asked = []
+    for row, content_id in zip(order, ids, strict=True):
+        document = min(documents[content_id], key=lambda one: one.id)
+        if guesses is None or certainty is None:
+            asked.append(Asked(document))
+        else:
+            guess = guesses.answers[int(guesses.probable[row].argmax())]
+            asked.append(Asked(document, guess, float(certainty[row])))
+    return asked
+
+
+def _certainty(probable: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return by how much the most probable answer is ahead of the next (n,)."""
+    ordered = np.sort(probable, axis=1)
+    return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+
+def spread_out(labels: NDArray[np.int64], costs: NDArray[np.float32], count: int) -> list[int]:
+    """Return rows of as many groups as there are: of each group the cheapest, then the next of each.
+
+    Args:
+        labels: (n,) group of every row, the largest group 0.
+        costs: (n,) theirs.
+        count: rows wanted.
+    """
+    order = np.lexsort((costs, labels))
+    places = np.arange(len(order)) - np.searchsorted(labels[order], labels[order])  # within the group
+    return [int(row) for row in order[np.lexsort((labels[order], places))][:count]]

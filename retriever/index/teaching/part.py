@@ -1,0 +1,286 @@
+"""`index.teaching`: whether a question is followed, and examples that teach what it means."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from retriever.core.errors import InputError
+from retriever.core.results import Lessons
+from retriever.core.types import Document
+from retriever.core.verdicts import Verdict
+from retriever.index.completing import judge_views
+from retriever.index.generations import build_outgrown
+from retriever.index.indexing import OnIndexing
+from retriever.index.opened import Opened
+from retriever.index.sources.asking import Spent
+from retriever.index.sources.catalog import Listed, current, serving, sources_of
+from retriever.index.sources.making import Making, place
+from retriever.index.teaching.asking import Asked, Grouping, worth_answering
+from retriever.index.teaching.examples import Example, found_examples, given_examples
+from retriever.index.teaching.readers import (
+    ReaderPlace,
+    answers_of,
+    give_answers,
+    known_readers,
+    place_of,
+    reader_of,
+    serve_by,
+)
+from retriever.index.teaching.teacher import learn_question, question_of
+from retriever.index.teaching.unanswered import (
+    AnswersStatus,
+    answered_contents,
+    answers_status,
+    unanswered_hits,
+)
+from retriever.index.verdicts.diagnosis import Diagnosis, TextPair, diagnose
+from retriever.index.verdicts.judging import wants_judging
+from retriever.index.verdicts.stored import stored_verdict
+from retriever.index.view_upkeep import clear_dropped
+from retriever.store.views import View
+
+
+class Teaching:
+    """The part of an index (`retriever.workspace.Index`) that learns what a question means.
+
+    Args:
+        opened: the index.
+        group: puts vectors into groups.
+    """
+
+    def __init__(self, opened: Opened, group: Grouping) -> None:
+        self._opened = opened
+        self._group = group
+
+    def teach(
+        self,
+        instruction: str,
+        examples: Iterable[Example | Mapping[str, object] | tuple[str, str]],
+        *,
+        tune: bool = False,
+        progress: OnIndexing | None = None,
+    ) -> Lessons:
+        """Teach a question by examples; searches, clusters and comparisons under it use what was learned at once.
+
+        A head is learned on the vectors that the view has, and gives every text of it another vector, in which texts of
+        one answer lie together. Only examples that the view lacks, and the answers' own names, are read. What was
+        taught before of the same question is replaced.
+
+        With ``tune`` the plain reader is fine-tuned on the examples besides, and reads every text of the view anew,
+        where that helps with examples left out: minutes, for questions that are not followed.
+
+        Args:
+            instruction: the question.
+            examples: pairs of document id and answer, mappings with ``id`` or ``text`` and ``answer``, or `Example`s;
+                three or more an answer.
+            tune: whether to fine-tune the plain reader too.
+            progress: called with the growing report while examples are read, and of fine-tuning, whose steps
+                ``in_hand`` counts where ``tuning`` is true. What it raises ends this, and nothing is changed.
+
+        Raises:
+            InputError: a document or text is not in the index, a text has two answers, an answer has too few examples,
+                all have the same, or a row is no example. Nothing is changed then.
+            EncoderError: the plain reader cannot be fine-tuned, which ``tune`` asks for, or the index has none.
+            UsageError: the question is empty or the default one, or there are too many examples.
+            IndexLockedError: another process writes to this index.
+        """
+        opened, sources = self._opened, self._opened.sources
+        question = question_of(sources, instruction)
+        found = found_examples(opened.store, given_examples(examples))
+        with opened.writing("teach") as run_id:
+            learned = learn_question(sources, question, found, Making(opened.store, run_id, progress), tune=tune)
+            view = place(opened.store, sources, learned)
+            build_outgrown(opened.store, [view], opened.path, opened.device)
+            clear_dropped(opened.store, opened.path)
+        lessons = self.lessons(instruction)
+        if lessons is None:
+            asked = question.key.instruction
+            raise InputError(f"The view of {asked!r} was dropped while it was taught.", hint="Teach it again.")
+        return lessons
+
+    def forget(self, instruction: str) -> None:
+        """Forget what a question was taught; what served it before serves again, and no model is loaded.
+
+        Raises:
+            InputError: it was taught nothing.
+            IndexLockedError: another process writes to this index.
+        """
+        opened, made = self._opened, self._made(instruction)
+        if made is None:
+            raise InputError(
+                f"{instruction.strip()!r} was taught nothing.", hint="`retriever views` shows what was taught."
+            )
+        with opened.writing("forget"):
+            opened.store.views.drop(made.view.view_id)
+            clear_dropped(opened.store, opened.path)
+
+    def lessons(self, instruction: str) -> Lessons | None:
+        """Return what a question was taught; None for nothing. No model is loaded."""
+        made = self._made(instruction)
+        return None if made is None else sources_of(self._opened.store).lessons(made)
+
+    def examples(self, instruction: str) -> dict[str, str]:
+        """Return the examples that a question was taught by: answers by the ids of documents that are still there."""
+        store, made = self._opened.store, self._made(instruction)
+        answers = {} if made is None else sources_of(store).open(made).examples
+        groups = store.documents.expand(sorted(answers))
+        return {min(one.id for one in group): answers[content] for content, group in groups.items()}
+
+    def read_by(self, instruction: str, reader: str) -> None:
+        """Let a reader serve a question from now on, in searches, clusters and categories.
+
+        Args:
+            instruction: the question.
+            reader: ``chat:MODEL`` or ``chat:URL#MODEL`` for a language model behind an endpoint, ``given`` for answers
+                that are handed in alone, ``default`` for the index's encoders.
+
+        Raises:
+            UsageError: there is no question.
+            EncoderError: the reader is unknown, or cannot be reached when the index meets it.
+        """
+        serve_by(self._opened, instruction, reader)
+
+    def readers(self) -> list[str]:
+        """Return the names of the language models that have read for the index."""
+        return sorted(known_readers(self._opened.store))
+
+    def reader(self, instruction: str) -> str:
+        """Return who answers a question in words: a language model's name, or ``given``; empty where encoders do."""
+        return reader_of(self._opened.store, instruction)
+
+    def place(self, reader: str) -> ReaderPlace:
+        """Return where a reader gets texts, and whether they may be sent there; nobody is asked.
+
+        Raises:
+            EncoderError: the name is of no endpoint that may be used.
+        """
+        return place_of(self._opened, reader)
+
+    def allow(self, host: str) -> None:
+        """Allow texts of the index to be sent to a host from now on."""
+        self._opened.permit.allow(host)
+
+    @property
+    def spent(self) -> Spent:
+        """What language models were asked since the index was opened."""
+        return self._opened.permit.spent
+
+    def give_answers(self, instruction: str, answers: Mapping[str, str | None]) -> int:
+        """Take answers to a question by document id; they go before what a language model answers.
+
+        A question that no language model reads is served by them alone from then on, as far as they reach. None takes
+        back an answer that was handed in.
+
+        Returns:
+            How many texts they are of.
+
+        Raises:
+            InputError: there is no such document, an answer is blank or no phrase, or equal texts have two answers.
+            UsageError: there is no question.
+            IndexLockedError: another process writes to this index.
+        """
+        with self._opened.writing("answer"):
+            return give_answers(self._opened, instruction, answers)
+
+    def answers(self, instruction: str) -> dict[str, str]:
+        """Return the answers in words that serve a question, by document id; none where an encoder reads for it."""
+        return answers_of(self._opened.sources, self._opened.store, instruction)
+
+    def answers_status(self, instruction: str) -> AnswersStatus:
+        """Return how far a question is answered in words.
+
+        Raises:
+            UsageError: there is no question.
+        """
+        return answers_status(self._opened, instruction)
+
+    def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
+        """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.
+
+        Args:
+            instruction: the question.
+            count: how many; there are fewer where fewer are left.
+            query: the best hits of this query are returned; without one, texts spread over the corpus.
+
+        Raises:
+            UsageError: there is no question.
+        """
+        if query.strip():
+            return unanswered_hits(self._opened, instruction, query, count)
+        store = self._opened.store
+        groups = store.documents.expand(answered_contents(self._opened, instruction)).values()
+        answered = [document.id for group in groups for document in group]
+        return [asked.document for asked in self.worth_answering(instruction, count, answered)]
+
+    def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Asked]:
+        """Return the documents that say most about a question once they are answered, for `teach`; no text is read.
+
+        Args:
+            instruction: the question.
+            count: how many; there are fewer where the index holds fewer texts.
+            answered: ids of documents that are answered already.
+        """
+        store = self._opened.store
+        sources = sources_of(store)
+        among = sources.listed()
+        shown = serving(among, instruction)
+        if shown is None or store.vectors.count_live(shown.view.view_id) < count + len(answered):
+            shown = serving(among, "")
+        return [] if shown is None else worth_answering(store, sources, shown, self._group, count, answered)
+
+    def verdict(self, instruction: str) -> Verdict | None:
+        """Return whether the model follows an instruction, as it was found; None where nobody has looked yet."""
+        view = self._view_of(instruction)
+        return None if view is None else stored_verdict(self._opened.store, view.view_id)
+
+    def wants_verdict(self, instruction: str) -> bool:
+        """Whether an instruction's view holds enough to tell if it is followed, and nobody has looked yet."""
+        view = self._view_of(instruction)
+        return view is not None and wants_judging(self._opened.store, view)
+
+    def judge(self, instruction: str, *, progress: OnIndexing | None = None) -> Verdict | None:
+        """Find out whether the model follows an instruction, by a sample of what its view holds, and store it.
+
+        What is stored already is returned, unless the view has much grown since. Else some of its texts are read again
+        under other questions, which takes seconds.
+
+        Args:
+            instruction: of the view.
+            progress: called with a report whose ``in_hand`` and ``expected`` are texts; what it raises ends this.
+
+        Returns:
+            The verdict; None of the base view, and of a view that holds too few texts.
+        """
+        view, opened = self._view_of(instruction), self._opened
+        if view is None:
+            return None
+        return judge_views(opened, [view], progress).get(view.view_id) or stored_verdict(opened.store, view.view_id)
+
+    def diagnose(
+        self, instruction: str, pairs: Sequence[TextPair] = (), *, progress: OnIndexing | None = None
+    ) -> Diagnosis:
+        """Return the verdict on a question with what it rests on; it is found and stored first where there is none.
+
+        A question that hardly any text was read under is read for a sample of them, which is kept.
+
+        Args:
+            instruction: the question.
+            pairs: texts that are the same under it, or not; they decide where there are any.
+            progress: called with the growing report; what it raises ends this.
+
+        Raises:
+            UsageError: the question is empty or too long, there are too few texts to compare, or the pairs are all of
+                one kind.
+        """
+        return diagnose(self._opened, instruction, pairs, progress=progress)
+
+    def _view_of(self, instruction: str) -> View | None:
+        """Return the view of a question, found without a model; None of the base view, and where there is none.
+
+        A question that was taught has none here: what it was taught says how far that is followed.
+        """
+        found = serving(current(self._opened.store), instruction)
+        return None if found is None or not found.instruction or found.row is not None else found.view
+
+    def _made(self, instruction: str) -> Listed | None:
+        """Return the made view that serves a question; None where the encoder's own does."""
+        found = serving(current(self._opened.store), instruction)
+        return None if found is None or found.row is None else found

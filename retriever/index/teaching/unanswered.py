@@ -1,0 +1,93 @@
+"""Which texts somebody who reads for an index reads next, and how far a question is answered in words.
+
+No text is read for this, and no language model is asked.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from retriever.core.requests import SearchRequest
+from retriever.core.types import Document, Ids
+from retriever.index.opened import Opened
+from retriever.index.search.searcher import Searcher
+from retriever.index.sources.answers import Answers
+from retriever.index.sources.catalog import serving
+from retriever.index.teaching.readers import question_of
+from retriever.store.answers import GIVEN
+
+_FURTHER = 4  # times as deep a search goes on where too many of its hits are answered
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersStatus:
+    """The state of a question that is answered in words.
+
+    Attributes:
+        reader: who reads texts under the question: ``given`` where answers are handed in alone; empty where nothing
+            was read yet.
+        answers: distinct texts that have an answer, of the reader or handed in.
+        texts: distinct texts of the index.
+        vectors: of the view that serves the question; answers become vectors at its next search or completion.
+    """
+
+    reader: str
+    answers: int
+    texts: int
+    vectors: int
+
+
+def answered_contents(opened: Opened, instruction: str) -> Ids:
+    """Return the texts that have an answer to a question, handed in or by the reader that serves it, ascending.
+
+    Raises:
+        UsageError: there is no question.
+    """
+    question = question_of(instruction)
+    source = opened.sources.of(question)
+    return opened.store.answers.held(source.by.fingerprint if isinstance(source, Answers) else GIVEN, question)
+
+
+def unanswered_hits(opened: Opened, instruction: str, query: str, count: int) -> list[Document]:
+    """Return the best hits of a query whose texts have no answer to a question, best first.
+
+    They are searched for by the plain reader and by words, since what a text answers is not known yet.
+
+    Args:
+        opened: the index.
+        instruction: the question.
+        query: what is looked for.
+        count: how many; there are fewer where the search has no more.
+
+    Raises:
+        UsageError: there is no question.
+    """
+    answered = set(answered_contents(opened, instruction).tolist())
+    searcher = Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
+    depth = 2 * count
+    while True:
+        *_, (result,) = searcher.search([query], SearchRequest(query, k=depth))
+        read = [hit.document if hit.unit is None else hit.unit for hit in result.hits]
+        known = opened.store.documents.known([document.text for document in read])
+        left = [document for document in read if known.get(document.text) not in answered]
+        if len(left) >= count or len(read) < depth:
+            return left[:count]
+        depth *= _FURTHER
+
+
+def answers_status(opened: Opened, instruction: str) -> AnswersStatus:
+    """Return how far a question is answered in words.
+
+    Raises:
+        UsageError: there is no question.
+    """
+    answered = answered_contents(opened, instruction)
+    store, sources = opened.store, opened.sources
+    view = serving(sources.listed(), instruction)
+    live = store.documents.live_contents()
+    return AnswersStatus(
+        "" if view is None else sources.encoder_name(view),
+        len(np.intersect1d(answered, live)),
+        len(live),
+        0 if view is None else store.vectors.count_live(view.view.view_id),
+    )

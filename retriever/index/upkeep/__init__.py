@@ -1,0 +1,1 @@
+"""An index kept in order: filled, checked, repaired, embedded anew, carried away."""

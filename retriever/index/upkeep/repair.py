@@ -1,0 +1,225 @@
+"""`retriever repair`: rebuilds what is derived, embeds what is lost, and gives the space of what was deleted back.
+
+Derived are SQLite's own indexes, the word index, the list of metadata fields, units, taught vectors and every vector
+index; a lost vector is embedded again. What nothing in the index can replace is taken out and named. An index that
+cannot be read without it is left as it is: restore a copy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError
+from retriever.core.paths import folder_within
+from retriever.core.results import SCHEMA_VERSION
+from retriever.index.dividing import divide_stored
+from retriever.index.encoding import Loader, load_described
+from retriever.index.generations import IndexType, build_generation, remember
+from retriever.index.indexing import Indexer
+from retriever.index.run_record import recorded
+from retriever.index.sources.catalog import Sources, current, listed, searched, unmakeable
+from retriever.index.sources.encoders import (
+    ENCODER,
+    PLAIN,
+    Encoders,
+    described,
+    described_encoders,
+    reader_descriptions,
+)
+from retriever.index.sources.filling import READ_AT_ONCE, derive, fill
+from retriever.index.view_upkeep import clear_dropped, remove_unsourced
+from retriever.index.workers.spool import FOLDER as SPOOL
+from retriever.index.workers.spool import Spool
+from retriever.store.checksums import BrokenSeal
+from retriever.store.database import DATABASE, Store
+from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.store.units import KINDS, UNITS
+from retriever.vectors.files import view_folder
+
+_RESTORE = "Restore a copy or an export, or index the corpus again into another folder."
+
+
+@dataclass(slots=True)
+class Repair:
+    """The result of a repair.
+
+    Attributes:
+        rebuilt: what was damaged and is made anew.
+        lost: what is gone, each with what to do about it.
+        generations: the vector indexes that were built, one of each view.
+    """
+
+    rebuilt: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    generations: list[int] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+def repair(
+    path: Path, index_type: IndexType | None = None, *, load: Loader = load_described, device: str = "auto"
+) -> Repair:
+    """Make an index whole and compact; calling it twice is harmless.
+
+    Args:
+        path: its folder.
+        index_type: the vector index to build now and from now on; None for what the index remembers.
+        load: gives the encoder of a description, to embed lost vectors with.
+        device: where vector indexes will be searched.
+
+    Raises:
+        IndexNotFoundError: there is no index.
+        IndexDamagedError: what is damaged cannot be had from the rest of the index; nothing was taken out.
+        IndexLockedError: another process writes to the index.
+        UsageError: nothing could be built as ``index_type`` says.
+    """
+    with Store.open(path / DATABASE, check=False) as store, WriterLock(path / LOCK_NAME):
+        return _Repairing(path, store, load).run(index_type, device)
+
+
+class _Repairing:
+    """One repair under way."""
+
+    def __init__(self, path: Path, store: Store, load: Loader) -> None:
+        self._path = path
+        self._store = store
+        self._load = load
+        self._report = Repair()
+
+    def run(self, index_type: IndexType | None, device: str) -> Repair:
+        """Mend the tables in one transaction, then fill and build what is made from them.
+
+        What is lacking is embedded after it, while others search and write; the next repair goes on with one that was
+        killed.
+        """
+        self._reindex()
+        kept = self._require_settings()
+        for view in self._store.views.all():
+            view_folder(self._path, view.view_id)  # refuses before anything is done
+        with recorded(self._store, "repair") as run_id:
+            remember(self._store, index_type, self._path, {view.key.dim for view in self._store.views.all()})
+            with self._store.transaction():
+                self._mend(kept)
+            encoders = described_encoders(self._store, self._load)
+            if encoders is not None:
+                self._embed(Sources(self._store, encoders, reader_descriptions(self._store)), run_id)
+                self._derive(encoders)
+            self._compact(device)
+        self._store.checkpoint()
+        return self._report
+
+    def _reindex(self) -> None:
+        """Make SQLite's indexes anew where they are damaged, and refuse a database of which more is."""
+        problems = self._store.inspection.pages()
+        if not problems:
+            return
+        try:
+            self._store.mending.reindex()
+        except RetrieverError as error:
+            raise self._refused(error.message) from error
+        if problems := self._store.inspection.pages():
+            raise self._refused(problems[0])
+        self._report.rebuilt.append("SQLite's indexes")
+
+    def _require_settings(self) -> list[BrokenSeal]:
+        """Refuse an index that no longer says what made it; return the broken seals of settings that still do."""
+        broken = [seal for seal in self._store.seals.broken() if seal.kind == "setting"]
+        fingerprints = {view.key.fingerprint for view in self._store.views.all()}
+        for seal in broken:
+            if seal.key in (ENCODER, PLAIN):
+                try:
+                    known = (described(self._store, seal.key) or {}).get("fingerprint") in fingerprints
+                except IndexDamagedError:
+                    known = False
+                if not known:
+                    raise self._refused("it no longer says which encoder made it")
+            if seal.key == UNITS and self._store.settings.get(UNITS) not in KINDS:
+                raise self._refused("it no longer says what of documents is embedded")
+        return [seal for seal in broken if seal.key in (ENCODER, PLAIN, UNITS)]
+
+    def _refused(self, why: str) -> IndexDamagedError:
+        return IndexDamagedError(f"{self._store.path} cannot be repaired: {why}.", hint=_RESTORE)
+
+    def _mend(self, kept: Sequence[BrokenSeal]) -> None:
+        """Take out what is damaged and make anew what the tables say, in the caller's transaction."""
+        store, rebuilt = self._store, self._report.rebuilt
+        orphans, damage = store.inspection.orphans(), store.inspection.rows()
+        rebuilt += [f"setting {seal.key}" for seal in kept]
+        if damage or orphans:
+            mended = replace(damage, seals=[seal for seal in damage.seals if seal not in kept])
+            self._report.lost += store.mending.remove(mended, orphans)
+            for view in store.views.all():
+                store.generations.retire(view.view_id)  # it may hold what was taken out
+        if divided := divide_stored(store):
+            rebuilt.append(f"units of {divided} texts")
+        if any(seal.kind == "field" for seal in damage.seals):
+            rebuilt.append("metadata fields")
+        self._report.lost += store.mending.remove_views([*damage.sources, *unmakeable(store)])
+        if store.inspection.words_differ():
+            store.documents.rebuild_words()
+            rebuilt.append("word index")
+        store.seals.renew_all()
+
+    def _embed(self, sources: Sources, run_id: int) -> None:
+        """Embed what the views lack that are to be full; no transaction may be under way."""
+        lacking = {
+            view.view_id: (view, count)
+            for view in (one.view for one in current(self._store) if one.row is None)
+            if not view.lazy and (count := len(self._store.vectors.pending(view.view_id)))
+        }
+        if not lacking:
+            return
+        try:
+            for view, _ in lacking.values():
+                if sources.encoders.view_key(view.key.instruction) != view.key:
+                    raise EncoderMismatchError("it is another one now.")
+        except RetrieverError as error:
+            again = f"the encoder does not load ({error.message}); put it back and repair again"
+            self._report.lost += [f"{count} vectors of view {one}: {again}" for one, (_, count) in lacking.items()]
+            return
+        indexer = Indexer(self._store, sources, [sources.read(view.key.instruction) for view, _ in lacking.values()])
+        indexer.fill(run_id)
+        self._rebuilt_vectors(indexer.report.embedded)
+
+    def _derive(self, encoders: Encoders) -> None:
+        """Make again what made views lack, of what they are made of, and take out what they should not hold."""
+        store, ours = self._store, {one.view.view_id for one in current(self._store)}
+        sources = Sources(store, encoders, None)
+        for one in listed(store):
+            source = sources.open(one)
+            contents = source.contents(sources.held) if one.row is not None else None
+            if contents is None or (one.view.view_id not in ours and (source.reads or not source.follows)):
+                continue
+            before = store.vectors.count(one.view.view_id)
+            remove_unsourced(store, [one])
+            lacking = store.vectors.missing(one.view.view_id, contents)
+            try:
+                for start in range(0, len(lacking), READ_AT_ONCE):
+                    chunk = lacking[start : start + READ_AT_ONCE]
+                    if source.reads:
+                        fill(store, [source], sources, chunk)
+                    else:
+                        derive(store, [source], sources, chunk)
+            except RetrieverError as error:
+                self._report.lost.append(
+                    f"{len(lacking)} vectors of view {one.view.view_id}: the encoder does not load ({error.message}); "
+                    "put it back and repair again"
+                )
+            self._rebuilt_vectors({one.view.view_id: store.vectors.count(one.view.view_id) - before})
+
+    def _rebuilt_vectors(self, counts: dict[int, int]) -> None:
+        self._report.rebuilt += [f"{count} vectors of view {view_id}" for view_id, count in counts.items() if count]
+
+    def _compact(self, device: str) -> None:
+        """Drop what deleted documents left behind, and build every view's vector index anew."""
+        store = self._store
+        with store.transaction():
+            store.documents.collect_garbage()
+        built = [build_generation(store, one.view, self._path, device) for one in searched(store)]
+        self._report.generations = [generation.generation_id for generation in built if generation]
+        clear_dropped(store, self._path)
+        Spool(folder_within(self._path, SPOOL)).clear()
+        store.vacuum()

@@ -1,0 +1,282 @@
+"""`retriever verify`: is every byte of an index still what was stored?
+
+The quick way checks the database's structure and catalogue, and the vector index of every view (its file's
+SHA-256). The deep way also
+compares SQLite's indexes with its tables, every text with its hash, every document and vector with its checksum, the
+word index with the texts, and embeds a sample of texts again. Nothing is mended.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from retriever.core.errors import IndexDamagedError, RetrieverError
+from retriever.core.results import SCHEMA_VERSION
+from retriever.core.types import Ids
+from retriever.index.encoding import Loader, load_described
+from retriever.index.sources.catalog import Sources, current, sources_of, unmakeable
+from retriever.index.sources.source import Source
+from retriever.store.checksums import BrokenSeal
+from retriever.store.database import DATABASE, Store
+from retriever.store.generations import Generation
+from retriever.store.inspection import RowDamage
+from retriever.store.views import View
+from retriever.vectors.backend import open_backend
+
+SAMPLE = 16
+"""Texts embedded again for each view."""
+LEAST_COSINE = 0.98
+"""Below this, a vector made again is another one: number formats and batches move a cosine by less."""
+
+
+class Remedy(StrEnum):
+    """A remedy for damage."""
+
+    REPAIR = "retriever repair"
+    INDEX = "retriever repair, then index these documents again"
+    CLUSTER = "retriever repair, then cluster again and save it anew"
+    TEACH = "retriever repair, then teach the question again"
+    RESTORE = "restore a copy or an export, or index the corpus again into another folder"
+    READ = "retriever repair, then read it again"
+    MODEL = "put the model back, or `retriever reembed` with another"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One damaged thing.
+
+    Attributes:
+        artefact: the file, row or model.
+        problem: what is wrong with it.
+        remedy: what to do.
+    """
+
+    artefact: str
+    problem: str
+    remedy: Remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of a check.
+
+    Attributes:
+        path: the index folder.
+        deep: whether every row was read.
+        findings: what is damaged; empty when nothing is.
+        files: vector indexes that were checked.
+        embedded: texts embedded again.
+        seconds: wall-clock time.
+    """
+
+    path: str
+    deep: bool
+    findings: list[Finding]
+    files: int
+    embedded: int
+    seconds: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "whole": self.whole}
+
+
+def verify(path: Path, *, deep: bool = False, load: Loader = load_described, seed: int = 0) -> Verification:
+    """Check an index.
+
+    Args:
+        path: its folder.
+        deep: read every row, and embed a sample again.
+        load: gives the encoder of a description.
+        seed: of the sample.
+
+    Raises:
+        IndexNotFoundError: there is no index.
+        SchemaError: another version of retriever wrote it.
+    """
+    started = time.perf_counter()
+    checking = _Checking(path, deep, load, seed)
+    findings = list(checking.findings())
+    seconds = round(time.perf_counter() - started, 3)
+    return Verification(str(path), deep, findings, checking.files, checking.embedded, seconds)
+
+
+class _Checking:
+    """One check under way."""
+
+    def __init__(self, path: Path, deep: bool, load: Loader, seed: int) -> None:
+        self._path = path
+        self._deep = deep
+        self._load = load
+        self._random = np.random.default_rng(seed)
+        self.files = 0
+        self.embedded = 0
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is damaged, the database first."""
+        try:
+            store = Store.open(self._path / DATABASE, check=False)
+        except IndexDamagedError as error:
+            yield Finding(DATABASE, error.message, Remedy.RESTORE)
+            return
+        with store:
+            broken = [Finding(DATABASE, problem, Remedy.REPAIR) for problem in self._structure(store)]
+            yield from broken
+            if broken:
+                return
+            yield from self._rows(store)
+            yield from self._lacking(store)
+            yield from self._made(store)
+            for view in store.views.all():
+                yield from self._generation(store, view)
+            if self._deep:
+                yield from self._sample(store)
+
+    def _structure(self, store: Store) -> list[str]:
+        return store.inspection.structure(quick=not self._deep)
+
+    def _rows(self, store: Store) -> Iterator[Finding]:
+        if self._deep:
+            yield from _row_findings(store.inspection.rows())
+            if store.inspection.words_differ():
+                yield Finding("word index", "differs from the texts", Remedy.REPAIR)
+        else:
+            yield from _seal_findings(store.seals.broken())
+            yield from _source_findings(store.sources.damaged())
+
+    def _lacking(self, store: Store) -> Iterator[Finding]:
+        """Check that the base view holds every text: a document comes with units and vectors in one transaction."""
+        if undivided := len(store.units.undivided()):
+            yield Finding(DATABASE, f"lacks the units of {undivided} texts", Remedy.REPAIR)
+        for view in [one.view for one in current(store) if one.row is None]:
+            if not view.key.instruction and (lacking := len(store.vectors.pending(view.view_id))):
+                yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
+
+    def _made(self, store: Store) -> Iterator[Finding]:
+        """Check that made views hold what is made of those they are made of, the vectors only deeply."""
+        sources, damaged = sources_of(store, self._load), store.sources.damaged()
+        for view_id in unmakeable(store):
+            if view_id not in damaged:
+                yield Finding(f"source of view {view_id}", "is gone or cannot be read", Remedy.TEACH)
+        for one in sources.listed():  # others are made up for when their encoders are the index's again
+            try:
+                source = sources.open(one)
+            except IndexDamagedError:
+                continue  # named above
+            contents = source.contents(sources.held) if one.row is not None else None
+            if contents is None:
+                continue
+            held, name = store.vectors.held(one.view.view_id), f"view {one.view.view_id}"
+            # Answers are stored before their vectors, which the next search makes of them.
+            if (lacking := len(np.setdiff1d(contents, held))) and not source.costly:
+                yield Finding(name, f"lacks {lacking} texts of what it is made of", Remedy.REPAIR)
+            elif more := len(np.setdiff1d(held, contents)):
+                yield Finding(name, f"holds {more} texts more than what it is made of", Remedy.REPAIR)
+            elif self._deep and source.follows:
+                yield from self._make_again(store, one.view, source, sources)
+
+    def _make_again(self, store: Store, view: View, source: Source, sources: Sources) -> Iterator[Finding]:
+        """Make some vectors of a view again and compare."""
+        try:
+            again = source.derive(sources.stored, self._some(store, view))
+            stored = None if again is None else store.vectors.get(view.view_id, again.content_ids)
+        except IndexDamagedError:
+            return  # named already
+        if again is None or stored is None:
+            return
+        cosines = (again.embeddings * stored.embeddings).sum(axis=1)
+        for content_id in again.content_ids[cosines < LEAST_COSINE].tolist():
+            name = f"vector of text {content_id} in view {view.view_id}"
+            yield Finding(name, "is not what is made of the text", Remedy.TEACH)
+
+    def _some(self, store: Store, view: View) -> Ids:
+        """Return the ids of some texts that a view holds."""
+        held = store.vectors.held(view.view_id)
+        chosen: Ids = self._random.choice(held, min(SAMPLE, len(held)), replace=False)
+        return chosen
+
+    def _generation(self, store: Store, view: View) -> Iterator[Finding]:
+        """Check the view's vector index; one that was replaced meanwhile is none of it any more."""
+        generation = store.generations.active(view.view_id)
+        while generation is not None:
+            problem = index_problem(self._path, generation)
+            now = store.generations.active(view.view_id)
+            if problem is None or now == generation:
+                self.files += 1
+                if problem:
+                    yield Finding(generation.name, problem, Remedy.REPAIR)
+                return
+            generation = now
+
+    def _sample(self, store: Store) -> Iterator[Finding]:
+        """Read some texts of every view of the index's encoders again and compare."""
+        sources = sources_of(store, self._load)
+        gone: set[str] = set()  # encoders that do not load; each is told once
+        for one in sources.listed():
+            name = sources.encoder_name(one)
+            try:
+                source = sources.open(one)
+                if source.reads and name not in gone:
+                    yield from self._read_again(store, one.view, source)
+            except IndexDamagedError:
+                continue  # named already
+            except RetrieverError as error:
+                if one.row is not None:
+                    yield Finding(f"source of view {one.view.view_id}", error.message, Remedy.TEACH)
+                    continue
+                gone.add(name)
+                yield Finding(f"encoder {name}", error.message, Remedy.MODEL)
+
+    def _read_again(self, store: Store, view: View, source: Source) -> Iterator[Finding]:
+        reader, chosen = source.reader, self._some(store, view)
+        stored = store.vectors.get(view.view_id, chosen)
+        texts = store.documents.texts(stored.content_ids)
+        again = reader.encode(list(texts.values()), instruction=view.key.instruction)
+        self.embedded += len(again)
+        cosines = (again * stored.embeddings).sum(axis=1)
+        for content_id, cosine in zip(stored.content_ids.tolist(), cosines.tolist(), strict=True):
+            if cosine < LEAST_COSINE:
+                name = f"vector of text {content_id} in view {view.view_id}"
+                problem = f"has a cosine of {cosine:.3f} with what the encoder makes of the text today"
+                yield Finding(name, problem, Remedy.MODEL)
+
+
+def _row_findings(damage: RowDamage) -> list[Finding]:
+    differs = "differs from its checksum"
+    vectors = (f"vector of text {vector.content_id} in view {vector.view_id}" for vector in damage.vectors.values())
+    return [
+        *_seal_findings(damage.seals),
+        *(Finding(f"text {content_id}", "differs from its hash", Remedy.REPAIR) for content_id in damage.texts),
+        *(Finding(f"document {id!r}", "or its text is damaged", Remedy.INDEX) for id in damage.documents.values()),
+        *(Finding(f"units of text {whole}", "are not what was stored", Remedy.REPAIR) for whole in damage.units),
+        *(Finding(name, differs, Remedy.REPAIR) for name in vectors),
+        *(Finding(f"clustering {name!r}", differs, Remedy.CLUSTER) for name in damage.clusterings.values()),
+        *_source_findings(damage.sources),
+        *(Finding(f"answer {row} to {question!r}", differs, Remedy.READ) for row, question in damage.answers.items()),
+    ]
+
+
+def _seal_findings(seals: Iterable[BrokenSeal]) -> list[Finding]:
+    return [Finding(f"{seal.kind} {seal.key}", str(seal), Remedy.REPAIR) for seal in seals]
+
+
+def _source_findings(view_ids: Iterable[int]) -> list[Finding]:
+    return [Finding(f"source of view {one}", "differs from its checksum", Remedy.TEACH) for one in view_ids]
+
+
+def index_problem(folder: Path, generation: Generation) -> str | None:
+    """Check the vector index of a generation and describe what is wrong with it, or return None."""
+    try:
+        return open_backend(generation.backend, folder, "cpu").check(generation.handle)
+    except RetrieverError as error:
+        return error.message

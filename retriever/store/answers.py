@@ -1,0 +1,129 @@
+"""Answers to questions, text by text: of a language model, of a program, or of a person, whose answer wins.
+
+They cost money or minutes, so they outlive the vectors made of them: a view that is dropped, forgotten or embedded by
+another encoder takes its vectors from them again.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from retriever.core.errors import IndexDamagedError
+from retriever.core.types import Ids
+from retriever.store.batches import as_ids, content_batches
+from retriever.store.checksums import REPAIR
+from retriever.store.connection import Connections, utc_now
+
+GIVEN = "given"
+"""Stands for the reader of answers that were handed in; they go before those of any other reader."""
+
+_WANTED = "SELECT answer_id, reader, question, content_id, answer, checksum FROM answers"
+
+
+def answer_checksum(reader: str, question: str, content_id: int, answer: str) -> int:
+    """Return the CRC-32 of an answer's row."""
+    return zlib.crc32("\0".join([reader, question, str(content_id), answer]).encode("utf-8", "surrogatepass"))
+
+
+class AnswerTable:
+    """The answers of an index, at most one of each reader, question and text."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def put(self, reader: str, question: str, answers: Mapping[int, str]) -> None:
+        """Store answers by content id, in the place of what the reader answered before.
+
+        Args:
+            reader: fingerprint of who answered, or `GIVEN`.
+            question: what was answered.
+            answers: by the content ids of stored texts.
+        """
+        now = utc_now()
+        rows = [
+            (reader, question, content_id, answer, now, answer_checksum(reader, question, content_id, answer))
+            for content_id, answer in answers.items()
+        ]
+        with self._db.writing():
+            self._db.write_many(
+                "INSERT OR REPLACE INTO answers (reader, question, content_id, answer, made, checksum) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+
+    def get(self, reader: str, question: str, content_ids: Sequence[int] | Ids) -> dict[int, str]:
+        """Return the answers to a question that are known among some texts: those handed in, else the reader's.
+
+        Raises:
+            IndexDamagedError: one is not what was stored.
+        """
+        known: dict[int, str] = {}
+        for wanted in content_batches(content_ids):
+            rows = self._db.rows(
+                f"{_WANTED} WHERE question = ? AND reader IN (?, ?) "
+                "AND content_id IN (SELECT value FROM json_each(?)) ORDER BY reader = ?",
+                (question, reader, GIVEN, wanted, GIVEN),
+            )
+            for answer_id, *row, checksum in rows:
+                if answer_checksum(*row) != checksum:
+                    raise IndexDamagedError(
+                        f"{self._db.path} is damaged: answer {answer_id} is not what was stored.", hint=REPAIR
+                    )
+                known[row[2]] = row[3]
+        return known
+
+    def held(self, reader: str, question: str) -> Ids:
+        """Return the texts whose answer to a question is known, handed in or by the reader, ascending."""
+        return as_ids(
+            self._db.rows(
+                "SELECT DISTINCT content_id FROM answers WHERE question = ? AND reader IN (?, ?) ORDER BY content_id",
+                (question, reader, GIVEN),
+            )
+        )
+
+    def take_back(self, question: str, content_ids: Sequence[int] | Ids) -> None:
+        """Remove answers that were handed in; those of readers stay."""
+        with self._db.writing():
+            for wanted in content_batches(content_ids):
+                self._db.write(
+                    "DELETE FROM answers WHERE question = ? AND reader = ? "
+                    "AND content_id IN (SELECT value FROM json_each(?))",
+                    (question, GIVEN, wanted),
+                )
+
+    def damaged(self) -> dict[int, str]:
+        """Return the rows that are not what was stored: the questions that they answer, by rowid."""
+        with self._db.escaped_text():
+            rows = self._db.rows(f"{_WANTED} ORDER BY answer_id")
+        return {answer_id: str(row[1]) for answer_id, *row, checksum in rows if answer_checksum(*row) != checksum}
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnText:
+    """A text of a sample: the round that drew it, and its chance then."""
+
+    content_id: int
+    round: int
+    chance: float
+
+
+class SampleTable:
+    """The texts that were drawn to be read for views."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+
+    def get(self, view_id: int, population: bytes) -> list[DrawnText]:
+        """Return the texts that were drawn for a view from a population, known by its hash."""
+        rows = self._db.rows(
+            "SELECT content_id, round, chance FROM samples WHERE view_id = ? AND population = ?", (view_id, population)
+        )
+        return [DrawnText(*row) for row in rows]
+
+    def put(self, view_id: int, population: bytes, drawn: Sequence[DrawnText]) -> None:
+        """Store texts that were drawn; those that were drawn before keep their round and chance."""
+        with self._db.writing(data=False):
+            self._db.write_many(
+                "INSERT INTO samples VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                [(view_id, population, text.content_id, text.round, text.chance) for text in drawn],
+            )

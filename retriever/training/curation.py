@@ -1,0 +1,271 @@
+"""The GEDI pipeline: from raw rows to rows worth learning from, with a report of what every step dropped.
+
+Source: "General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning". The steps, in order:
+length, language, duplicates, votes of expert encoders, a judge, hard negatives. A step that lacks what it needs is
+skipped, and the report says so.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.core.errors import InputError, OutputError, UsageError
+from retriever.core.paths import atomic_write, writing
+from retriever.core.protocols import Encoder
+from retriever.core.results import SCHEMA_VERSION
+from retriever.core.types import BadRow
+from retriever.training.curation_filters import (
+    Dropped,
+    LengthLimits,
+    StepReport,
+    duplicates,
+    language_problem,
+    length_problem,
+    step_report,
+)
+from retriever.training.negatives import MiningOptions, embed_queries, mine_answers
+from retriever.training.rows import TrainingRow, read_training_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Expert:
+    """An encoder under the name its votes are reported by."""
+
+    name: str
+    encoder: Encoder
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """The scores (rows,) that one expert gave to rows, cosines of instructed text and answer, and their median."""
+
+    expert: str
+    scores: NDArray[np.float32]
+    median: float
+
+    @property
+    def approves(self) -> NDArray[np.bool_]:
+        """Which rows lie above the median, (rows,)."""
+        return self.scores > self.median
+
+
+def vote(rows: Sequence[TrainingRow], expert: Expert) -> Vote:
+    """Score at least one row by an expert: sim(instruction + input, output).
+
+    The text is read under the row's instruction, in the way the encoder reads instructions; the answer, or first
+    positive, under the default one.
+
+    Source: "General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning", GEDI pipeline.
+    """
+    queries = embed_queries(rows, expert.encoder)
+    outputs = expert.encoder.encode([row.answer for row in rows])
+    scores = np.asarray((queries * outputs).sum(axis=1), dtype=np.float32)
+    return Vote(expert.name, scores, float(np.median(scores)))
+
+
+Judge: TypeAlias = Callable[[TrainingRow], bool]
+"""Whether a row's output follows its instruction."""
+
+Announce: TypeAlias = Callable[[str], None]
+
+_NO_EXPERTS = "no expert encoder was named"
+
+
+@dataclass(frozen=True, slots=True)
+class CurationOptions:
+    """Settings of how rows are curated.
+
+    Attributes:
+        judge: asked about every row that came so far; None skips the step.
+        announce: called with the name of each step as it begins.
+    """
+
+    lengths: LengthLimits = field(default_factory=LengthLimits)
+    mining: MiningOptions = field(default_factory=MiningOptions)
+    judge: Judge | None = None
+    announce: Announce = lambda step: None
+
+
+@dataclass(frozen=True, slots=True)
+class Curated:
+    """The rows that are left, with hard negatives, and what each step did."""
+
+    rows: list[TrainingRow]
+    steps: list[StepReport]
+
+    def lines(self) -> list[str]:
+        """Return the steps in words."""
+        return [line for step in self.steps for line in step.lines()]
+
+
+def curate(
+    rows: Sequence[TrainingRow], experts: Sequence[Expert] = (), options: CurationOptions | None = None
+) -> Curated:
+    """Return the rows worth learning from; the experts vote, and the first of them mines the hard negatives."""
+    chosen = options or CurationOptions()
+    steps: dict[str, Callable[[list[TrainingRow]], tuple[list[TrainingRow], StepReport]]] = {
+        "length": lambda left: _filter("length", left, lambda row: length_problem(row, chosen.lengths)),
+        "language": lambda left: _filter("language", left, language_problem),
+        "duplicates": lambda left: _drop("duplicates", left, list(duplicates(left))),
+        "experts": lambda left: _votes(left, experts),
+        "judge": lambda left: _judge(left, chosen.judge),
+        "hard negatives": lambda left: _negatives(left, experts, chosen.mining),
+    }
+    left, reports = list(rows), []
+    for name, step in steps.items():
+        chosen.announce(name)
+        left, report = step(left)
+        reports.append(report)
+    return Curated(left, reports)
+
+
+def _filter(
+    step: str, rows: list[TrainingRow], problem: Callable[[TrainingRow], str]
+) -> tuple[list[TrainingRow], StepReport]:
+    return _drop(step, rows, [Dropped(row, reason) for row in rows if (reason := problem(row))])
+
+
+def _drop(
+    step: str, rows: list[TrainingRow], dropped: Sequence[Dropped], notes: Sequence[str] = ()
+) -> tuple[list[TrainingRow], StepReport]:
+    gone = {id(one.row) for one in dropped}
+    return [row for row in rows if id(row) not in gone], step_report(step, len(rows), dropped, notes=notes)
+
+
+def _votes(rows: list[TrainingRow], experts: Sequence[Expert]) -> tuple[list[TrainingRow], StepReport]:
+    """Keep the rows that lie above every expert's median over the rows that came so far."""
+    if not experts or not rows:
+        return rows, StepReport("experts", len(rows), skipped=_NO_EXPERTS if rows else "no rows are left")
+    votes = [vote(rows, expert) for expert in experts]
+    dropped = []
+    for place, row in enumerate(rows):
+        against = [one.expert for one in votes if not one.approves[place]]
+        if against:
+            dropped.append(Dropped(row, f"not above the median of {' and '.join(against)}"))
+    notes = [f"{one.expert}: median {one.median:.3f}" for one in votes]
+    return _drop("experts", rows, dropped, notes)
+
+
+def _judge(rows: list[TrainingRow], judge: Judge | None) -> tuple[list[TrainingRow], StepReport]:
+    if judge is None:
+        return rows, StepReport("judge", len(rows), skipped="no judge was given")
+    return _filter("judge", rows, lambda row: "" if judge(row) else "the judge found that the answer does not follow")
+
+
+def _negatives(
+    rows: list[TrainingRow], experts: Sequence[Expert], options: MiningOptions
+) -> tuple[list[TrainingRow], StepReport]:
+    """Give every row hard negatives beside its own; no row is dropped."""
+    if not experts or not rows:
+        return rows, StepReport("hard negatives", len(rows), skipped=_NO_EXPERTS if rows else "no rows are left")
+    mined = mine_answers(rows, experts[0].encoder, options)
+    filled = [
+        replace(
+            row,
+            negatives=tuple(dict.fromkeys((*row.negatives, *found.answers)))[: max(options.count, len(row.negatives))],
+        )
+        for row, found in zip(rows, mined.rows, strict=True)
+    ]
+    counts = [len(row.negatives) for row in filled]
+    notes = [
+        f"{sum(counts)} negatives for {sum(map(bool, counts))} rows, mined by {experts[0].name}",
+        f"{mined.skipped} candidates over {options.margin:.0%} of the right answer's similarity were skipped",
+    ]
+    return filled, step_report("hard negatives", len(rows), [], notes=notes)
+
+
+SUFFIXES = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class CurationReport:
+    """The report of a curation.
+
+    Attributes:
+        read: good rows of the input.
+        bad: the first of them.
+    """
+
+    output: Path
+    read: int
+    curated: Curated
+    mappings: Mapping[str, str]
+    skipped: int = 0
+    bad: Sequence[BadRow] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "output": str(self.output),
+            "mappings": dict(self.mappings),
+            "read": self.read,
+            "written": len(self.curated.rows),
+            "skipped": self.skipped,
+            "quarantined": [asdict(row) for row in self.bad],
+            "steps": [step.to_json() for step in self.curated.steps],
+        }
+
+
+def curate_file(
+    source: str | Path,
+    output: Path,
+    experts: Callable[[], Sequence[Expert]] = tuple,
+    options: CurationOptions | None = None,
+    encoding: str | None = None,
+) -> CurationReport:
+    """Curate one file of questions and answers, as `read_training_rows` reads them, into JSON Lines.
+
+    The output, a .jsonl file, appears when it is complete; what an earlier run wrote there stays until then.
+    ``experts`` gives the encoders that vote, the first of which mines hard negatives; it is called once the rows are
+    read, since loading takes longer than finding a mistake in them.
+
+    Raises:
+        InputError: the source cannot be read, the output is no place for rows, or no row is left.
+        OutputError: the output cannot be written.
+    """
+    check_output(source, output)
+    rows = read_training_rows([source], encoding=encoding)
+    curated = curate(rows.rows, experts(), options)
+    if not curated.rows:
+        most = max(curated.steps, key=lambda step: step.dropped)
+        raise InputError(
+            f"{source}: no row is left of {len(rows.rows)}; the step {most.step!r} dropped {most.dropped}"
+            f"{''.join(f', {count} for {reason!r}' for reason, count in list(most.reasons.items())[:2])}.",
+            hint=f"Nothing was written to {output}.",
+        )
+    write_rows(output, curated.rows)
+    return CurationReport(output, len(rows.rows), curated, rows.mappings, rows.skipped, rows.bad)
+
+
+def check_output(source: str | Path, output: Path) -> None:
+    """Refuse an output that could not be written, before anything is read.
+
+    Raises:
+        UsageError: it is no .jsonl file.
+        OutputError: it is a folder, or in a folder that is not there.
+        InputError: it is the source.
+    """
+    if output.suffix not in SUFFIXES:
+        raise UsageError(f"{output} cannot be written: rows go to JSON Lines.", hint="Name a .jsonl file.")
+    if output.is_dir():
+        raise OutputError(f"{output} is a folder.", hint="Name a .jsonl file.")
+    if not output.parent.is_dir():
+        raise OutputError(f"{output} cannot be written: there is no folder {output.parent}.", hint="Make it first.")
+    if output.exists() and Path(source).exists() and output.samefile(source):
+        raise InputError(f"{output} is the input.", hint="Name another file, so that no row is lost.")
+
+
+def write_rows(output: Path, rows: Iterable[TrainingRow]) -> None:
+    """Write rows as JSON Lines, so that the file is there whole or not at all.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with writing(output, "OUT"), atomic_write(output, private=False) as file:
+        file.writelines(f"{json.dumps(row.to_json(), ensure_ascii=False)}\n".encode() for row in rows)

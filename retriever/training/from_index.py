@@ -1,0 +1,147 @@
+"""Rows to learn from out of an index: corrected categories, texts to be answered, hard negatives."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retriever.core.errors import InputError, UsageError
+from retriever.core.paths import write_output
+from retriever.index.opened import opened
+from retriever.training.negatives import IndexedDocuments, MiningOptions, mine_documents
+from retriever.training.pairs import HardNegatives
+from retriever.training.rows import TrainingRow, normalise_text
+from retriever.workspace import Index
+
+if TYPE_CHECKING:
+    from retriever.clusters.saved import SavedClustering
+
+_OPTION = "--as-rows"
+_SEED = 0
+
+
+def corrected_rows(found: "SavedClustering") -> list[TrainingRow]:
+    """Return a row of text, question and answer for every document that was moved and still is where it was put.
+
+    The answer is the name that the cluster has now, the first of several; what was moved to no cluster has none.
+    """
+    from retriever.clusters.edits import Move  # clusters need faiss, training does not
+    from retriever.clusters.placing import NONE
+
+    changes = [one.change for one in found.edits if one.undone is None]
+    moved = dict.fromkeys(one.id for one in changes if isinstance(one, Move))
+    labels, instruction = {one.number: one.label for one in found.clusters}, found.request.instruction or ""
+    group, rows = normalise_text(instruction), []
+    for id in moved:
+        number = found.assignments.get(id, NONE)
+        if number != NONE:
+            rows.append(TrainingRow(found.documents[id].text, instruction, labels[number], group=group))
+    return rows
+
+
+def index_texts(index: Index, count: int) -> list[str]:
+    """Return the texts of some documents of an index, to be answered by a person; the same ones every time."""
+    documents = opened(index).store.documents
+    ids = list(documents.ids())
+    chosen = random.Random(_SEED).sample(ids, min(count, len(ids)))
+    return [one.text for one in documents.get(sorted(chosen)).values()]
+
+
+def write_corrections(path: Path, found: "SavedClustering") -> int:
+    """Write what was corrected in a saved clustering as JSON Lines, as `retriever finetune` reads them; count the rows.
+
+    Raises:
+        InputError: there are none.
+        OutputError: the file cannot be written.
+    """
+    rows = corrected_rows(found)
+    if not rows:
+        raise InputError("There is nothing to learn from.", hint="Correct some first: --correct ID=CATEGORY.")
+    lines = (json.dumps(one.to_json(), ensure_ascii=False) for one in rows)
+    write_output(path, "".join(f"{line}\n" for line in lines), _OPTION)
+    return len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class MinedNegatives:
+    """The hard negatives that an index gave.
+
+    Attributes:
+        rows: the negatives of every row, empty for a row that no view serves.
+        served: rows that have some.
+        skipped: documents left out because they may be right.
+    """
+
+    rows: list[HardNegatives]
+    served: int
+    skipped: int
+
+
+def mine_index(
+    path: Path,
+    rows: Sequence[TrainingRow],
+    options: MiningOptions,
+    *,
+    held_out: Sequence[TrainingRow] = (),
+    passages: bool = False,
+    device: str = "auto",
+) -> MinedNegatives:
+    """Return documents of an index that its encoders put near the rows' texts though they do not belong there.
+
+    Rows with positives are served by the base view, others by the complete view of their own question; with
+    ``passages`` only the first are, for a method that compares no texts. The texts of held-out rows are not learned
+    from in any part.
+
+    Raises:
+        IndexNotFoundError: there is no index.
+        UsageError: no view serves any row, and the view to fill is named; or the index is of sentences.
+    """
+    forbidden = {row.text_key for row in held_out}
+    found = [HardNegatives()] * len(rows)
+    skipped = 0
+    with Index(path, device=device) as index:
+        if opened(index).store.units.divided:
+            raise UsageError(
+                f"{path} is an index of {opened(index).store.units.kind}, which are no negatives for whole texts.",
+                hint="Name an index of whole documents, or leave --index out.",
+            )
+        served = [row for row in rows if row.positives or not passages]
+        asked = list(dict.fromkeys("" if row.positives else row.instruction for row in served))
+        for instruction in asked:
+            documents = _documents(index, instruction)
+            if documents is None:
+                continue
+            mined = mine_documents(rows, opened(index).sources.read(instruction).reader, documents, options)
+            skipped += mined.skipped
+            for place, one in enumerate(mined.rows):
+                if one.texts or one.answers:
+                    found[place] = _without(one, forbidden)
+    count = sum(bool(one.texts or one.answers) for one in found)
+    if not count:
+        raise UsageError(
+            f"{path} has no negatives for these rows: no view holds all documents under one of their questions.",
+            hint=f"Fill one with `retriever index CORPUS --index {path} --instruction QUESTION`, or leave --index out.",
+        )
+    return MinedNegatives(found, count, skipped)
+
+
+def _documents(index: Index, instruction: str) -> IndexedDocuments | None:
+    """Return the index's complete view under an instruction, or None."""
+    sources = opened(index).sources
+    view = sources.view(sources.read(instruction))
+    if view is None:
+        return None
+    searcher = opened(index).views.loaded(view)
+    if not searcher.complete:
+        return None
+    documents = opened(index).store.documents
+    return IndexedDocuments(searcher, instruction, documents.texts, documents.known)
+
+
+def _without(found: HardNegatives, forbidden: set[str]) -> HardNegatives:
+    def kept(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(one for one in texts if normalise_text(one) not in forbidden)
+
+    return HardNegatives(texts=kept(found.texts), answers=kept(found.answers))

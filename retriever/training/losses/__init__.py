@@ -1,1 +1,0 @@
-"""Training losses: functions of tensors that know no model."""

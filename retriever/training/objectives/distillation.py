@@ -1,0 +1,262 @@
+"""Objectives that learn another encoder's vectors: its similarities beside another objective, or a fusion with it.
+
+Similarities: plain search asks nothing, and a model that learns only from questions forgets it. The teacher's vectors
+have another width, so its cosines are taught, of texts that it finds alike and of others: two texts drawn from a corpus
+have next to nothing in common, and among a few dozen there is hardly a pair that a search would have to tell apart.
+
+Fusion: a model is trained towards itself and the model it was before ("General-Purpose Instruction-Aware Text
+Embeddings via Dual-Level Contrastive Learning", section 3.4). The targets are computed once, before the student's
+training changes the model they come from.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from retriever.core.errors import UsageError
+from retriever.core.protocols import Encoder
+from retriever.encoders.instemb import untrained_look_ahead
+from retriever.evaluation.metrics import encode_each
+from retriever.training.adapters import Adapted
+from retriever.training.loss_parts import NEW_WEIGHT, fused_target, mean_similarity_error, squared_error
+from retriever.training.objectives.base import BatchSettings, Keys, Learner, Objective, TextBatches
+from retriever.training.objectives.reading import Piece, VectorReader, add_up, in_order
+from retriever.training.rows import TrainingRow
+
+BASE_TEACHER = "base"  # stands for the model in training, as it was before
+MOST_TEXTS = 20_000
+"""Texts of the pool at most: the teacher reads them all before the first step and each is compared with each, which
+takes minutes for so many and hours for ten times as many; groups of related texts are found among these too."""
+GROUP_SIZE = 4  # texts of a group: one and some of those nearest to it
+NEAREST_TEXTS = 12  # the nearest texts that the others of a group are drawn from
+_COMPARED_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SimilaritySettings:
+    """Settings of learning similarities from a teacher.
+
+    Attributes:
+        teacher: the encoder's name, as the catalog has it, or ``base`` for the model in training as it was before.
+        weight: of the similarities beside the other objective; 0 for none.
+        texts: most texts compared in a step.
+    """
+
+    teacher: str = "minilm"
+    weight: float = 1.0
+    texts: int = 32
+
+    def __post_init__(self) -> None:
+        if not self.weight >= 0:
+            raise UsageError(f"weight is {self.weight}; a weight cannot be negative.")
+        if self.texts < 2:
+            raise UsageError(f"{self.texts} texts make no pair.", hint="Give texts of at least 2.")
+
+
+class SimilarityObjective:
+    """Another objective, and with every batch the teacher's similarities of some texts.
+
+    Its batches are those of the other objective, ``inner``. The texts are drawn from the rows, as many as the batches
+    of an epoch compare and 20,000 at most; the teacher, never trained, reads them once, here. ``held_tokens`` as in
+    `BatchSettings`, ``steps`` as for `VectorReader`.
+    """
+
+    def __init__(
+        self,
+        inner: Objective,
+        learner: Learner,
+        rows: Sequence[TrainingRow],
+        settings: SimilaritySettings,
+        teacher: Encoder,
+        *,
+        held_tokens: int,
+        steps: int | None = None,
+    ) -> None:
+        self.batches = inner.batches
+        self._inner = inner
+        self._reader = VectorReader(learner, steps=steps)
+        self._device = learner.adapted.backbone.device
+        self._seed = learner.seed
+        self._settings = settings
+        self._held_tokens = held_tokens
+        texts = pool(rows, min(settings.texts * len(inner.batches(0)), MOST_TEXTS), learner.seed)
+        self._related = RelatedTexts(texts, np.asarray(teacher.encode(texts)))
+
+    def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
+        """Add the gradients of both; return the inner losses with the new ``loss``, and ``similarity`` unweighted."""
+        losses = self._inner.backward(batch)
+        drawn = self._drawn(batch)
+        texts = [self._related.texts[one] for one in drawn]
+        taught = torch.as_tensor(self._related.vectors[drawn], device=self._device)  # (n, e)
+
+        def loss(student: Tensor) -> Tensor:
+            return self._settings.weight * mean_similarity_error(student.unsqueeze(0), taught)
+
+        added = float(self._reader.backward(texts, [""] * len(texts), loss, held_tokens=self._held_tokens))
+        return {**losses, "loss": losses["loss"] + added, "similarity": added / self._settings.weight}
+
+    def drawn(self, batch: Sequence[int]) -> list[str]:
+        """Return the different texts compared beside a batch, which seed and row numbers alone decide."""
+        return [self._related.texts[one] for one in self._drawn(batch)]
+
+    def _drawn(self, batch: Sequence[int]) -> list[int]:
+        draw = random.Random(f"{self._seed}:{','.join(map(str, batch))}")
+        return self._related.draw(self._settings.texts, draw)
+
+
+def pool(rows: Sequence[TrainingRow], count: int, seed: int) -> list[str]:
+    """Return at most ``count`` different texts, questions and answers of the rows, drawn with a seed."""
+    found = dict.fromkeys(one for row in rows for one in (row.text, row.instruction, row.answer) if one.strip())
+    return random.Random(seed).sample(list(found), min(count, len(found)))
+
+
+class RelatedTexts:
+    """A pool of n different texts with a teacher's vectors (n, e) of length 1, drawn in groups."""
+
+    def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self.texts = texts
+        self.vectors = vectors
+        self._nearest = nearest(vectors, min(NEAREST_TEXTS, len(texts) - 1))
+
+    def draw(self, count: int, draw: random.Random) -> list[int]:
+        """Return the numbers of ``count`` different texts, group after group; of all, where there are no more."""
+        found: dict[int, None] = {}
+        for first in draw.sample(range(len(self.texts)), len(self.texts)):
+            if len(found) >= count:
+                break
+            near = [int(one) for one in self._nearest[first]]
+            found |= dict.fromkeys([first, *draw.sample(near, min(GROUP_SIZE - 1, len(near)))])
+        return list(found)[:count]
+
+
+def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the numbers of the ``count`` rows nearest to each of (n, e) but for itself, (n, count).
+
+    The nearest come first; of equally near ones that with the lower number.
+    """
+    found = np.empty((len(vectors), count), dtype=np.int64)
+    for start in range(0, len(vectors) if count else 0, _COMPARED_ROWS):
+        distances = -(vectors[start : start + _COMPARED_ROWS] @ vectors.T)  # (b, n)
+        distances[np.arange(len(distances)), start + np.arange(len(distances))] = np.inf
+        found[start : start + _COMPARED_ROWS] = _lowest(distances, count)
+    return found
+
+
+def _lowest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the columns of the lowest values of every row of (b, n), as a stable sort has them: (b, count)."""
+    farthest = np.partition(values, count - 1, axis=1)[:, count - 1, None]  # (b, 1)
+    nearer, equal = values < farthest, values == farthest
+    room = count - nearer.sum(axis=1, keepdims=True)  # for those as far as the farthest
+    taken = nearer | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
+    columns = np.nonzero(taken)[1].reshape(len(values), count)  # rising in every row
+    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """Settings of how the two models are fused.
+
+    Attributes:
+        new_weight: lambda, the trained model's share; the paper stays within 0.4 and 0.6.
+    """
+
+    new_weight: float = NEW_WEIGHT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.new_weight <= 1:
+            raise UsageError(f"new_weight is {self.new_weight}.", hint="Give a number from 0 to 1, such as 0.5.")
+
+
+@dataclass(frozen=True, slots=True)
+class FusedTargets:
+    """The target vectors (n, d), float32 rows of length 1 on the CPU, that the student is trained towards."""
+
+    texts: Sequence[str]
+    instructions: Sequence[str]
+    vectors: Tensor = field(repr=False)
+
+
+@torch.no_grad()
+def fused_targets(
+    learner: Learner,
+    texts: Sequence[str],
+    instructions: Sequence[str],
+    settings: FusionSettings,
+    *,
+    steps: int | None = None,
+    base: Encoder | None = None,
+) -> FusedTargets:
+    """Return eq. 4 for every text under the instruction beside it: lambda E_new + (1 - lambda) E_base.
+
+    E_new is the model as it is now, E_base the encoder that was trained further; without one the bare backbone, its
+    look-ahead embeddings untrained. ``steps`` as for `VectorReader`.
+
+    Raises:
+        UsageError: there is no text, or not one instruction for each.
+    """
+    if not texts or len(texts) != len(instructions):
+        raise UsageError(f"{len(texts)} texts and {len(instructions)} instructions were given; give one for each text.")
+    reader = VectorReader(learner, steps=steps)
+    read = reader.pieces(texts, instructions)
+    known = None if base is None else torch.as_tensor(encode_each(base, texts, instructions))  # (n, d)
+    found = []
+    for piece in read:
+        new = reader.read(piece, dropout=0.0)
+        if known is None:
+            with _before_training(learner.adapted):
+                old = reader.read(piece, dropout=0.0)
+        else:
+            old = known[piece.rows].to(new.device)
+        found.append(fused_target(new, old, new_weight=settings.new_weight).cpu())
+    return FusedTargets(texts, instructions, in_order(read, torch.cat(found)))
+
+
+class FusionObjective:
+    """Loss and gradients of a batch of texts: the squared distance of their vectors from the targets (eq. 5).
+
+    The sum over texts adds up piece by piece, so that one piece is held at a time whatever ``held_tokens`` says. No
+    text is compared with another, so ``paired`` has no meaning.
+    """
+
+    def __init__(
+        self, learner: Learner, targets: FusedTargets, batch: BatchSettings, *, steps: int | None = None
+    ) -> None:
+        self._reader = VectorReader(learner, steps=steps)
+        self._targets = targets
+        self._device = learner.adapted.backbone.device
+        keys = [Keys("", text, number) for number, text in enumerate(targets.texts)]
+        self.batches = TextBatches(keys, batch.unpaired(), learner.seed)
+
+    def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
+        """Add the gradients of a batch to the parameters; return ``loss``."""
+        texts = [self._targets.texts[row] for row in batch]
+        read = self._reader.pieces(texts, [self._targets.instructions[row] for row in batch])
+        targets = self._targets.vectors[list(batch)].to(self._device)  # (B, d)
+
+        def loss(piece: Piece) -> Tensor:
+            return squared_error(self._reader.read(piece), targets[piece.rows]) * (len(piece.rows) / len(batch))
+
+        return {"loss": float(add_up(loss, read))}
+
+
+@contextmanager
+def _before_training(adapted: Adapted) -> Iterator[None]:
+    """Within the block the model and its look-ahead embeddings are the untrained ones."""
+    with adapted.base():
+        learned = adapted.look_ahead
+        if learned is None:
+            yield
+            return
+        trained = learned.data
+        try:
+            learned.data = untrained_look_ahead(adapted.backbone, len(learned)).float()
+            yield
+        finally:
+            learned.data = trained

@@ -1,0 +1,241 @@
+"""Answers to a question over HTTP and MCP: handed in by who may write, shown to who may read."""
+
+import os
+import re
+import sys
+
+import anyio
+import pytest
+from answer_fakes import NAME, FakeReader
+from api_fakes import READER, TOKENS, WRITER, refused
+from index_fakes import MOOD, FakeEncoder
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from test_api_mcp import ROOT, answer, asked, client_of, failed
+
+from retriever.api.mcp.answers import MOST_TEXTS, TEXT_CHARACTERS
+from retriever.api.mcp.server import TOOLS, WRITING_TOOLS
+from retriever.core.types import Document
+from retriever.encoders.answers import loading
+from retriever.workspace import Index
+
+WHO = "Who uses it?"
+WRITING = [tool.__name__ for tool in WRITING_TOOLS]
+ANSWERS = "/indexes/reviews/answers"
+TEXTS = [f"a {word} {row}" for row in range(10) for word in ("kettle", "toy", "lamp")]
+
+
+@pytest.fixture
+def server(make, serve):
+    make(texts=TEXTS)
+    return serve(tokens=TOKENS)
+
+
+def put(server, answers, instruction=WHO, token=WRITER, index="reviews"):
+    body = {"instruction": instruction, "answers": answers}
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return server.http.put(f"/indexes/{index}/answers", json=body, headers=headers)
+
+
+def get(server, instruction=WHO):
+    response = server.get(ANSWERS, token=READER, params={"instruction": instruction})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def search(server, query="a child", token=READER, **options):
+    body = {"query": query, "instruction": WHO, **options}
+    return server.post("/indexes/reviews/search", body, token=token)
+
+
+def tools_of(server, token):
+    async def listed():
+        async with client_of(server, token) as client:
+            return {tool.name: tool for tool in (await client.list_tools()).tools}, client.instructions
+
+    return anyio.run(listed)
+
+
+def test_answers_that_are_put_are_shown_and_searches_go_by_them(server):
+    assert get(server) == {"instruction": WHO, "reader": "", "answers": {}}
+    given = put(server, {"r1": "a  child", "r2": "a cook", "r3": None})
+    assert given.json() == {"instruction": WHO, "reader": "given", "answers": 2, "texts": 30, "vectors": 0}
+    assert get(server) == {"instruction": WHO, "reader": "given", "answers": {"r1": "a child", "r2": "a cook"}}
+    words = {hit["id"]: hit["words"] for hit in search(server, k=30).json()["hits"]}
+    assert (words["r1"], words["r2"], words["r3"]) == (["a child"], ["a cook"], [])
+    assert put(server, {"r1": None, "r2": "nobody"}).json()["answers"] == 1
+    assert get(server)["answers"] == {"r2": "nobody"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "instruction", "says"),
+    [
+        ({"r1": "x", "none": "x"}, WHO, "There is no document 'none'"),
+        ({"r1": " "}, WHO, "is blank"),
+        ({"r1": "word " * 13}, WHO, "has 13 words"),
+        ({"r1": 5}, WHO, "answers.r1"),
+        ({}, WHO, "names 0 documents"),
+        (dict.fromkeys(map(str, range(1001)), "x"), WHO, "names 1001 documents"),
+        ({"r1": "x"}, "  ", "A reader answers a question"),
+        ({"r1": "x"}, "", "instruction"),
+        ({"r1": "x"}, "w" * 2001, "instruction has 2001 characters"),
+    ],
+)
+def test_answers_that_cannot_be_taken_are_refused_whole(server, answers, instruction, says):
+    assert refused(put(server, answers, instruction), 400, "invalid_request", says)
+    assert get(server)["answers"] == {}
+
+
+def test_who_may_only_read_hands_nothing_in(server, serve):
+    assert refused(put(server, {"r1": "x"}, token=READER), 403, "forbidden", "may read and not write")
+    assert refused(put(server, {"r1": "x"}, token=None), 401, "unauthorized")
+    assert refused(put(server, {"r1": "x"}, index="gone"), 404, "index_not_found")
+    assert refused(put(serve(), {"r1": "x"}, token=None), 403, "forbidden", "no writer's token")
+    assert get(server)["answers"] == {}
+    assert server.get(ANSWERS, params={"instruction": WHO}).status_code == 401
+    assert refused(server.get(ANSWERS, token=READER), 400, "invalid_request", "instruction")
+
+
+def test_only_who_may_write_sees_and_calls_the_tools_that_take_answers(server, serve):
+    reading, about = tools_of(server, READER)
+    assert list(reading) == [tool.__name__ for tool in TOOLS]
+    assert "give_answers" not in about
+    writing, about = tools_of(server, WRITER)
+    assert list(writing) == [*reading, *WRITING]
+    assert "give_answers" in about
+    hints = {name: writing[name].annotations for name in WRITING}
+    assert hints["texts_to_answer"].read_only_hint
+    assert not hints["give_answers"].read_only_hint
+    assert hints["give_answers"].destructive_hint
+    for name in WRITING:
+        assert re.search(r"instruction\s+(to you|that a text says)", writing[name].description)
+        assert '"not said"' in writing[name].description
+        assert all(one.get("description") for one in writing[name].input_schema["properties"].values())
+    for token, where in ((READER, server), (None, serve())):
+        result = asked(where, "give_answers", token, instruction=WHO, answers={"r1": "x"})
+        assert result.is_error
+        assert "Unknown tool" in result.content[0].text
+    assert get(server)["answers"] == {}
+
+
+def test_an_agent_reads_for_an_index_until_everything_is_answered(server, encoder):
+    read = {}
+    for _ in range(3):
+        found = answer(server, "texts_to_answer", token=WRITER, instruction=WHO, n=12)
+        assert (found["answers"], found["texts"]) == (len(read), 30)
+        phrases = {one["id"]: f"who has {one['text'].split()[1]}" for one in found["texts_to_answer"]}
+        stored = answer(server, "give_answers", token=WRITER, instruction=WHO, answers=phrases)
+        read |= phrases
+        assert (stored["answers"], stored["reader"]) == (len(read), "given")
+    assert get(server)["answers"] == read
+    assert len(read) == 30
+    assert answer(server, "texts_to_answer", token=WRITER, instruction=WHO)["texts_to_answer"] == []
+    assert encoder.read == []
+    groups = answer(server, "cluster", token=READER, instruction=WHO, k=3)["groups"]
+    assert [group["size"] for group in groups] == [10, 10, 10]
+
+
+def test_a_query_gives_its_best_texts_that_nobody_answered(server):
+    for count in (4, 6):
+        found = answer(server, "texts_to_answer", token=WRITER, instruction=WHO, n=count, query="toy")
+        assert {one["text"].split()[1] for one in found["texts_to_answer"]} == {"toy"}
+        phrases = dict.fromkeys((one["id"] for one in found["texts_to_answer"]), "a child")
+        answer(server, "give_answers", token=WRITER, instruction=WHO, answers=phrases)
+    (other,) = answer(server, "texts_to_answer", token=WRITER, instruction=WHO, n=1, query="toy")["texts_to_answer"]
+    assert "toy" not in other["text"]
+
+
+def test_what_is_handed_out_is_bounded(server, indexes, encoder, plain):
+    with Index(indexes / "reviews", encoder=encoder) as index:
+        index.add(Document(f"long{row}", f"pan {row} " + "x" * 6000) for row in range(20))
+    found = answer(server, "texts_to_answer", token=WRITER, instruction=WHO, n=MOST_TEXTS, query="pan")
+    texts = [one["text"] for one in found["texts_to_answer"]]
+    assert len(texts[0]) == TEXT_CHARACTERS
+    assert len(texts) < 20
+    assert len(found["left_out"]) == 2
+    assert failed(server, "texts_to_answer", "n", token=WRITER, instruction=WHO, n=MOST_TEXTS + 1)
+    assert failed(server, "texts_to_answer", "A reader answers a question", token=WRITER, instruction=" ")
+
+
+def test_an_agent_is_told_what_is_no_answer_and_takes_back_by_an_empty_phrase(server):
+    def give(**answers):
+        return {"token": WRITER, "instruction": WHO, "answers": answers}
+
+    assert failed(server, "give_answers", "'r2' has 13 words", "at most 12 words", **give(r1="x", r2="word " * 13))
+    assert failed(server, "give_answers", "no document 'r99'", **give(r99="x"))
+    assert get(server)["answers"] == {}
+    assert answer(server, "give_answers", **give(r1="a child", r2="a cook"))["answers"] == 2
+    assert answer(server, "give_answers", **give(r1=""))["answers"] == 1
+    assert get(server)["answers"] == {"r2": "a cook"}
+
+
+@pytest.fixture
+def reader(monkeypatch, server, indexes):
+    """A language model that the index knows, in the place of one behind an endpoint; every name loads it."""
+    fake, loaded = FakeReader(["kettle", "toy", "lamp"]), []
+    fake.loaded = loaded
+    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": loaded.append(name) or fake)
+    with Index(indexes / "reviews", encoder=FakeEncoder("any")) as index:
+        index.teaching.read_by(MOOD, NAME)
+    loaded.clear()
+    return fake
+
+
+def test_a_client_may_name_a_reader_that_the_index_knows(server, reader):
+    assert search(server, reader=NAME).status_code == 200
+    asked_by_search = len(reader.asked)
+    assert asked_by_search > 0
+    body = {"query": "kettle", "instructions": [WHO, "Another question?"], "reader": NAME}
+    assert server.post("/indexes/reviews/compare", body, token=READER).status_code == 200
+    assert len(reader.asked) > asked_by_search
+    assert answer(server, "search", token=READER, query="toy", instruction="A third?", reader=NAME)["hits"]
+    assert get(server)["reader"] == NAME
+    assert search(server, reader="default").status_code == 200
+    assert get(server) == {"instruction": WHO, "reader": "any", "answers": {}}
+    assert search(server, reader="given").status_code == 200
+    assert set(reader.loaded) == {NAME}
+
+
+@pytest.mark.parametrize("named", ["chat:https://collector.example/v1#model", "chat:gpt", "inbedder:model"])
+def test_no_client_can_name_an_address_that_texts_go_to(server, reader, named):
+    says = (f"reviews has no reader {named!r}", f"default, given, {NAME}")
+    assert refused(search(server, reader=named), 400, "invalid_request", *says)
+    assert refused(search(server, token=WRITER, reader=named), 400, "invalid_request", *says)
+    assert refused(search(server, reader=named, stream=True), 400, "invalid_request", *says)
+    body = {"query": "kettle", "instructions": [WHO, MOOD], "reader": named}
+    assert refused(server.post("/indexes/reviews/compare", body, token=READER), 400, "invalid_request", *says)
+    assert failed(server, "search", *says, token=WRITER, query="toy", instruction=WHO, reader=named)
+    assert (reader.loaded, reader.asked) == ([], [])
+
+
+def test_texts_stay_here_until_who_keeps_the_index_allows_the_host(server, reader, indexes):
+    reader.host = "api.example.com"
+    says = ("would be sent to api.example.com", "No client can allow that host")
+    assert refused(search(server, reader=NAME), 403, "host_not_allowed", *says)
+    streamed = search(server, reader=NAME, stream=True)
+    assert "event: error" in streamed.text
+    assert '"host_not_allowed"' in streamed.text
+    assert failed(server, "search", *says, token=WRITER, query="toy", instruction=WHO, reader=NAME)
+    assert reader.asked == []
+    with Index(indexes / "reviews", encoder=FakeEncoder("any")) as index:
+        index.teaching.allow("api.example.com")
+    assert search(server, reader=NAME).status_code == 200
+    assert reader.asked
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("write", [False, True])
+def test_the_command_takes_answers_only_where_it_is_told_to(make, indexes, tmp_path, write):
+    make()
+
+    async def listed():
+        command = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "retriever", "mcp", "--index", str(indexes), *(["--write"] if write else [])],
+            cwd=tmp_path,
+            env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        )
+        async with Client(stdio_client(command)) as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert [name for name in anyio.run(listed) if name in WRITING] == (WRITING if write else [])

@@ -1,0 +1,148 @@
+"""A language model that reads a question: the pages' models, and that no page sends anything by being opened."""
+
+from dataclasses import replace
+
+import pytest
+from answer_fakes import NAME, FakeReader
+from app_checks import click, settle, shown, whole
+from app_fakes import REVIEWS, documents, load_encoder
+
+from retriever.clusters.arithmetic.estimates import Estimate
+from retriever.clusters.arithmetic.intervals import Interval
+from retriever.clusters.reading import Sampled
+from retriever.core.errors import EncoderError
+from retriever.core.types import Document
+from retriever.encoders.answers import loading
+from retriever.index.teaching.readers import ReaderPlace
+from retriever.workspace import Index
+from retriever_app import readers, resources
+from retriever_app.pages.clusters import model as clusters
+from retriever_app.readers import AnswerRow
+
+WHO = "Which thing is it about?"
+HERE = ReaderPlace("chat:m", "127.0.0.1:11434", local=True, allowed=True)
+ELSEWHERE = ReaderPlace("chat:m", "api.example.com", local=False, allowed=False)
+MAY, READ = "Texts of this index may be sent to api.example.com", "Read with it"
+
+
+def place_of(name):
+    if name == "chat:gone":
+        raise EncoderError("No endpoint is named.", hint="Set it.")
+    return replace(HERE, name=name)
+
+
+def test_the_configured_model_is_offered_before_those_that_read_already():
+    names = [place.name for place in readers.offers(place_of, " chat:a ", ["chat:b", "chat:a", "chat:gone"]).places]
+    assert names == ["chat:a", "chat:b"]
+    assert readers.offers(place_of, "", []).reason == readers.SETUP
+    assert readers.offers(place_of, "chat:gone", []).reason == "No endpoint is named. Set it."
+
+
+def test_the_page_says_how_much_goes_where():
+    said = readers.sending(ELSEWHERE, readers.search_sends())
+    assert said.startswith(
+        "A search sends at most 60 reviews, with the question, to chat:m at api.example.com, another"
+    )
+    assert "chat:m at 127.0.0.1:11434, a server on this machine" in readers.sending(HERE, readers.search_sends())
+    assert readers.clusters_send(300, 20_000) == "Clusters send at most 300 of 20,000 reviews"
+    assert readers.clusters_send(300, 6) == "Clusters send at most all 6 reviews"
+
+
+def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back():
+    rows = readers.text_rows([Document("a", "It  broke. " * 20), Document("b", "Fine.")], [["lid", "x"], []])
+    assert rows[0].beginning.startswith("It broke. It broke.")
+    assert len(rows[0].beginning) <= readers.BEGINNING + 2
+    assert rows[1] == AnswerRow("b", "Fine.", "")
+    edited = {0: {"answer": None}, 1: {"answer": " handle "}}
+    assert readers.corrections(rows, edited) == {"a": None, "b": "handle"}
+
+
+def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp_path):
+    with Index(tmp_path / "i", encoder=load_encoder()) as index:
+        index.add(documents(REVIEWS))
+        found = index.cluster(k=2)
+    assert clusters.drawn_evenly(found).all()
+    shares = {0: Estimate(Interval(0.25, 0.2, 0.31), 12, 40), 1: Estimate(None, 2, 40)}
+    sampled = Sampled("chat:m", 100, 6, 2, shares=shares, evenly=frozenset({"r1", "r5"}))
+    part = replace(found, sampled=sampled)
+    assert [part.material.documents[row].id for row in clusters.drawn_evenly(part).nonzero()[0]] == ["r1", "r5"]
+    assert clusters.headline(part).startswith("6 of 100 texts were read by chat:m, 2 of them drawn at random;")
+    from retriever.clusters.groups import groups_of
+    from retriever.clusters.numbers import count
+    from retriever.index.profiling import Columns
+
+    counted = count(groups_of(part).by_document(), [])
+    everything = clusters.drawn_evenly(found)
+    sides = clusters.read_sides(part.material.documents, Columns())
+    first, second = clusters.cards(part, sides, counted, everything)
+    assert "of the random sample · about 25% of all" in first.size
+    assert first.figures.startswith("share 20 to 31 %")
+    assert "too few for a share" in second.size
+    assert "share" not in second.figures
+
+
+@pytest.fixture
+def reader(monkeypatch):
+    """A language model on another machine, which the environment of the app names."""
+    fake = FakeReader(["kettle", "lamp", "toy"], host="api.example.com")
+    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": fake)
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://api.example.com/v1")
+    monkeypatch.setenv(readers.VARIABLE, NAME)
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("page", "asked"),
+    [("search", {"q": "lamp"}), ("clusters", {"groups": "2"}), ("teach", {}), ("compare", {"q": "lamp"})],
+)
+def test_a_page_that_is_opened_sends_nothing(make, app, reader, page, asked):
+    with Index(make(), encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+    session = settle(app(page, instruction=WHO, first=WHO, reader=NAME, **asked))
+    assert reader.asked == []
+    if page != "teach":
+        session = settle(click(session, READ))
+        session = settle(session)
+        assert reader.asked
+
+
+def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
+    folder = make()
+    session = settle(app("search", q="lamp", instruction=WHO))
+    assert readers.search_sends() in shown(session)
+    (button,) = [one for one in session.button if one.label == READ]
+    assert button.disabled
+    (may,) = [one for one in session.checkbox if "may be sent" in one.label]
+    session = whole(may.check().run())
+    session = whole(next(one for one in session.button if one.label == READ).click().run())
+    session = settle(session)
+    assert f"{NAME} reads this question" in shown(session).replace("\\", "")
+    assert reader.asked
+    with Index(folder, encoder=load_encoder()) as index:
+        assert index.teaching.place(NAME).allowed
+    session = settle(click(session, "Use the index's own model again"))
+    with Index(folder, encoder=load_encoder()) as index:
+        assert index.teaching.reader(WHO) == ""
+    assert "reads this question" not in shown(session)
+
+
+def test_without_an_endpoint_one_line_says_how(make, app, monkeypatch):
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", readers.VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    make()
+    session = settle(app("search", q="lamp", instruction=WHO))
+    assert readers.VARIABLE in shown(session).replace("\\", "")
+    assert not [one for one in session.button if one.label == READ]
+    assert readers.VARIABLE not in shown(app("search", q="lamp")).replace("\\", "")
+
+
+def test_a_correction_makes_clusters_anew(make, reader):
+    with Index(make(), encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+        found = index.cluster(WHO, k=2, read="all")
+        assert index.clusterings.still_holds(found)
+        index.teaching.give_answers(WHO, {"r1": "lamp"})
+        assert not index.clusterings.still_holds(found)
+        assert resources.clusterings().find(index, clusters.Ask(WHO, 2)) is None

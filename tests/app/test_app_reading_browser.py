@@ -1,0 +1,90 @@
+"""A language model reads a question in a browser: chosen, shown, corrected, clustered, taken back."""
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+from app_fakes import documents, load_encoder
+from browsing import ask, go, press, rest, until
+from replay_server import Model, serving
+
+from retriever.workspace import Index
+from retriever_app import readers
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+pytestmark = pytest.mark.browser
+
+WHO = "Which thing is it about?"
+ROWS = [
+    {"id": f"d{number:02}", "text": f"Review {number}: the {('kettle', 'lamp', 'toy')[number % 3]} is here."}
+    for number in range(240)
+]
+OFFER = "Let a language model read this question"
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+@pytest.fixture
+def address(model, serve, tmp_path, monkeypatch):
+    """Serve the app over 240 reviews, beside an endpoint that it may offer."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv(readers.VARIABLE, "chat:stand-in")
+    with Index(tmp_path / "indexes" / "reviews", encoder=load_encoder()) as index:
+        index.add(documents(ROWS))
+    with serving(model) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        yield serve(tmp_path / "indexes").address
+
+
+def sent(model):
+    """Return the reviews that were sent; what tries a model out is none."""
+    return {text for call in model.calls for text in call if text.startswith("Review")}
+
+
+def test_a_question_is_read_corrected_clustered_and_taken_back(page, address, model, tmp_path):
+    page.goto(f"{address}/search?{urlencode({'q': 'toy', 'instruction': WHO})}")
+    page.get_by_text(re.compile("^10 reviews: ")).wait_for()
+    assert not model.requests
+    page.get_by_text(OFFER).click()
+    page.get_by_text("A search sends at most 60 reviews, with the question, to chat:stand-in").wait_for()
+    press(page, "Read with it")
+    page.get_by_text("chat:stand-in reads this question.").wait_for()
+    page.locator(".stMarkdownBadge", has_text="toy").first.wait_for()
+    page.get_by_text(re.compile("the best candidates were read")).wait_for()
+    assert 0 < len(sent(model)) <= readers.MOST_A_SEARCH
+    correct_the_first_answer(page, tmp_path / "indexes" / "reviews", "lamp")
+    clusters_of_a_sample(page, model)
+    press(page, "Use the index's own model again")
+    page.get_by_text(OFFER).wait_for()
+
+
+def correct_the_first_answer(page, folder, answer):
+    page.get_by_text("Correct answers").click()
+    rest(page)
+    table = page.locator("[data-testid=stDataFrame] canvas").first
+    table.scroll_into_view_if_needed()
+    table.dblclick(position={"x": 60, "y": 52}, force=True)
+    page.locator("#portal textarea").fill(answer)
+    page.keyboard.press("Enter")
+    with Index(folder, encoder=load_encoder()) as index:
+        assert until(page, lambda: index.teaching.answers(WHO)["d02"] == answer)
+    sync_api.expect(page.get_by_text(re.compile("· d02$"))).to_have_count(0)  # what it is no longer about is no hit
+
+
+def clusters_of_a_sample(page, model):
+    before = len(sent(model))
+    go(page, "Clusters")
+    ask(page, "Instruction", WHO)
+    page.get_by_text("Clusters send at most all 240 reviews").wait_for()
+    assert len(sent(model)) == before
+    ask(page, "Reviews to read", "60")
+    page.get_by_text("Clusters send at most 60 of 240 reviews").wait_for()
+    press(page, "Read with it")
+    page.get_by_text(re.compile(r"of 240 texts were read by chat:stand-in, \d+ of them drawn at random")).wait_for()
+    page.get_by_text(re.compile(r"about \d+% of all")).first.wait_for()
+    page.get_by_text(re.compile(r"^share \d+ to \d+ %")).first.wait_for()
+    assert before < len(sent(model)) < len(ROWS)

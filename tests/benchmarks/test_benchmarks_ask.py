@@ -1,0 +1,130 @@
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ask_clusters import _v_measure
+from ask_data import FOLDER, SOURCES, AnsweredText, Material, Question, load_material
+from ask_kills import kills
+from ask_readers import on_the_wire, replaying, traffic
+from ask_search import Bench, Readers
+from ask_wire import faults, injection
+from index_fakes import FAULT, FakeEncoder
+
+from retriever.core.errors import InputError
+from retriever.core.requests import SearchOptions
+
+RESULTS = Path(__file__).parents[2] / "benchmarks/results/ask.json"
+THINGS = ("kettle", "toy", "lamp")
+WHAT = Question("what", FAULT, "kettle", "it is about a kettle")
+
+
+def text(row):
+    """Give a text in which no encoder of these tests sees the answer."""
+    thing = THINGS[row % 3]
+    meets = frozenset({"what"} if thing == "kettle" else ())
+    return AnsweredText(f"t{row:02}", f"number {row} says nothing", {"what": thing}, meets)
+
+
+MATERIAL = Material("planted", [WHAT], [text(row) for row in range(90)])
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(MATERIAL, Readers(FakeEncoder("question"), FakeEncoder("plain")), tmp_path)
+
+
+def test_answers_find_what_encoders_cannot_see(bench):
+    known = MATERIAL.answers()
+    plain, answered = bench.plain(), bench.answered(known, complete=True)
+    assert answered.score().value == 1.0 == bench.reachable().value
+    assert plain.score().value < 0.7
+    assert plain.read.tolist() == answered.read.tolist() == [[0.0]]  # nothing is left to read
+
+
+def test_a_lazy_search_reads_in_rounds_and_reports_each(bench):
+    options = SearchOptions(costly_texts=5, costly_rounds=2)
+    curve = bench.answered(MATERIAL.answers(), options=options)
+    assert curve.read.tolist() == [[0.0, 5.0, 10.0]]
+    assert curve.to_json()["texts_read"] == [0.0, 5.0, 10.0]
+
+
+def test_a_share_of_the_texts_gets_another_answer_the_same_every_time():
+    right, wrong = MATERIAL.answers(), MATERIAL.answers(wrong=0.3)
+    assert sum(right[pair] != wrong[pair] for pair in right) == 27
+    assert wrong == MATERIAL.answers(wrong=0.3)
+
+
+def test_wrong_answers_cost_precision(bench):
+    wrong = bench.answered(MATERIAL.answers(wrong=0.9), complete=True)
+    assert wrong.score().value < 0.5
+
+
+def test_clusters_of_answers_are_their_groups(bench):
+    groups = {one.id: one.answers["what"] for one in MATERIAL.texts}
+    with bench.opened(bench.copied(bench.base())) as index:
+        index.teaching.give_answers(FAULT, groups)
+        assert _v_measure(index, FAULT, groups) == pytest.approx(1.0)
+        assert _v_measure(index, FAULT, {one: "ab"[row % 2] for row, one in enumerate(groups)}) < 0.1
+
+
+def test_traffic_counts_what_a_server_is_asked(bench):
+    model = replaying(MATERIAL.answers())
+    with on_the_wire(model) as reader, bench.opened(bench.copied(bench.base())) as index:
+        index.teaching.read_by(FAULT, reader)
+        met = len(model.requests)
+        read = bench.searched(index, reader).read[0, -1]
+    counted = traffic(model, met)
+    assert (counted.calls, counted.texts) == (read / 5, read)  # of 20 texts six, six, six and two go together
+    assert counted.sent > counted.received > 60
+
+
+def test_in_process_the_same_is_found_as_over_the_wire(bench):
+    known = MATERIAL.answers()
+    with on_the_wire(replaying(known)) as reader, bench.opened(bench.copied(bench.base())) as index:
+        index.teaching.read_by(FAULT, reader)
+        wired = bench.searched(index, reader)
+    assert np.array_equal(wired.precision, bench.answered(known).precision)
+
+
+def test_faults_of_a_server_make_no_answer_wrong(monkeypatch):
+    monkeypatch.setattr("ask_wire.PATIENCE", 0.3)
+    report = faults(MATERIAL)
+    assert {one["wrong"] for one in report.values()} == {0}
+    assert report["none"] == {"calls": 10, "missing": 0, "wrong": 0, "seconds": report["none"]["seconds"]}
+    assert all(report[name]["calls"] > 10 for name in ("late", "wrong ids", "broken JSON", "429"))
+
+
+def test_orders_change_other_answers_where_only_one_other_text_is_meant():
+    report = injection(MATERIAL)
+    assert (report["known"]["changed"], report["unknown"]["changed"]) == (0, 0)
+    assert 0 < report["one other"]["changed"] <= 20
+
+
+def test_nothing_stored_is_asked_again_after_kills(tmp_path):
+    report = kills(MATERIAL, tmp_path, count=2)
+    assert report["kills"] == 2
+    assert (report["unanswered"], report["sent_again_though_stored"]) == (0, 0)
+    assert report["sent"] == report["texts"] + report["sent_again_since_under_way"]
+
+
+def test_what_is_kept_fits_the_questions_and_holds_no_text():
+    questions = json.loads((FOLDER / "ask_questions.json").read_text())
+    for name in SOURCES:
+        keys = {one["key"] for one in questions[name]}
+        rows = [json.loads(line) for line in (FOLDER / f"ask_{name}.jsonl").read_text().splitlines()]
+        assert all(set(row) == {"source", "sha256", "answers", "meets"} for row in rows)
+        assert all(set(row["answers"]) == keys and set(row["meets"]) <= keys for row in rows)
+        assert max(len(answer.split()) for row in rows for answer in row["answers"].values()) <= 6
+        assert max(Counter(row["source"] for row in rows).values()) == 1
+
+
+def test_other_texts_than_those_that_were_read_are_refused(tmp_path):
+    rows = [json.loads(line) for line in (FOLDER / "ask_reviews.jsonl").read_text().splitlines()]
+    lines = [json.dumps({"id": row["source"], "text": "another", "labels": {}}) for row in rows]
+    (tmp_path / "reviews_dmaste.jsonl").write_text("\n".join(lines))
+    with pytest.raises(InputError, match="do not hold the text"):
+        load_material("reviews", [tmp_path])
+    with pytest.raises(InputError, match="in none of the folders"):
+        load_material("messages", [tmp_path])

@@ -1,0 +1,89 @@
+import csv
+
+import pytest
+
+WHO = "Who uses it?"
+
+
+def listed(indexed):
+    return indexed("answers", "--instruction", WHO, "--json").document["answers"]
+
+
+def give(indexed, file, *options):
+    return indexed("answers", "--instruction", WHO, file, *options)
+
+
+def test_answers_of_a_file_are_taken_listed_and_searched(indexed, write):
+    assert indexed("answers", "--instruction", WHO).err == "0 of 5 texts have an answer; no reader yet.\n"
+    ran = give(indexed, write([{"id": "r1", "answer": " a  cook"}, {"id": "r2", "answer": "not said"}], "a.jsonl"))
+    assert (ran.code, ran.out, ran.err) == (0, "", "2 of 5 texts have an answer; reader given.\n")
+    ran = indexed("answers", "--instruction", f" {WHO} ")
+    assert ran.out == "r1  a cook\nr2  not said\n"
+    hits = indexed("search", "a cook", "--instruction", WHO, "--json").document["hits"]
+    assert {hit["id"]: hit["words"] for hit in hits if hit["words"]} == {"r1": ["a cook"], "r2": ["not said"]}
+    document = give(indexed, write([{"id": "r3", "answer": "a cook"}], "b.jsonl"), "--json").document
+    assert document["status"] == {"reader": "given", "answers": 3, "texts": 5, "vectors": 2}
+    assert "answers" not in document
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", b"id,answer\nr1,\nr2,a child\n"),
+        ("a.jsonl", b'{"id": "r1", "answer": null}\n{"id": "r2", "answer": "a child"}\n'),
+        ("b.jsonl", b'{"id": "r1", "answer": ""}\n{"id": "r2", "answer": "a child"}\n'),
+    ],
+)
+def test_an_empty_answer_takes_it_back(indexed, write, name, data):
+    give(indexed, write([{"id": "r1", "answer": "a cook"}], "first.jsonl"))
+    assert give(indexed, write(data, name)).code == 0
+    assert listed(indexed) == {"r2": "a child"}
+
+
+def test_numbers_of_a_table_stay_text(run, fake, write):
+    assert run("index", write(b"id,text\n007,The kettle broke.\n", "corpus.csv")).code == 0
+    assert run("answers", "--instruction", WHO, write(b"id,answer\n007,2\n", "a.csv")).code == 0
+    assert run("answers", "--instruction", WHO).out == "007  2\n"
+
+
+def test_a_table_of_answers_is_written_and_taken_again(indexed, write, tmp_path):
+    give(indexed, write([{"id": "r1", "answer": "=1+1"}, {"id": "r2", "answer": "a, b"}], "a.jsonl"))
+    assert indexed("answers", "--instruction", WHO, "--csv", "out.csv").code == 0
+    with (tmp_path / "out.csv").open(newline="") as table:
+        assert list(csv.reader(table)) == [["id", "answer"], ["r1", "'=1+1"], ["r2", "a, b"]]
+    assert give(indexed, "out.csv").code == 0
+    assert listed(indexed)["r2"] == "a, b"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"id": "r1", "answer": "a"}\n{"id": "r9", "answer": "a"}\n', "There is no document 'r9'"),
+        (b'{"id": "r1", "answer": "a"}\n{"id": "r2", "answer": 5}\n', "a.jsonl, line 2: the answer is no text"),
+        (b'{"id": "r1", "answer": "a"}\n{"id": "r2"}\n', "a.jsonl, line 2 has no answer"),
+        (b'{"id": "r1", "answer": "a"}\n{"answer": "a"}\n', "a.jsonl, line 2 has no id"),
+        (b'{"id": "r1", "answer": "a"}\n{"id": "r1", "answer": "b"}\n', "'r1' has another answer further up"),
+        (b'{"id": "r1", "answer": "a"}\n{"id": \n', "a.jsonl, line 2: not JSON"),
+        (b'{"id": "r1", "answer": "%s"}\n' % (b"word " * 13), "has 13 words"),
+    ],
+)
+def test_a_file_with_a_bad_row_is_refused_whole(indexed, write, data, says):
+    assert give(indexed, write(data, "a.jsonl"), "--json").failed_with(1, says)
+    assert listed(indexed) == {}
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says"),
+    [
+        (["--instruction", " ", "a.jsonl"], 2, "A reader answers a question"),
+        (["--instruction", " "], 2, "A reader answers a question"),
+        (["a.jsonl"], 2, "--instruction"),
+        (["--instruction", WHO, "gone.jsonl"], 1, "gone.jsonl"),
+        (["--instruction", WHO, "a.jsonl", "--csv", "out.csv"], 2, "Do one after the other"),
+        (["--instruction", WHO, "table.csv"], 1, "answer"),
+    ],
+)
+def test_what_cannot_be_done_says_why(indexed, write, argv, code, says):
+    write([{"id": "r1", "answer": "a cook"}], "a.jsonl")
+    write(b"id,text\nr1,x\n", "table.csv")
+    assert indexed("answers", *argv).failed_with(code, says)

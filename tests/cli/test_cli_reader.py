@@ -1,0 +1,154 @@
+"""A language model behind an endpoint reads for searches and clusters, over HTTP as it would."""
+
+import pytest
+from answer_fakes import FakeReader
+from replay_server import Model, serving
+
+from retriever.encoders.answers import loading
+
+WHO = "Which thing is it about?"
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+@pytest.fixture
+def name(model, monkeypatch):
+    """The name of a reader whose endpoint is there for the test."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with serving(model) as url:
+        yield f"chat:{url}#stand-in"
+
+
+def test_a_reader_answers_a_search_and_stays(indexed, model, name):
+    ran = indexed("search", "lamp", "--instruction", WHO, "-k", "2", "--reader", name)
+    assert ran.code == 0, ran.err
+    assert "[lamp]" in ran.out.splitlines()[0]
+    assert "Settled after 5 texts were read." in ran.err
+    assert "5 texts were read by a language model" in ran.err
+    calls = len(model.requests)
+    again = indexed("search", "kettle", "--instruction", WHO, "-k", "1")
+    assert "[kettle]" in again.out
+    assert len(model.requests) == calls
+    rows = [one for one in indexed("views", "--json").document["views"] if one["instruction"] == WHO]
+    assert [(one["encoder"], one["vectors"]) for one in rows] == [(name, 5)]
+
+
+def test_default_takes_a_question_back(indexed, name):
+    indexed("search", "lamp", "--instruction", WHO, "--reader", name)
+    back = indexed("search", "lamp", "--instruction", WHO, "--reader", "default", "--json").document
+    forward = indexed("search", "lamp", "--instruction", WHO, "--reader", name, "--json").document
+    assert back["view"] != forward["view"]
+    assert forward["settling"] is None  # all of it is stored
+
+
+def test_clusters_and_categories_are_read_too(indexed, model, name):
+    ran = indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name)
+    assert ran.code == 0, ran.err
+    assert f"All 5 texts were read by {name}." in ran.err
+    sorted_ = indexed("classify", "--instruction", WHO, "--into", "kettle, lamp", "--json").document
+    assert sorted_["sampled"]["read"] == sorted_["sampled"]["texts"] == 5
+
+
+def test_a_limit_on_texts_holds(indexed, name):
+    ran = indexed("search", "lamp", "--instruction", WHO, "--reader", name, "--max-texts", "2")
+    assert "2 texts were read by a language model" in ran.err
+    assert "were not sent: the limit is reached" in ran.err
+
+
+@pytest.mark.parametrize("command", [["search", "lamp"], ["cluster", "-k", "2"], ["classify", "--into", "lamp, toy"]])
+def test_nothing_leaves_the_machine_without_a_yes(indexed, monkeypatch, command):
+    fake = FakeReader(["lamp"], host="api.example.com")
+    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": fake)
+    asked = [*command, "--instruction", WHO, "--reader", "chat:fake"]
+    assert indexed(*asked).failed_with(2, "would be sent to api.example.com", "--yes")
+    assert fake.asked == []
+    assert indexed(*asked, "--yes").code == 0
+    assert len(fake.asked) == 5
+    assert indexed(*command, "--instruction", "What else?", "--reader", "chat:fake").code == 0  # remembered
+
+
+@pytest.mark.parametrize(
+    ("reader", "code", "says"),
+    [
+        ("chat:http://198.51.100.1/v1#m", 1, "http"),
+        ("minilm", 2, "minilm writes no answers."),
+        ("chat:http://127.0.0.1:9/v1#m", 1, "127.0.0.1:9"),
+    ],
+)
+def test_a_reader_that_cannot_be_asked_is_told(indexed, reader, code, says):
+    ran = indexed("search", "lamp", "--instruction", WHO, "--reader", reader)
+    assert ran.failed_with(code, says)
+
+
+def test_a_reader_needs_a_question_and_a_budget_a_number(indexed):
+    assert indexed("search", "lamp", "--reader", "given").failed_with(2, "A reader answers a question.")
+    assert indexed("cluster", "--instruction", WHO, "--read", "many").failed_with(2, "--read is 'many'.")
+
+
+def test_categories_are_asked_for_with_their_names_in_the_question(indexed, model, name):
+    model.answer = lambda text, question: "lights" if "lamp" in text and '"lights"' in question else "not said"
+    ran = indexed("classify", "--instruction", WHO, "--into", "boilers, lights", "--reader", name)
+    assert ran.code == 0, ran.err
+    lines = [line for line in ran.out.splitlines() if not line.startswith("    ")]
+    assert lines == [
+        "  0  boilers  0 documents (0%)",
+        "  1  lights  2 documents (40%)",
+        "  2  other  0 documents (0%)",
+        "  3  not said  3 documents (60%)",
+    ]
+    assert f"All 5 texts were read by {name}." in ran.err
+
+
+def test_categories_are_proposed_written_and_sorted_into(indexed, model, name, tmp_path):
+    asked = ["classify", "--propose", "--instruction", WHO]
+    ran = indexed(*asked, "--reader", name, "-o", "into.json")
+    assert ran.code == 0, ran.err
+    assert sorted(ran.out.splitlines()) == [
+        '   1  kettle  Answers such as "kettle".',
+        '   1  lamp  Answers such as "lamp".',
+        '   1  toy  Answers such as "toy".',
+    ]
+    assert f"5 answers of {name}; 2 texts do not answer." in ran.err
+    calls = len(model.requests)
+    document = indexed(*asked, "--json").document
+    assert [entry["texts"] for entry in document["categories"]] == [1, 1, 1]
+    assert len(model.requests) == calls
+    found = indexed("classify", "--instruction", WHO, "--into", "into.json", "--json").document
+    assert [one["size"] for one in found["clusters"]] == [1, 1, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (["--propose", "--instruction", WHO], "Nobody answers"),
+        (["--propose", "--instruction", WHO, "--into", "a, b"], "sorts nothing"),
+        (["--propose", "--instruction", WHO, "--csv", "x.csv"], "sorts nothing"),
+        (["--instruction", WHO, "--into", "a, b", "-o", "x.json"], "-o is for proposed categories"),
+    ],
+)
+def test_proposing_stands_alone(indexed, argv, problem):
+    assert indexed("classify", *argv).failed_with(2, problem)
+
+
+def test_proposed_categories_that_cannot_be_written_are_an_error_that_names_the_file(indexed, name, tmp_path):
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "folder.json").mkdir()
+    asked = ["classify", "--propose", "--instruction", WHO, "--reader", name]
+    assert indexed(*asked, "-o", "file/into.json").failed_with(1, "file/into.json", "cannot be written")
+    assert indexed(*asked, "-o", "folder.json").failed_with(1, "folder.json")
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_report_says_nothing_of_all_where_nothing_was_drawn_at_random(indexed, write):
+    rows = [{"id": "r1", "answer": "a kettle"}, {"id": "r2", "answer": "a lamp"}]
+    assert indexed("answers", write(rows, "answers.jsonl"), "--instruction", WHO).code == 0
+    assert indexed("cluster", "--instruction", WHO, "-k", "2", "--save", "mine").code == 0
+    assert indexed("report", "mine").failed_with(2, "None of the texts that were read was drawn at random")
+
+
+def test_a_report_of_all_texts_that_were_read_has_numbers(indexed, name):
+    assert indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name, "--save", "mine").code == 0
+    assert indexed("report", "mine", "-o", "report.md").code == 0

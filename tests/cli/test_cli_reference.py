@@ -1,0 +1,78 @@
+"""Help, and pages that are made from the code."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import typer.main
+from cli_reference import reference
+from scale_tables import RATES, TABLES, filling, with_tables
+from settings_reference import with_table
+
+from retriever.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def leaves(group=None, path=()):
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            yield from leaves(command, (*path, name))
+        else:
+            yield [*path, name]
+
+
+def test_help_says_what_a_command_does_with_an_example_and_takes_json(run):
+    for command in leaves():
+        ran = run(*command, "--help")
+        assert (ran.code, ran.err) == (0, "")
+        assert run(*command, "-h") == ran
+        example = " ".join(ran.out.split("Example: ")[1].split("\n\n")[0].split())
+        assert example.startswith(f"retriever {' '.join(command)}")
+        assert ("--json" in ran.out) == (command not in (["app"], ["serve"], ["mcp"]))  # these serve: no result
+
+
+def test_the_version_is_told(run):
+    ran = run("--version")
+    assert (ran.code, ran.out, ran.err) == (0, f"retriever {version('retriever')}\n", "")
+
+
+def test_every_option_has_its_help():
+    for path in leaves():
+        command = typer.main.get_command(app)
+        for name in path:
+            command = command.commands[name]
+        assert [one.name for one in command.params if not one.help] == []
+
+
+def test_the_reference_is_up_to_date():
+    assert (ROOT / "docs/cli.md").read_text() == reference()
+
+
+def test_the_table_of_settings_is_up_to_date():
+    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    assert page == with_table(page), "python docs/tools/settings_reference.py docs/models.md"
+    for section in ("adapter", "loop", "batch", "similarity", "fusion", "data"):
+        assert f"| `{section}` | `" in page
+    for method, key in {"instemb": "views", "gircse": "teacher_weight", "inbedder": "end", "dicl": "tiered"}.items():
+        assert f"| `objective`, {method} | `{key}` | " in page
+    assert "| `loop` | `learning_rate` | `0.0001` (gircse, dicl); " in page
+
+
+def test_no_command_shows_the_usage(run):
+    for argv in ([], ["models"]):
+        ran = run(*argv)
+        assert ran.code == 2
+        assert "Usage: retriever" in ran.out + ran.err
+        assert "Error: Usage" not in ran.err
+
+
+def test_the_page_has_the_tables_of_what_was_measured():
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    assert page == with_tables(page), "python docs/tools/scale_tables.py docs/scale.md"
+    assert all(f"<!-- {name} -->" in page for name in TABLES)
+
+
+def test_hours_are_reviews_by_the_rate():
+    row = next(line for line in filling().splitlines() if line.startswith("| 100,000,000 | base view"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[2:5] == [f"{RATES['base view']:.0f}", f"{1e8 / RATES['base view'] / 3600:,.0f}", "9"]

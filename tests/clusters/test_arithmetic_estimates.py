@@ -1,0 +1,184 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from retriever.clusters.arithmetic import estimates
+from retriever.clusters.arithmetic.estimates import Estimate, Outcome
+from retriever.clusters.arithmetic.intervals import Interval, difference
+from retriever.clusters.arithmetic.sampling import Sample, draw, weigh
+from retriever.core.errors import UsageError
+
+TEXTS = 1000
+
+
+def corpus(share: float = 0.2, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(np.arange(TEXTS) < share * TEXTS).astype(float)
+
+
+def guesses(has: np.ndarray, right: float, seed: int = 1) -> np.ndarray:
+    """Predictions that are right for a share of the texts."""
+    return np.where(np.random.default_rng(seed).random(len(has)) < right, has, 1 - has)
+
+
+def sampled(size: int, seed: int = 0, texts: int = TEXTS):
+    sample = draw(Sample.empty(texts), size, seed=seed)
+    return weigh(sample, sample.rounds > 0)
+
+
+def repeated(estimate, truth: float, size: int = 200, runs: int = 1000):
+    """How often an estimate's interval holds, its mean value and its mean width, which is as large as it must be."""
+    intervals = [estimate(sampled(size, seed)).interval for seed in range(runs)]
+    held = np.mean([interval.low <= truth <= interval.high for interval in intervals])
+    values, width = [interval.value for interval in intervals], np.mean([i.high - i.low for i in intervals])
+    assert width < 1.25 * 2 * 1.96 * np.std(values)
+    return held, np.mean(values), width
+
+
+@pytest.mark.parametrize("right", [0.05, 0.5, 0.8, 0.97])
+def test_a_share_is_right_however_wrong_its_predictions(right):
+    has = corpus()
+    outcome = Outcome(has, guesses(has, right))
+    held, value, _ = repeated(lambda weights: estimates.share(outcome, weights), 0.2)
+    assert held >= 0.93
+    assert value == pytest.approx(0.2, abs=0.005)
+    assert abs(outcome.predicted.mean() - 0.2) > 0.01  # what the predictions alone would say
+
+
+def test_good_predictions_narrow_an_interval_and_bad_ones_widen_it():
+    has = corpus()
+    widths = [
+        repeated(lambda weights, f=f: estimates.share(Outcome(has, f), weights), 0.2, runs=200)[2]
+        for f in (guesses(has, 0.99), None, guesses(has, 0.5))
+    ]
+    assert widths[0] < 0.5 * widths[1] < widths[1] < widths[2]
+
+
+def test_the_sample_alone_has_wilsons_interval_of_a_sample_from_a_finite_corpus():
+    has, weights = corpus(), sampled(200)
+    cases = int(has[weights.random].sum())
+    found = estimates.share(Outcome(has), weights)
+    assert (found.cases, found.read) == (cases, 200)
+    assert found.interval.value == pytest.approx(cases / 200)
+    smoothed = (cases + 1) / 202
+    spread = (cases * (1 - cases / 200) + smoothed * (1 - smoothed)) / 200  # of the answers and of one more
+    unread = spread * (1 / 200) / 0.8  # the variance of the mean of the 800 not read
+    effective = cases / 200 * (1 - cases / 200) / unread
+    z = stats.t.ppf(0.975, cases)
+    centre = (cases / 200 + z**2 / (2 * effective)) / (1 + z**2 / effective)
+    spread = cases / 200 * (1 - cases / 200) / effective + (z / (2 * effective)) ** 2
+    half = z * np.sqrt(spread) / (1 + z**2 / effective)
+    ends = [cases + 800 * end for end in (centre - half, centre + half)]
+    assert found.interval.low * TEXTS == pytest.approx(np.floor(ends[0]))
+    assert found.interval.high * TEXTS == pytest.approx(np.ceil(ends[1]))
+
+
+def test_a_rare_answer_has_too_few_cases_unless_all_were_read():
+    has = corpus(0.03)
+    found = estimates.share(Outcome(has), sampled(100))
+    assert found.too_few
+    assert found.cases < estimates.LEAST
+    everything = sampled(TEXTS)
+    assert estimates.share(Outcome(has), everything) == Estimate(Interval(0.03, 0.03, 0.03), 0, TEXTS)
+    assert estimates.share(Outcome(np.zeros(0)), sampled(0, texts=0)).too_few
+    assert estimates.share(Outcome(has), sampled(0)).too_few
+
+
+def test_texts_that_searches_read_are_counted_as_they_are():
+    has = corpus(0.3)
+    known = (has > 0) & (np.arange(TEXTS) % 2 == 0)  # a search that found half of the texts with the answer
+    covered = []
+    for seed in range(300):
+        sample = draw(Sample.empty(TEXTS), 100, known=known, seed=seed)
+        found = estimates.share(Outcome(has), weigh(sample, sample.rounds > 0))
+        assert found.cases == has[(sample.rounds > 0) & ~known].sum()
+        if found.interval:
+            assert found.interval.low >= (known.sum() + found.cases) / TEXTS
+            covered.append(found.interval.low <= 0.3 <= found.interval.high)
+    assert len(covered) > 250
+    assert np.mean(covered) >= 0.93
+
+
+def test_an_answer_that_none_lacks_may_still_be_lacking():
+    found = estimates.share(Outcome(np.ones(TEXTS)), sampled(100)).interval
+    assert found.value == found.high == 1
+    assert 0.9 < found.low < 0.99
+
+
+def test_errors_that_were_not_met_are_allowed_for():
+    has = corpus()
+    found = estimates.share(Outcome(has, has), sampled(100)).interval
+    assert found.value == pytest.approx(0.2)
+    assert 0.005 < found.high - found.low < 0.05
+
+
+def test_answers_of_the_same_texts_are_compared():
+    first = corpus(0.3)
+    second = np.where(first > 0, 0, corpus(0.4, seed=3))
+    truth = first.mean() - second.mean()
+    outcomes = Outcome(first, guesses(first, 0.8)), Outcome(second)
+    held, value, _ = repeated(lambda weights: estimates.answer_difference(*outcomes, weights), truth)
+    assert held >= 0.93
+    assert value == pytest.approx(truth, abs=0.01)
+    everything = estimates.answer_difference(*outcomes, sampled(TEXTS))
+    assert everything.interval.value == everything.interval.low == pytest.approx(truth)
+    assert estimates.answer_difference(Outcome(corpus(0.01)), Outcome(corpus(0.01, 9)), sampled(50)).too_few
+
+
+def test_groups_of_texts_are_compared():
+    group = np.arange(TEXTS) < 400
+    has = np.concatenate([corpus(0.4)[:400], corpus(0.15)[:600]])
+    truth = has[group].mean() - has[~group].mean()
+    outcome = Outcome(has, guesses(has, 0.9))
+
+    def estimate(seed: int) -> tuple[Estimate, Estimate]:
+        sample = draw(draw(Sample.empty(TEXTS), 100, seed=seed), 200, seed=seed)
+        first, second = (
+            estimates.share(outcome.among(side), weigh(sample.among(side), (sample.rounds > 0)[side]))
+            for side in (group, ~group)
+        )
+        return first, second
+
+    pairs = [estimate(seed) for seed in range(300)]
+    found = [estimates.share_difference(*pair).interval for pair in pairs]
+    assert found[0] == difference(pairs[0][0].interval, pairs[0][1].interval)
+    assert np.mean([interval.low <= truth <= interval.high for interval in found]) >= 0.93
+    assert np.mean([interval.value for interval in found]) == pytest.approx(truth, abs=0.01)
+    assert estimates.share_difference(Estimate(None, 3, 50), pairs[0][0]) == Estimate(None, 3, 50 + pairs[0][0].read)
+
+
+@pytest.mark.parametrize("right", [None, 0.5, 0.9])
+def test_the_mean_of_a_field_over_a_category_and_its_impact(right):
+    has = corpus(0.25)
+    stars = np.clip(np.round(4 - 2 * has + np.random.default_rng(2).standard_normal(TEXTS)), 1, 5)
+    outcome = Outcome(has, None if right is None else guesses(has, right))
+    mean = stars[has > 0].mean()
+    held, value, _ = repeated(lambda weights: estimates.field_mean(stars, outcome, weights), mean)
+    assert held >= 0.93
+    assert value == pytest.approx(mean, abs=0.05)
+    gain = stars[has == 0].mean() - stars.mean()
+    held, value, _ = repeated(lambda weights: estimates.impact(stars, outcome, weights), gain)
+    assert held >= 0.93
+    assert value == pytest.approx(gain, abs=0.02)
+    everything = sampled(TEXTS)
+    assert estimates.field_mean(stars, outcome, everything).interval == Interval(mean, mean, mean)
+    assert estimates.impact(stars, outcome, everything).interval.high == pytest.approx(gain)
+
+
+def test_a_mean_of_few_cases_or_of_none_is_not_told():
+    stars = np.full(TEXTS, 3.0)
+    assert estimates.field_mean(stars, Outcome(corpus(0.01)), sampled(100)).too_few
+    assert estimates.impact(stars, Outcome(corpus(0.01)), sampled(100)).too_few
+    assert estimates.field_mean(stars, Outcome(np.zeros(TEXTS)), sampled(TEXTS)).too_few
+
+
+def test_equal_ratings_of_the_cases_read_are_not_taken_for_certain():
+    has = corpus(0.2)
+    stars = np.where(has > 0, 1.0, 5.0)
+    found = estimates.field_mean(stars, Outcome(has), sampled(100)).interval
+    assert found.low == found.value == 1
+    assert found.high > 1.05
+
+
+def test_predictions_of_other_texts_are_refused():
+    with pytest.raises(UsageError, match="3 texts have 2 predictions"):
+        Outcome(np.zeros(3), np.zeros(2))

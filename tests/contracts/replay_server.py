@@ -1,0 +1,179 @@
+"""A chat endpoint that answers from a function, with faults on demand. It speaks the wire of a language model's reader.
+
+A call's user message is ``{"questions": [...], "texts": [{"id": "1", "text": "..."}]}``; the reply holds
+``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1.2: answer`` where no JSON was asked for.
+"""
+
+import json
+import threading
+import time
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ANSWERS = {"kettle": "kettle", "lamp": "lamp", "knife": "knife", "toy": "toy", "dog": "dog", "not": "not said"}
+
+
+def first_word(text, question):
+    """Answer with the first word of the text that is known; a text about nothing says nothing."""
+    return next((ANSWERS[word] for word in text.lower().replace(",", " ").split() if word in ANSWERS), "not said")
+
+
+@dataclass
+class Refusal:
+    """A reply with an error status."""
+
+    status: int
+    message: str = "refused"
+    headers: dict = field(default_factory=dict)
+    param: str | None = None
+    code: str | None = None
+
+
+@dataclass
+class Model:
+    """The model behind the server and its faults.
+
+    Attributes:
+        answer: what it says of a text to a question.
+        whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
+        refuses: what it refuses: the forms ``json_schema`` and ``json_object``, ``max_tokens``, ``temperature``.
+        then: faults of the next calls, one each: a `Refusal`, seconds to be late, a function that changes the
+            completion, or None for none.
+        always: a function that changes every completion after that, given completion and request.
+        seconds: to be late, always.
+    """
+
+    answer: object = first_word
+    whole: object = None
+    refuses: set = field(default_factory=set)
+    then: deque = field(default_factory=deque)
+    always: object = None
+    seconds: float = 0.0
+    requests: list = field(default_factory=list)
+    headers: list = field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+
+    @property
+    def calls(self):
+        """Give the texts of every call."""
+        return [[item["text"] for item in asked(request)["texts"]] for request in self.requests]
+
+    def refusal(self, request):
+        form = request.get("response_format", {}).get("type")
+        if form in self.refuses:
+            return Refusal(400, f"response_format {form} is not supported")
+        for parameter in ("max_tokens", "temperature"):
+            if parameter in self.refuses and parameter in request:
+                return Refusal(400, f"Unsupported parameter: '{parameter}' is not supported.", param=parameter)
+        return None
+
+    def completion(self, request):
+        """Give the completion without faults."""
+        call = asked(request)
+        if self.whole is not None:
+            items = self.whole(call)
+        else:
+            items = [
+                {"id": item["id"], "answers": [self.answer(item["text"], one) for one in call["questions"]]}
+                for item in call["texts"]
+            ]
+        content = json.dumps({"answers": items}) if "response_format" in request else lines(items)
+        return completion(content)
+
+
+def asked(request):
+    return json.loads(request["messages"][1]["content"])
+
+
+def lines(items):
+    several = max((len(item["answers"]) for item in items), default=0) > 1
+    return "\n".join(
+        f"{item['id']}{f'.{number}' if several else ''}: {answer}"
+        for item in items
+        for number, answer in enumerate(item["answers"], 1)
+    )
+
+
+def completion(content, finish="stop", **message):
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "stand-in",
+        "choices": [
+            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
+        ],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+    }
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def handle(self):
+        with suppress(ConnectionError):  # the caller has died
+            super().handle()
+
+    def do_POST(self):
+        model, lock = self.server.model, self.server.lock
+        length = int(self.headers["content-length"])
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return  # the caller has died
+        request = json.loads(body)
+        with lock:
+            model.requests.append(request)
+            model.headers.append(dict(self.headers))
+            model.in_flight += 1
+            model.most_in_flight = max(model.most_in_flight, model.in_flight)
+            fault = model.then.popleft() if model.then else None
+        try:
+            self.respond(model, request, fault)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        finally:
+            with lock:
+                model.in_flight -= 1
+
+    def respond(self, model, request, fault):
+        time.sleep(fault if isinstance(fault, int | float) else model.seconds)
+        refusal = fault if isinstance(fault, Refusal) else model.refusal(request)
+        if self.path != "/v1/chat/completions":
+            refusal = Refusal(404, "no such page")
+        if refusal is not None:
+            error = {"message": refusal.message, "param": refusal.param, "code": refusal.code}
+            return self.write(refusal.status, {"error": error}, refusal.headers)
+        made = model.completion(request)
+        for change in filter(callable, (fault, model.always)):
+            made = change(made, request)
+        return self.write(200, made, {})
+
+    def write(self, status, body, headers):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(model):
+    """Serve a model and give the address of its endpoint."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.model, server.lock = model, threading.Lock()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

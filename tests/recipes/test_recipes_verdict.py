@@ -1,0 +1,66 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+from verdict import COUNTS, FALSE_ALARM, FALSE_ASSURANCE, USED, Case, area, fitted, left_out, thresholds
+
+from retriever.index.verdicts.measured import measured_of
+
+
+def case(source, followed, value, asked=None, vector=(1.0, 0.0)):
+    asked = asked if asked is not None else 80.0 if followed else 52.0
+    seen = {count: dict.fromkeys(USED, value) for count in COUNTS}
+    return Case(source, "kind", "Which?", False, asked, 50.0, seen, np.array(vector))
+
+
+def test_the_truth_needs_a_share_and_that_little_is_lost():
+    assert case("x", True, 0, asked=60.0).followed
+    assert not case("x", True, 0, asked=59.9).followed
+    assert Case("x", "k", "q", False, 90.0, 95.0, {}, np.zeros(2)).followed
+    assert not Case("x", "k", "q", False, 90.0, 95.1, {}, np.zeros(2)).followed
+
+
+def test_a_chance_is_by_the_other_sources_alone():
+    found = [case(f"{place}", place % 2 == 0, place % 2 + 0.01 * place) for place in range(12)]
+    chances = left_out(found, 40)
+    assert chances[::2].min() > chances[1::2].max()
+    twisted = [*found, *(case("odd", place % 2 == 1, place % 2) for place in range(4))]
+    assert left_out(twisted, 40)[-4] > left_out(twisted, 40)[-3]  # its own four would say the opposite
+
+
+def test_a_question_is_likelier_followed_that_is_worded_as_those_that_are():
+    found = [case(f"{place}", place % 2 == 0, 0.5, vector=np.eye(3)[place % 2]) for place in range(12)]
+    chances = left_out(found, 40)
+    assert chances[::2].min() > chances[1::2].max()
+    assert np.ptp(left_out(found, 40, say=0.0)) < 0.1
+
+
+def test_few_are_called_what_they_are_not():
+    chances = np.linspace(0.01, 1, 100)
+    truth = chances > 0.5
+    truth[[30, 95]] = [True, False]
+    followed, hardly = thresholds(chances, truth)
+    assert (~truth[chances >= followed]).mean() <= FALSE_ASSURANCE
+    assert truth[chances <= hardly].mean() <= FALSE_ALARM
+    assert hardly < followed < 0.7
+
+
+def test_what_is_written_is_what_the_package_reads():
+    found = [case(f"{place}", place % 2 == 0, float(place % 2), vector=np.eye(3)[place % 2]) for place in range(12)]
+    document = {**fitted(found), "fingerprint": "f" * 64, "plain": "p" * 64, "followed": 0.7, "hardly": 0.3}
+    model = measured_of(json.loads(json.dumps(document)))
+    assert (model.fingerprint, model.level(0.7), model.level(0.3)) == ("f" * 64, "followed", "hardly")
+    low, high = (model.chance(dict.fromkeys(USED, value)) for value in (1.0, 0.0))
+    assert high > 0.5 > low
+    assert model.chance({**dict.fromkeys(USED, 0.5), **model.of_vector(np.eye(3)[0])}) > 0.5
+    assert model.chance({**dict.fromkeys(USED, 0.5), **model.of_vector(np.eye(3)[1])}) < 0.5
+
+
+def test_wordings_of_a_question_are_drawn_together():
+    chances = np.repeat(np.random.default_rng(0).random(16), 6) + np.tile([0.3, 0.0], 8).repeat(6)
+    together = [case(f"{row // 6}", row // 6 % 2 == 0, 0) for row in range(96)]
+    apart = [replace(one, source=f"{row}") for row, one in enumerate(together)]
+    wide, narrow = (area(found, chances) for found in (together, apart))
+    assert (wide["questions"], narrow["questions"], wide["cases"]) == (16, 96, 96)
+    assert wide["auc"] == narrow["auc"]
+    assert narrow["high"] - narrow["low"] < 0.7 * (wide["high"] - wide["low"])

@@ -1,3 +1,0 @@
-from index_fixtures import one_thread
-
-__all__ = ["one_thread"]

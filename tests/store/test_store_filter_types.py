@@ -1,0 +1,87 @@
+import pytest
+
+from retriever.core.types import Document
+from retriever.store.database import Store
+from retriever.store.filters import parse_filter
+
+DATA = [
+    {
+        "select": 1,
+        "ratio": 0.5,
+        "version": "2.10",
+        "tags": ["a", "b"],
+        "sizes": [1, 2],
+        "yes": True,
+        "mixed": 1,
+        "nil": None,
+    },
+    {"select": 2, "ratio": 1, "version": "2.9", "tags": ["a"], "yes": False, "mixed": "1"},
+]
+
+
+@pytest.fixture(scope="module")
+def misfit(tmp_path_factory):
+    """Say what is wrong with a filter: message and advice, nothing where its types fit."""
+    path = tmp_path_factory.mktemp("types") / "corpus.sqlite3"
+    with Store.open(path, create=True) as store:
+        store.documents.upsert([Document(str(row), str(row), data) for row, data in enumerate(DATA)])
+
+        def of(expression):
+            error = parse_filter(expression).misfit(store.documents.fields(), store.documents.held_types)
+            return None if error is None else (error.message, error.hint)
+
+        yield of
+
+
+@pytest.mark.parametrize(
+    ("expression", "held", "advice"),
+    [
+        ("select = '1'", "select holds numbers", "Write select = 1"),
+        ("select >= '1.5'", "select holds numbers", "Write select >= 1.5"),
+        ("select != 'one'", "select holds numbers", "Compare it with numbers."),
+        ("select = true", "select holds numbers", "Compare it with numbers."),
+        (
+            "tags in ('a', 'b')",
+            "tags holds lists",
+            "An item of a list is looked for with has: tags has 'a' or tags has 'b'",
+        ),
+        ("ratio < ' -.5 '", "ratio holds numbers", "Write ratio < -.5"),
+        ("version = 2.10", "version holds texts", "Write version = '2.10'"),
+        ("version in (2.10, 2.9)", "version holds texts", "Write texts in quotes."),
+        ("select in ('1', '2')", "select holds numbers", "Write numbers without quotes."),
+        ("select contains '1'", "select holds numbers", "Write select = 1"),
+        ("select has 1", "select holds numbers", "Write select = 1"),
+        ("select has '1'", "select holds numbers", "Write select = 1"),
+        ("version has '2.9'", "version holds texts", "Write version = '2.9'"),
+        ("tags = 'a'", "tags holds lists", "An item of a list is looked for with has: tags has 'a'"),
+        ("tags contains 'a'", "tags holds lists", "An item of a list is looked for with has: tags has 'a'"),
+        ("sizes has '1'", "sizes holds lists of numbers", "Write sizes has 1"),
+        ("tags has 1", "tags holds lists of texts", "Write tags has '1'"),
+        ("yes = 'true'", "yes holds true and false", "Write yes = true, or false."),
+        ("yes = 1", "yes holds true and false", "Write yes = true, or false."),
+        ("version = '3' and select = '1'", "select holds numbers", "Write select = 1"),
+        ("version = 2.9 or select = '1'", "version holds texts", "Write version = '2.9'"),
+    ],
+)
+def test_a_value_of_a_type_that_no_document_holds_is_named_with_what_to_write(misfit, expression, held, advice):
+    assert misfit(expression) == (f"No document matches: the field {held}.", advice)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "select = 3",
+        "version = '3'",
+        "version in ('3', 4)",
+        "mixed = '2'",
+        "mixed = 2",
+        "yes = true",
+        "select = null",
+        "nil = 'x'",
+        "tags has 'c'",
+        "not select = '1'",
+        "select = 3 or select = '3'",
+    ],
+)
+def test_a_filter_of_fitting_types_is_no_mistake(misfit, expression):
+    assert misfit(expression) is None
