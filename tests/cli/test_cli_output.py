@@ -1,7 +1,6 @@
 import os
 import pty
 import re
-import resource
 import subprocess
 import sys
 
@@ -25,20 +24,12 @@ def python(code, *, cwd):
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def processor_time(code, cwd):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    python(code, cwd=cwd)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def test_help_is_quick_and_loads_no_model_library(tmp_path):
     help = RUN.format(["search", "--help"])
     for code in (help, RUN.format(["models", "list"]), "import sys, retriever; "):
         assert python(code + PROBE, cwd=tmp_path).stderr == "[]\n"
-    # Processor time, since the clock tells how busy the machine is, and beside NumPy's, since machines differ.
-    took, numpy = [min(processor_time(code, tmp_path) for _ in range(3)) for code in (help, "import numpy")]
-    assert took < 4 * numpy
+    # Modules are counted, since every clock tells of the machine too.
+    assert int(python(help + "print(len(sys.modules), file=sys.stderr)", cwd=tmp_path).stderr) < 450
 
 
 def test_progress_counts_rows_or_texts_and_leaves_out_what_is_not_known(monkeypatch):
