@@ -1,7 +1,8 @@
 """V-measure of the clusters of a question against groups that nobody made from its answers, for `ask`.
 
-Groups are the labels of the data that fit a question, and for every question those texts that meet its criterion beside
-those that do not. There are as many clusters as groups.
+Groups are the labels of the data that fit a question, those that an annotator made of a part of the texts, and for
+every question the texts that meet its criterion beside those that do not. There are as many clusters as groups. Closed
+answers, among categories that a reader proposed, stand beside the clusters where an annotator made groups.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,26 +40,47 @@ def clusters(bench: Bench) -> dict[str, Any]:
     with in_process(material.answers()), bench.opened(bench.copied(bench.base())) as index:
         read_all(index, [one.question for one in material.questions], NAME)
         report["answers"] = _judged(index, material)
+    report["closed answers"] = {"by_hand": _closed(material)}
     return report
+
+
+def _closed(material: Material) -> dict[str, Any]:
+    """Return the V-measures of answers among proposed categories."""
+    report = {}
+    for key in _annotated(material):
+        pairs = [(one.by_hand[key], one.closed[key]) for one in material.texts if key in one.by_hand]
+        truth, given = (np.unique(column, return_inverse=True)[1] for column in zip(*pairs, strict=True))
+        report[key] = {"texts": len(pairs), "groups": len(set(given)), "v_measure": round(v_measure(truth, given), 3)}
+    return report
+
+
+def _annotated(material: Material) -> list[str]:
+    return [one.key for one in material.questions if any(one.key in text.by_hand for text in material.texts)]
 
 
 def _judged(index: Index, material: Material, *, asked: bool = True) -> dict[str, Any]:
     """Return the V-measures of an index's clusters."""
     questions = {one.key: one.question for one in material.questions}
-    labelled = {}
-    for key, label in LABELS[material.name]:
-        groups = {one.id: one.labels[label] for one in material.texts if label in one.labels}
-        labelled[f"{key} by {label}"] = {
-            "texts": len(groups),
-            "groups": len(set(groups.values())),
-            "v_measure": round(_v_measure(index, questions[key] if asked else None, groups), 3),
-        }
+
+    def measured(key: str, groups: Mapping[str, str]) -> dict[str, Any]:
+        value = _v_measure(index, questions[key] if asked else None, groups)
+        return {"texts": len(groups), "groups": len(set(groups.values())), "v_measure": round(value, 3)}
+
+    labelled = {
+        f"{key} by {label}": measured(key, {one.id: one.labels[label] for one in material.texts if label in one.labels})
+        for key, label in LABELS[material.name]
+    }
+    by_hand = {
+        key: measured(key, {one.id: one.by_hand[key] for one in material.texts if key in one.by_hand})
+        for key in _annotated(material)
+    }
     met = []
     for key, question in questions.items():
         groups = {one.id: str(key in one.meets) for one in material.texts}
         met.append(_v_measure(index, question if asked else None, groups))
     return {
         "labels": labelled,
+        "by_hand": by_hand,
         "criteria": interval(mean_score("ask", "V-measure", np.array(met), seed=SEED)),
         "criteria_by_question": [round(one, 3) for one in met],
     }

@@ -49,6 +49,8 @@ class AnsweredText:
         answers: by the question's key.
         meets: keys of the questions whose criterion it meets.
         labels: those of the data.
+        by_hand: the group that an annotator put it into, by the question's key; of a part of the texts and questions.
+        closed: the answer among categories that a reader proposed from thirty texts, of the same part.
     """
 
     id: str
@@ -56,6 +58,8 @@ class AnsweredText:
     answers: Mapping[str, str]
     meets: frozenset[str]
     labels: Mapping[str, str] = field(default_factory=dict)
+    by_hand: Mapping[str, str] = field(default_factory=dict)
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +111,8 @@ def load_material(name: str, folders: Sequence[Path]) -> Material:
                 f"The data do not hold the text {written['source']} that was read.", hint="Take the same data."
             )
         labels = {key: str(value) for key, value in row.get("labels", {}).items()}
-        meets = frozenset(written["meets"])
-        texts.append(AnsweredText(row["id"], composed(row["text"]), written["answers"], meets, labels))
+        meets, sorted_by = frozenset(written["meets"]), (written.get("by_hand", {}), written.get("closed", {}))
+        texts.append(AnsweredText(row["id"], composed(row["text"]), written["answers"], meets, labels, *sorted_by))
     return Material(name, questions, texts)
 
 

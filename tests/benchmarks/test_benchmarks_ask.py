@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ask_clusters import _v_measure
+from ask_clusters import _closed, _v_measure
 from ask_data import FOLDER, SOURCES, AnsweredText, Material, Question, load_material
 from ask_kills import kills
 from ask_readers import on_the_wire, replaying, traffic
@@ -69,6 +69,26 @@ def test_clusters_of_answers_are_their_groups(bench):
         assert _v_measure(index, FAULT, {one: "ab"[row % 2] for row, one in enumerate(groups)}) < 0.1
 
 
+@pytest.mark.parametrize(("closed", "measure"), [("bbaa", 1.0), ("abab", 0.0)])
+def test_closed_answers_are_measured_against_groups_by_hand(closed, measure):
+    texts = [
+        AnsweredText(str(row), "", {}, frozenset(), {}, {"what": "ccdd"[row]}, {"what": closed[row]})
+        for row in range(4)
+    ]
+    report = _closed(Material("planted", [WHAT], [*texts, text(4)]))
+    assert report == {"what": {"texts": 4, "groups": 2, "v_measure": measure}}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_group_and_category_of_the_material_is_defined(name):
+    defined = json.loads((FOLDER / "ask_categories.json").read_text())[name]
+    rows = [json.loads(line) for line in (FOLDER / f"ask_{name}.jsonl").read_text().splitlines()]
+    for key, kinds in defined.items():
+        assert sum(key in row.get("by_hand", {}) for row in rows) == 240
+        assert {row["by_hand"][key] for row in rows if "by_hand" in row} == set(kinds["by_hand"])
+        assert {row["closed"][key] for row in rows if "closed" in row} <= {*kinds["closed"], "other", "not said"}
+
+
 def test_traffic_counts_what_a_server_is_asked(bench):
     model = replaying(MATERIAL.answers())
     with on_the_wire(model) as reader, bench.opened(bench.copied(bench.base())) as index:
@@ -114,7 +134,7 @@ def test_what_is_kept_fits_the_questions_and_holds_no_text():
     for name in SOURCES:
         keys = {one["key"] for one in questions[name]}
         rows = [json.loads(line) for line in (FOLDER / f"ask_{name}.jsonl").read_text().splitlines()]
-        assert all(set(row) == {"source", "sha256", "answers", "meets"} for row in rows)
+        assert all(set(row) - {"by_hand", "closed"} == {"source", "sha256", "answers", "meets"} for row in rows)
         assert all(set(row["answers"]) == keys and set(row["meets"]) <= keys for row in rows)
         assert max(len(answer.split()) for row in rows for answer in row["answers"].values()) <= 6
         assert max(Counter(row["source"] for row in rows).values()) == 1
