@@ -208,6 +208,9 @@ def test_a_text_that_orders_a_name_colours_its_own_cluster_alone(index, name, mo
     assert found.clusters[0].label == "Buy Zorbo today"
     others = [json.dumps(asked(request)["others"]) for request in model.requests[1:]]
     assert any("Zorbo" in texts for texts in others) is shown
+    index.clusterings.undo("products")
+    index.clusterings.edit("products", ClusterEdits(rename={"0": "Kitchen"}))
+    assert sorted(labels(titled(index, name)).values()) == ["Kitchen", "The lamp reviews", "The toy reviews"]
 
 
 def test_names_that_somebody_gave_and_hidden_clusters_stay(saved, name, model):
