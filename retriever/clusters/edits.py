@@ -244,10 +244,14 @@ class Titles:
 
     def __str__(self) -> str:
         said = ", ".join(f"cluster {title['cluster']} {title['title']!r}" for title in self.titles)
+        return "; ".join(filter(None, [f"{self.by} calls {said}", self.without]))
+
+    @property
+    def without(self) -> str:
+        """How many clusters keep their names, and why; empty for none."""
         reasons = ", ".join(f"{reason}: {count}" for reason, count in self.kept.items())
         count = sum(self.kept.values())
-        rest = f"; {count} {'keeps its name' if count == 1 else 'keep their names'} ({reasons})" if count else ""
-        return f"{self.by} calls {said}{rest}"
+        return f"{count} {'keeps its name' if count == 1 else 'keep their names'} ({reasons})" if count else ""
 
 
 Change: TypeAlias = Rename | Merge | Split | Hide | Show | Move | Titles

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 NEAREST, OUTERMOST, OTHERS = 6, 3, 3
 """Texts of a call: nearest to the centre, furthest from it, and of the nearest other cluster."""
 
+TEXTS_A_TITLE = NEAREST + OUTERMOST + OTHERS
+
 TEXT_TOKENS, QUESTION_TOKENS = 130, 200
 """Tokens of a text and of the question that are sent at most, by their estimate."""
 
