@@ -95,9 +95,7 @@ def test_saved_clusters_are_named_by_a_click(page, address, model, tmp_path):
         index.clusterings.save("products", index.cluster(PRODUCT, k=3))
     page.goto(f"{address}/clusters?{urlencode({'show': 'saved', 'saved': 'products'})}")
     press(page, "Name clusters by a language model")
-    page.get_by_text(
-        "Titles send at most 36 reviews, some of them twice"
-    ).wait_for()
+    page.get_by_text("Titles send at most 36 reviews, some of them twice").wait_for()
     assert not model.requests
     press(page, "Name them")
     page.get_by_text("Named by chat:stand-in.").wait_for()

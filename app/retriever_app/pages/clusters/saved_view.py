@@ -94,10 +94,10 @@ def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -
             with st.popover("History", icon=":material/history:"):
                 for line in shown.history:
                     st.text(line)
-        if not found.named:
-            reading.offer_titles(index, len(found.clusters), lambda place: job.title(index, name, place.name))
         make = partial(job.report_file, index, found, saved.groups, where=where)
         offer_report(make, bool(saved.groups.documents))
+        if not found.named:
+            reading.offer_titles(index, len(found.clusters), lambda place: job.title(index, name, place.name))
     if shown.titles:
         st.caption(text.plain(shown.titles))
     if where:
