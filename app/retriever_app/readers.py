@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from retriever.clusters.titles import TEXTS_A_TITLE
 from retriever.core.errors import EncoderError
 from retriever.core.requests import SearchOptions
 from retriever.core.results import SearchResult
@@ -89,6 +90,11 @@ def clusters_send(read: int, texts: int) -> str:
     if read >= texts:
         return f"Clusters send at most all {text.count(texts, 'review')}"
     return f"Clusters send at most {read:,} of {text.count(texts, 'review')}"
+
+
+def titles_send(clusters: int) -> str:
+    """Say what titles of clusters send."""
+    return f"Titles send at most {text.count(clusters * TEXTS_A_TITLE, 'review')}, some of them twice"
 
 
 def hit_rows(result: SearchResult) -> list[AnswerRow]:

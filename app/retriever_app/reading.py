@@ -5,6 +5,7 @@ A page sends nothing by being opened: each session agrees, by a button, to what 
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 import streamlit as st
@@ -15,7 +16,7 @@ from retriever.serving.jobs import Job
 from retriever.workspace import Index
 from retriever_app import readers, resources
 from retriever_app.components import attempt, ended, show_problem
-from retriever_app.readers import AnswerRow
+from retriever_app.readers import AnswerRow, Offers
 from retriever_app.text import plain
 
 _AGREED = "reading: agreed"  # index, question and what may be sent
@@ -46,15 +47,31 @@ def offer(
     if readers.reads(reader):
         return
     with st.expander("Let a language model read this question", type="compact"):
-        offers = readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
+        offers = _offers(index)
         if not offers.places:
             st.caption(plain(offers.reason))
             return
-        places = {place.name: place for place in offers.places}
-        name = st.selectbox("Language model", list(places)) if len(places) > 1 else next(iter(places))
+        place = _choose(offers)
         if beside is not None:
             beside()
-        _ask(index, question, places[name], sends)
+        _ask(index, question, place, sends)
+
+
+def offer_titles(index: Index, clusters: int, begin: Callable[[ReaderPlace], None]) -> None:
+    """Draw what lets a language model title clusters; nothing where none is configured or has read for the index.
+
+    Args:
+        index: it is of.
+        clusters: how many there are.
+        begin: begins the work, with the language model that was chosen and agreed to.
+    """
+    offers = _offers(index)
+    places = [place for place in offers.places if place.host]
+    if not places:
+        return
+    with st.popover("Name clusters by a language model", icon=":material/chat:"):
+        place = _choose(replace(offers, places=places))
+        _consent(index, place, readers.titles_send(clusters), "Name them", lambda: begin(place))
 
 
 def ready(index: Index, question: str, sends: str) -> bool:
@@ -113,25 +130,39 @@ def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) 
         )
 
 
+def _offers(index: Index) -> Offers:
+    """Return the language models that can be asked."""
+    return readers.offers(index.teaching.place, os.environ.get(readers.VARIABLE, ""), index.teaching.readers())
+
+
+def _choose(offers: Offers) -> ReaderPlace:
+    """Draw the choice of a language model where there are several, and return it."""
+    places = {place.name: place for place in offers.places}
+    return places[st.selectbox("Language model", list(places)) if len(places) > 1 else next(iter(places))]
+
+
 def _ask(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
+    """Draw what goes where, with the button that lets a language model read a question."""
+    _consent(index, place, sends, "Read with it", lambda: _begin(index, question, place, sends))
+
+
+def _consent(index: Index, place: ReaderPlace, sends: str, label: str, begin: Callable[[], None]) -> None:
     """Draw what goes where, consent for a host that has none, and the button that begins."""
     st.text(readers.sending(place, sends))
     may = place.allowed or st.checkbox(plain(f"Texts of this index may be sent to {place.host}"), key=f"may {place}")
-    st.button(
-        "Read with it",
-        type="primary",
-        disabled=not may,
-        on_click=attempt,
-        args=(lambda: _begin(index, question, place, sends),),
-    )
+
+    def agree() -> None:
+        if not place.allowed:
+            index.teaching.allow(place.host)
+        begin()
+
+    st.button(label, type="primary", disabled=not may, on_click=attempt, args=(agree,))
 
 
 def _begin(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
     """Let a language model read a question from now on; one that is new to the index is tried out first."""
 
     def work(job: Job) -> None:
-        if not place.allowed:
-            index.teaching.allow(place.host)
         index.teaching.read_by(question, place.name)
 
     st.session_state.setdefault(_AGREED, set()).add((index.identity, question, sends))

@@ -159,11 +159,19 @@ class Service:
             IndexNotFoundError: there is none of that name.
             UsageError: a reader is none of the index's.
         """
-        index = self.index(name)
         for reader in {request.reader for request in requests if request.reader is not None}:
-            if reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
-                raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
-        return index
+            self.require_reader(name, reader)
+        return self.index(name)
+
+    def require_reader(self, name: str, reader: str) -> None:
+        """Refuse a reader that an index does not know.
+
+        Raises:
+            IndexNotFoundError: there is no index of that name.
+            UsageError: the reader is none of the index's.
+        """
+        if reader not in (known := [DEFAULT, GIVEN, *self.index(name).teaching.readers()]):
+            raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
 
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""

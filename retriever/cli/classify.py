@@ -109,7 +109,7 @@ def classify(  # noqa: PLR0913 - one parameter per option
         else:
             sort = partial(opened.clusterings.classify, several=several, where=where, read=budget, progress=line.show)
             found = _sorted(opened, partial(sort, instruction), into, save, yes=yes)
-    say_spent(opened)
+        say_spent(opened)
     if csv_file is not None:
         write_csv(csv_file, found)
     if json:

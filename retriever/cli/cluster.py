@@ -3,6 +3,7 @@
 import csv
 import io
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from retriever.clusters.clustering import Cluster, Clustering
     from retriever.clusters.having import Having
     from retriever.clusters.saved import SavedClustering
+    from retriever.workspace import Index
 
 AUTO = "auto"
 _SHOWN_VALUES = 5
@@ -63,6 +65,12 @@ def cluster(  # noqa: PLR0913 - one parameter per option
             help='Documents with parts in these clusters, by number or name: "3 and 5", "3 or 5", "3 and not 5".'
         ),
     ] = None,
+    name_by: Annotated[
+        str | None,
+        typer.Option(
+            help="With --save or --saved, let this language model title each cluster: chat:MODEL or chat:URL#MODEL."
+        ),
+    ] = None,
     reader: ReaderOption = None,
     read: ReadOption = "300",
     max_texts: MaxTextsOption = None,
@@ -73,41 +81,40 @@ def cluster(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Cluster the documents under an instruction; what its view lacks is embedded first.
 
+    --name-by sends up to twelve texts a cluster, and stores titles and descriptions as one change, which
+    `retriever topics NAME --undo` takes back.
+
     Example: retriever cluster --instruction "What do people complain about?" --where "stars <= 2" --by category
     """
+    from retriever.clusters.edit_requests import ClusterEdits
     from retriever.clusters.having import parse_having
     from retriever.clusters.map import map_places, write_map
     from retriever.index.sources.asking import ReadingLimits
     from retriever.workspace import Index
 
+    chosen = any([instruction, where, by, over, html]) or (k, save) != (AUTO, None)
+    _check_usage(saved=saved is not None, chosen=chosen, titles=name_by is not None, saves=save is not None)
     budget, limits = texts_to_read(read), ReadingLimits(max_texts, max_tokens)
     with Index(index, device=device, limits=limits) as opened, output.ProgressLine() as line:
         found: Clustering
         if saved is not None:
-            if any([instruction, where, by, over, html]) or (k, save) != (AUTO, None):
-                raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
             found = opened.clusterings.get(saved, progress=line.show)
         else:
             if save is not None:
                 opened.clusterings.check_name(save)
             if reader is not None:
                 opened.teaching.read_by(instruction, reader)
-            make = partial(
-                opened.cluster,
-                instruction,
-                k=cluster_count(k),
-                where=where,
-                by=by or [],
-                over=over,
-                read=budget,
-                progress=line.show,
-            )
-            found = with_consent(opened, make, yes=yes)
-            if html is not None:
-                write_map(html, found, map_places(found))
+            count, fields = cluster_count(k), by or []
+            make = partial(opened.cluster, instruction, k=count, where=where, by=fields, over=over, read=budget)
+            found = with_consent(opened, partial(make, progress=line.show), yes=yes)
             if save is not None:
                 opened.clusterings.save(save, found)
-    say_spent(opened)
+        if name_by is not None:
+            edit = partial(opened.clusterings.edit, save or saved or "", ClusterEdits(name_by=name_by))
+            found = _titled(opened, partial(edit, progress=line.show), yes=yes)
+        if html is not None:
+            write_map(html, found, map_places(found))
+        say_spent(opened)
     asked = None if having is None else parse_having(found, having)
     if csv_file is not None:
         write_csv(csv_file, found)
@@ -117,6 +124,31 @@ def cluster(  # noqa: PLR0913 - one parameter per option
         render(found)
     else:
         _render_having(found, asked)
+
+
+def _check_usage(*, saved: bool, chosen: bool, titles: bool, saves: bool) -> None:
+    """Refuse options that do not go together.
+
+    Args:
+        saved: whether a saved clustering is named.
+        chosen: whether there are options of a new one.
+        titles: whether a language model is to title clusters.
+        saves: whether a new one is saved.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if saved and chosen:
+        raise UsageError("--saved shows a clustering as it was saved.", hint="Leave the other options out.")
+    if titles and not (saved or saves):
+        raise UsageError("--name-by stores titles with a saved clustering.", hint="Add --save NAME or --saved NAME.")
+
+
+def _titled(opened: "Index", edit: "Callable[[], SavedClustering]", *, yes: bool) -> "SavedClustering":
+    """Return a saved clustering whose clusters a language model titles, and say which keep their names."""
+    found = with_consent(opened, edit, yes=yes)
+    output.say(f"{printable(str(found.edits[-1].change))}.")
+    return found
 
 
 def _render_having(found: "Clustering", having: "Having") -> None:
@@ -206,6 +238,8 @@ def _render_cluster(one: "Cluster", share: str) -> None:
         size = f"{one.size} sentences of {one.documents} documents"
     label = output.style(printable(one.label), "green")
     output.result(f"{one.number:3}  {label}  {size}, cohesion {one.cohesion:.2f}, margin {one.margin:.2f}")
+    if one.description:
+        output.result(f"       {printable(one.description)}")
     if one.phrases:
         output.result(f"       answered: {printable(', '.join(map(str, one.phrases)))}")
     output.result(f"       in the texts: {printable(', '.join(one.text_keywords))}")

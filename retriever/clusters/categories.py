@@ -114,3 +114,14 @@ def _parsed(text: str, where: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: this is no JSON: {error}.", hint=_HINT) from error
+
+
+def question_of(instruction: str) -> str:
+    """Return the question that categories are answers to.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if not instruction.strip():
+        raise UsageError("Categories are answers to a question.", hint='Say it: --instruction "What is wrong?"')
+    return instruction.strip()

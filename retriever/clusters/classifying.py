@@ -178,3 +178,15 @@ def with_examples(names: Embeddings, categories: Sequence[Category], material: M
         if known:
             moved[number] += EXAMPLES * (material.vectors[known].mean(axis=0) - mean)
     return normalise(moved)
+
+
+def require_documents(opened: Opened, ids: Sequence[str]) -> None:
+    """Refuse ids of which there is no document.
+
+    Raises:
+        InputError: the first of them is named.
+    """
+    there = opened.documents(ids)
+    for id in ids:
+        if id not in there:
+            raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")

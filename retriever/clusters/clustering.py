@@ -74,8 +74,10 @@ class Cluster:
         cohesion: mean cosine with the centroid.
         margin: by how much it is higher than that with the next centroid, on average; 0 is no border at all.
         spreads: by field, how its values spread over its documents.
-        description: what belongs to a category, as somebody wrote it.
+        description: what belongs to it, as somebody wrote it of a category, or a language model with a title.
         phrases: the commonest answers with their rows, where answers are whole phrases; else empty.
+        named_by: name of the language model that gave the title and the description; empty where none did.
+        rests_on: ids of the rows that the title rests on.
     """
 
     number: int
@@ -91,6 +93,8 @@ class Cluster:
     spreads: Mapping[str, Spread] = field(default_factory=dict)
     description: str | None = None
     phrases: Sequence[Phrase] = ()
+    named_by: str = ""
+    rests_on: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -108,6 +112,7 @@ class Cluster:
             "margin": round(self.margin, 4),
             "by": {name: {"counts": dict(one.counts), "entropy": one.entropy} for name, one in self.spreads.items()},
             **({} if self.description is None else {"description": self.description}),
+            **({"named_by": self.named_by, "rests_on": list(self.rests_on)} if self.named_by else {}),
         }
 
     @classmethod

@@ -30,6 +30,10 @@ class ClusterEdits:
         rename: new names.
         hide: clusters that are not shown any more.
         show: hidden ones that are shown again.
+        name_by: the language model that gives titles, ``chat:MODEL`` or ``chat:URL#MODEL``; it stands alone.
+
+    Raises:
+        UsageError: titles do not stand alone.
     """
 
     merge: Sequence[Sequence[str]] = ()
@@ -38,8 +42,17 @@ class ClusterEdits:
     rename: Mapping[str, str] = field(default_factory=dict)
     hide: Sequence[str] = ()
     show: Sequence[str] = ()
+    name_by: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name_by and self._by_hand:
+            raise UsageError("Titles by a language model stand alone.", hint="Make the other changes first.")
 
     def __bool__(self) -> bool:
+        return self._by_hand or bool(self.name_by)
+
+    @property
+    def _by_hand(self) -> bool:
         return any((self.merge, self.split, self.move, self.rename, self.hide, self.show))
 
 

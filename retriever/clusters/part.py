@@ -154,12 +154,12 @@ class Clusterings:
             InputError: the filter matches nothing, a language model answered nothing, or an example is not there.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        from retriever.clusters.categories import Category, checked
-        from retriever.clusters.classifying import ClassifyRequest, classify
+        from retriever.clusters.categories import Category, checked, question_of
+        from retriever.clusters.classifying import ClassifyRequest, classify, require_documents
 
-        asked, opened = _question(instruction), self._opened
+        asked, opened = question_of(instruction), self._opened
         categories = checked(one if isinstance(one, Category) else Category(one.strip()) for one in into)
-        _require_documents(opened, [id for one in categories for id in one.examples])
+        require_documents(opened, [id for one in categories for id in one.examples])
         request = ClassifyRequest(asked, categories, several, optional_filter(where))
         shown = serving(opened.sources.listed(), asked)
         if not several and shown is not None and self._read_by_model(shown):
@@ -199,9 +199,10 @@ class Clusterings:
             InputError: the filter matches nothing, or the answers do not come to two categories.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
+        from retriever.clusters.categories import question_of
         from retriever.clusters.proposing import TEXTS, propose
 
-        asked, opened, condition = _question(instruction), self._opened, optional_filter(where)
+        asked, opened, condition = question_of(instruction), self._opened, optional_filter(where)
         shown = serving(opened.sources.listed(), asked)
         if shown is None or not shown.costly:
             raise UsageError(
@@ -269,24 +270,30 @@ class Clusterings:
     ) -> "SavedClustering":
         """Change a saved clustering: all of the edits or none; return it as it is then.
 
+        Titles by a language model are one change. It is asked before the index is locked.
+
         Args:
             name: of the clustering.
             edits: what to change.
             author: who changes it; empty for who is logged in.
-            progress: called while documents that came since are embedded.
+            progress: called while documents that came since are embedded, and while a language model gives titles.
 
         Raises:
-            UsageError: a cluster is not there, a name is taken, or a cluster cannot be split so.
+            UsageError: a cluster is not there, a name is taken, or a cluster cannot be split so, or given a title.
             InputError: there is no such clustering, or a document is not there.
+            ConsentError: texts would be sent to a host that nobody allowed.
+            EncoderError: a language model cannot be asked, or gave no title.
         """
         from retriever.clusters.edit_requests import changes, usual_author
         from retriever.clusters.edits import change_json
+        from retriever.clusters.titles import make_titles
 
-        saved = self._kept(name)
+        saved, permit = self._kept(name), self._opened.permit
         shown = self._completed(saved, progress)
+        titles = [make_titles(self._shown(saved, shown), edits.name_by, permit, progress)] if edits.name_by else []
         with self._opened.writing("edit"):  # nobody else edits meanwhile; a transaction would hold up searches
-            made = [change_json(one) for one in changes(self._shown(saved, shown), edits)]
-            self._opened.store.edits.add(name, made, author or usual_author())
+            made = titles or changes(self._shown(saved, shown), edits)
+            self._opened.store.edits.add(name, [change_json(one) for one in made], author or usual_author())
         return self._shown(saved, shown)
 
     def undo(self, name: str) -> "Edit":
@@ -367,26 +374,3 @@ class Clusterings:
         evenly = set(drawn_evenly(self._opened, shown, population).tolist())
         ids = frozenset(parent_id(row) for row in found.material.documents if contents[row.text] in evenly)
         return replace(sampled(self._opened, shown, population, labels, clusters + 1), evenly=ids)
-
-
-def _question(instruction: str) -> str:
-    """Return the question that categories are answers to.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if not instruction.strip():
-        raise UsageError("Categories are answers to a question.", hint='Say it: --instruction "What is wrong?"')
-    return instruction.strip()
-
-
-def _require_documents(opened: Opened, ids: Sequence[str]) -> None:
-    """Refuse ids of which there is no document.
-
-    Raises:
-        InputError: the first of them is named.
-    """
-    there = opened.documents(ids)
-    for id in ids:
-        if id not in there:
-            raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")

@@ -60,12 +60,14 @@ class Section:
 
     Attributes:
         words: what sets it apart.
+        description: the sentence that came with its title or category; empty for none.
         chart: None without dates, or with those of one period.
         differences: those of the group that are more than chance, the surest first, by segment or period.
     """
 
     numbers: GroupNumbers
     words: Sequence[str]
+    description: str
     quotes: Sequence[Quote]
     chart: Chart | None
     differences: Sequence[Comparison]
@@ -116,6 +118,7 @@ class Report:
                 str(one.numbers.group): [{"id": quote.id, "text": quote.text} for quote in one.quotes]
                 for one in self.sections
             },
+            "descriptions": {str(one.numbers.group): one.description for one in self.sections if one.description},
         }
 
 
@@ -136,6 +139,8 @@ def make_report(
     """
     words = {one.number: list(dict.fromkeys([*one.keywords, *one.text_keywords])) for one in found.clusters}
     central = {one.number: one.examples for one in found.clusters}
+    descriptions = {one.number: one.description for one in found.clusters if one.description}
+    named_by = ", ".join(dict.fromkeys(one.named_by for one in found.clusters if one.named_by))
     texts = {one.id: one.text for one in counted.groups.documents}
     texts |= {one.id: one.text for one in found.material.documents if parent_id(one) in texts}  # units say it shorter
     numbers, own = counted.numbers, found.request.where
@@ -145,6 +150,7 @@ def make_report(
         Section(
             numbers=one,
             words=words[one.group],
+            description=descriptions.get(one.group, ""),
             quotes=_quotes([*central[one.group], *one.reviews], texts, words[one.group]),
             chart=_chart(numbers.trend, place),
             differences=sorted(
@@ -161,7 +167,7 @@ def make_report(
         sections=sections,
         diagnosis="" if found.verdict is None else found.verdict.sentence,
         caution=" ".join(filter(None, [found.division, _basis(found)])),
-        models=models,
+        models={**models, **({"Language model that named clusters": named_by} if named_by else {})},
         made=datetime.now(UTC),
     )
 

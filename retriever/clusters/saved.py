@@ -219,9 +219,12 @@ def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
     documents, found = documents_of(material, state.places), []
     for number, label in sorted(state.labels.items()):
         one = known[number]
-        examples = [id for id in one.examples if id in state.places]
+        one = replace(one, **state.titled.get(number, {}))
+        examples, rests_on = ([id for id in ids if id in state.places] for ids in (one.examples, one.rests_on))
         size = sum(number in clusters for clusters in state.places.values())
-        found.append(replace(one, label=label, size=size, documents=documents[number], examples=examples))
+        found.append(
+            replace(one, label=label, size=size, documents=documents[number], examples=examples, rests_on=rests_on)
+        )
     return found
 
 

@@ -8,9 +8,10 @@ import anyio
 import pytest
 from answer_fakes import NAME, FakeReader
 from api_fakes import READER, TOKENS, WRITER, refused
-from index_fakes import MOOD, FakeEncoder
+from index_fakes import MOOD, PRODUCT, FakeEncoder
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from replay_server import Model, serving
 from test_api_mcp import ROOT, answer, asked, client_of, failed
 
 from retriever.api.mcp.answers import MOST_TEXTS, TEXT_CHARACTERS
@@ -239,3 +240,28 @@ def test_the_command_takes_answers_only_where_it_is_told_to(make, indexes, tmp_p
             return [tool.name for tool in (await client.list_tools()).tools]
 
     assert [name for name in anyio.run(listed) if name in WRITING] == (WRITING if write else [])
+
+
+def test_a_writer_has_clusters_titled_by_a_reader_that_the_index_knows_and_by_no_other(server, indexes, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    model = Model()
+    with serving(model) as url, Index(indexes / "reviews", encoder=FakeEncoder("any")) as index:
+        index.clusterings.save("products", index.cluster(PRODUCT, k=3))
+        index.teaching.read_by(MOOD, name := f"chat:{url}#stand-in")
+        model.requests.clear()
+
+        def edit(name_by, token=WRITER, **fields):
+            body = {"name_by": name_by, **fields}
+            path = "/indexes/reviews/clusterings/products/edits"
+            return server.post(path, body, token=token, params={"wait": 60})
+
+        assert refused(edit(name, token=READER), 403, "forbidden")
+        assert refused(edit(f"{name}2"), 400, "invalid_request", "reviews has no reader")
+        assert refused(edit(name, hide=["0"]), 400, "invalid_request", "stand alone")
+        assert model.requests == []
+        result = edit(name).json()["result"]
+    assert sorted(one["label"] for one in result["clusters"]) == [
+        f"The {word} reviews" for word in ("kettle", "lamp", "toy")
+    ]
+    assert {one["named_by"] for one in result["clusters"]} == {name}
+    assert result["edits"][0]["author"] == "server"

@@ -4,7 +4,7 @@ import re
 from urllib.parse import urlencode
 
 import pytest
-from app_fakes import documents, load_encoder
+from app_fakes import PRODUCT, documents, load_encoder
 from browsing import ask, go, press, rest, until
 from replay_server import Model, serving
 
@@ -88,3 +88,18 @@ def clusters_of_a_sample(page, model):
     page.get_by_text(re.compile(r"about \d+% of all")).first.wait_for()
     page.get_by_text(re.compile(r"^share \d+ to \d+ %")).first.wait_for()
     assert before < len(sent(model)) < len(ROWS)
+
+
+def test_saved_clusters_are_named_by_a_click(page, address, model, tmp_path):
+    with Index(tmp_path / "indexes" / "reviews", encoder=load_encoder()) as index:
+        index.clusterings.save("products", index.cluster(PRODUCT, k=3))
+    page.goto(f"{address}/clusters?{urlencode({'show': 'saved', 'saved': 'products'})}")
+    press(page, "Name clusters by a language model")
+    page.get_by_text("Titles send at most 36 reviews, some of them twice").wait_for()
+    assert not model.requests
+    press(page, "Name them")
+    page.get_by_text("Named by chat:stand-in.").wait_for()
+    for word in ("kettle", "lamp", "toy"):
+        page.get_by_text(f"The {word} reviews", exact=True).wait_for()
+        page.get_by_text(f"They are about a {word}.").wait_for()
+    assert len(model.requests) == 3

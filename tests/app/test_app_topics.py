@@ -1,11 +1,18 @@
 """Saved clusters and categories on the page of clusters."""
 
+import json
+from types import SimpleNamespace
+
 import pytest
-from app_checks import settle, shown, whole
+from answer_fakes import NAME
+from app_checks import click, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, documents, load_encoder
+from replay_server import asked, title_of
 
 from retriever.clusters.edit_requests import ClusterEdits
-from retriever_app import resources
+from retriever.encoders.answers import loading
+from retriever.encoders.answers.wire import Format, Reply
+from retriever_app import readers, resources
 from retriever_app.pages.clusters import job
 
 
@@ -99,3 +106,29 @@ def test_the_report_of_saved_clusters_has_what_was_changed_and_keeps_to_the_filt
     assert "6 reviews" in page
     assert "3 reviews" in job.report_file(index, saved.found, saved.groups, "md", where="stars >= 3").decode()
     assert "The filters apply to the report" in shown(opened(show="saved", stars=["5", "4"]))
+
+
+def test_a_language_model_names_clusters_after_a_yes_and_undo_takes_all_back(opened, monkeypatch):
+    assert not [one for one in opened(show="saved").button if one.label == "Name them"]  # no model is configured
+    sent = []
+    spec = SimpleNamespace(name=NAME, host="api.example.com", loopback=False)
+
+    def send(call):
+        sent.append(call)
+        return call.check(Reply(json.dumps(title_of(asked({"messages": call.messages(Format.SCHEMA)})))), Format.SCHEMA)
+
+    monkeypatch.setattr(loading, "load_chat", lambda name: SimpleNamespace(spec=spec, send=send))
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://api.example.com/v1")
+    monkeypatch.setenv(readers.VARIABLE, NAME)
+    session = opened(show="saved")
+    assert "Titles send at most 36 reviews, some of them twice, with the question, to chat:fake at" in shown(session)
+    assert next(one for one in session.button if one.label == "Name them").disabled
+    session = whole(next(one for one in session.checkbox if "may be sent" in one.label).check().run())
+    assert sent == []
+    session = settle(click(session, "Name them"))
+    assert len(sent) == 3
+    said = shown(session)
+    assert "**The kettle reviews**" in said and "They are about a kettle." in said
+    assert "Named by chat:fake." in said.replace("\\", "")
+    session = settle(click(session, "Undo"))
+    assert "reviews**" not in shown(session)

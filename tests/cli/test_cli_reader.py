@@ -1,5 +1,7 @@
 """A language model behind an endpoint reads for searches and clusters, over HTTP as it would."""
 
+from pathlib import Path
+
 import pytest
 from answer_fakes import FakeReader
 from replay_server import Model, serving
@@ -48,6 +50,7 @@ def test_clusters_and_categories_are_read_too(indexed, model, name):
     ran = indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name)
     assert ran.code == 0, ran.err
     assert f"All 5 texts were read by {name}." in ran.err
+    assert "5 texts were read by a language model, about" in ran.err
     sorted_ = indexed("classify", "--instruction", WHO, "--into", "kettle, lamp", "--json").document
     assert sorted_["sampled"]["read"] == sorted_["sampled"]["texts"] == 5
 
@@ -152,3 +155,24 @@ def test_a_report_says_nothing_of_all_where_nothing_was_drawn_at_random(indexed,
 def test_a_report_of_all_texts_that_were_read_has_numbers(indexed, name):
     assert indexed("cluster", "--instruction", WHO, "-k", "2", "--reader", name, "--save", "mine").code == 0
     assert indexed("report", "mine", "-o", "report.md").code == 0
+
+
+def test_a_language_model_titles_saved_clusters_and_one_undo_takes_them_back(indexed, name):
+    asked = ["cluster", "--instruction", "What product is it?", "-k", "2", "--name-by", name]
+    assert indexed(*asked).failed_with(2, "--name-by stores titles with a saved clustering.", "--save NAME")
+    ran = indexed(*asked, "--save", "products", "--html", "map.html", "--max-texts", "30")
+    assert ran.code == 0, ran.err
+    assert "The kettle reviews" in ran.out and "\n       They are about a kettle.\n" in ran.out
+    assert f"{name} calls cluster 0 '" in ran.err and "texts were read by a language model" in ran.err
+    assert "The kettle reviews" in Path("map.html").read_text()
+    (kettle,) = [
+        one for one in indexed("cluster", "--saved", "products", "--json").document["clusters"] if one["size"] == 2
+    ]
+    assert (kettle["label"], kettle["description"], kettle["named_by"]) == (
+        "The kettle reviews",
+        "They are about a kettle.",
+        name,
+    )
+    again = indexed("cluster", "--saved", "products", "--name-by", name, "--max-texts", "0")
+    assert again.failed_with(1, "gave no title that can be used (limit reached)")
+    assert "kettle reviews" not in indexed("topics", "products", "--undo").out

@@ -1,7 +1,8 @@
 """A chat endpoint that answers from a function, with faults on demand. It speaks the wire of a language model's reader.
 
 A call's user message is ``{"questions": [...], "texts": [{"id": "1", "text": "..."}]}``; the reply holds
-``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1.2: answer`` where no JSON was asked for.
+``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1.2: answer`` where no JSON was asked for. A call
+without questions asks for the title of a cluster.
 """
 
 import json
@@ -13,6 +14,12 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 ANSWERS = {"kettle": "kettle", "lamp": "lamp", "knife": "knife", "toy": "toy", "dog": "dog", "not": "not said"}
+
+
+def title_of(call):
+    """Name a cluster by the first known word of its first text."""
+    word = first_word(call["texts"][0]["text"], "")
+    return {"title": f"The {word} reviews", "description": f"They are about a {word}.", "ids": [call["texts"][0]["id"]]}
 
 
 def first_word(text, question):
@@ -38,6 +45,7 @@ class Model:
     Attributes:
         answer: what it says of a text to a question.
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
+        title: the object that it says of a cluster, whose call it is given.
         refuses: what it refuses: the forms ``json_schema`` and ``json_object``, ``max_tokens``, ``temperature``.
         then: faults of the next calls, one each: a `Refusal`, seconds to be late, a function that changes the
             completion, or None for none.
@@ -47,6 +55,7 @@ class Model:
 
     answer: object = first_word
     whole: object = None
+    title: object = title_of
     refuses: set = field(default_factory=set)
     then: deque = field(default_factory=deque)
     always: object = None
@@ -73,6 +82,8 @@ class Model:
     def completion(self, request):
         """Give the completion without faults."""
         call = asked(request)
+        if "questions" not in call:
+            return completion(json.dumps(self.title(call)))
         if self.whole is not None:
             items = self.whole(call)
         else:

@@ -15,7 +15,7 @@ import pytest
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.endpoint import Abilities, Endpoint
 from retriever.encoders.answers.places import find_place
-from retriever.encoders.answers.wire import Format
+from retriever.encoders.answers.wire import AnswersCall, Format
 from retriever.encoders.sources import find_source, is_installed
 
 PROGRAM = Path(sys.executable).with_name("transformers")
@@ -61,7 +61,7 @@ def test_a_real_server_is_asked_down_the_ladder_and_its_replies_are_counted_and_
 
     async def ask():
         async with endpoint.connected() as client:
-            return await endpoint.ask(client, ["The kettle boils fast."], ["Which product is it about?"])
+            return await endpoint.ask(client, AnswersCall(["The kettle boils fast."], ["Which product is it about?"]))
 
     result = anyio.run(ask)
     assert result.calls == 3 and endpoint.abilities.form is Format.LINES  # it ignores forms, and so does the model

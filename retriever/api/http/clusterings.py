@@ -49,6 +49,9 @@ class EditsBody(RequestBody):
     rename: dict[str, str] = Field(default_factory=dict, description="New names.")
     hide: list[str] = Field(default_factory=list, max_length=100)
     show: list[str] = Field(default_factory=list, max_length=100)
+    name_by: str = Field(
+        default="", max_length=1000, description="The index's reader that titles clusters; stands alone."
+    )
     undo: bool = Field(default=False, description="Take back the last change, and do nothing else.")
     author: str = Field(default="server", max_length=200, description="Who changes.")
 
@@ -123,13 +126,17 @@ async def edit(
     from retriever.clusters.edit_requests import ClusterEdits
 
     service.limits.check_documents(max(1, len(body.move)))
-    require_text(clustering, body.author, *body.move, *body.move.values(), *body.rename, *body.rename.values())
+    require_text(
+        clustering, body.author, body.name_by, *body.move, *body.move.values(), *body.rename, *body.rename.values()
+    )
     edits = ClusterEdits(**body.model_dump(exclude={"undo", "author"}))
     if body.undo is bool(edits):
         raise UsageError("Changes are asked for and undo, or neither.", hint="Send one of them.")
 
     def work(job: Job) -> dict[str, Any]:
         index = opened(service, name)
+        if body.name_by:
+            service.require_reader(name, body.name_by)
         if body.undo:
             index.clusterings.undo(clustering)
             return index.clusterings.get(clustering, progress=indexing_progress(job)).to_json()

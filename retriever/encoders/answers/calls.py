@@ -17,6 +17,7 @@ from retriever.core.text import is_blank
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, OnAnswers, Unread
 from retriever.encoders.answers.endpoint import CallResult, Endpoint
 from retriever.encoders.answers.packing import packed
+from retriever.encoders.answers.wire import AnswersCall, Checked
 from retriever.encoders.tokenize import distinct
 
 CALLS_IN_FLIGHT = 8
@@ -88,14 +89,15 @@ class Calls:
         Raises:
             EncoderError: a call failed; those in flight with it have been kept.
         """
-        running: dict[Future[CallResult], _Job] = {}
+        running: dict[Future[CallResult[Checked]], _Job] = {}
         error: EncoderError | None = None
         while running or (self.pending and error is None):
             while self.pending and error is None and len(running) < self._most_calls():
                 job = self._next()
                 texts = [self._sent[row] for row in job.rows]
                 questions = [self._questions[question] for question in job.questions]
-                running[portal.start_task_soon(self._endpoint.ask, client, texts, questions)] = job
+                call = AnswersCall(texts, questions)
+                running[portal.start_task_soon(self._endpoint.ask, client, call)] = job
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 job = running.pop(future)
                 try:
@@ -132,7 +134,7 @@ class Calls:
             job = replace(job, rows=job.rows[:most])
         return job
 
-    def _take(self, job: _Job, result: CallResult) -> None:
+    def _take(self, job: _Job, result: CallResult[Checked]) -> None:
         """Count a call, keep its answers, and put down what is to be asked again."""
         checked = result.checked
         self._prompt_tokens += result.prompt_tokens

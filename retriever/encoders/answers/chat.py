@@ -11,7 +11,7 @@ from retriever.core.protocols import refuse_one_string
 from retriever.core.text import is_blank
 from retriever.encoders.answers.answerer import Answered, AnswererSpec, OnAnswers
 from retriever.encoders.answers.calls import Calls
-from retriever.encoders.answers.endpoint import SECONDS, Abilities, Endpoint, estimated_tokens
+from retriever.encoders.answers.endpoint import SECONDS, Abilities, C, Call, Endpoint, estimated_tokens
 from retriever.encoders.answers.places import find_place
 from retriever.encoders.answers.wire import PROMPT
 
@@ -105,3 +105,15 @@ class ChatAnswerer:
             ):
                 calls.run(portal, client)
         return calls.result()
+
+    def send(self, call: Call[C]) -> C:
+        """Send a call and return its checked reply.
+
+        Raises:
+            EncoderError: the endpoint cannot be asked.
+        """
+        with (
+            start_blocking_portal() as portal,
+            portal.wrap_async_context_manager(self._endpoint.connected()) as client,
+        ):
+            return portal.call(self._endpoint.ask, client, call).checked

@@ -6,20 +6,21 @@ It uses the `openai` client, whose retries wait longer each time, or as long as 
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import anyio
 import httpx
 import openai
 
+from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import Unread
 from retriever.encoders.answers.places import API_KEY, Place
 from retriever.encoders.answers.refusals import explained, is_about_context, names, no_completion
-from retriever.encoders.answers.wire import RESPONSE_FORMATS, Checked, Format, Reply, check, messages
+from retriever.encoders.answers.wire import Format, Reply
 
 TEXTS_PER_CALL = 6
 RETRIES = 5
@@ -59,11 +60,45 @@ class Abilities:
     texts_per_call: int = TEXTS_PER_CALL
 
 
+class CheckedReply(Protocol):
+    """A checked reply; ``whole`` is the reason where nothing of it could be used."""
+
+    @property
+    def whole(self) -> Unread | None:
+        """The reason; None where something could be used."""
+        ...
+
+
+C = TypeVar("C", bound=CheckedReply)
+C_co = TypeVar("C_co", bound=CheckedReply, covariant=True)
+
+
+class Call(Protocol[C_co]):
+    """What a call sends in each form, and how its reply is checked."""
+
+    @property
+    def reply_tokens(self) -> int:
+        """Tokens that the reply may have."""
+        ...
+
+    def messages(self, form: Format) -> list[dict[str, str]]:
+        """Return the messages."""
+        ...
+
+    def response_format(self, form: Format) -> JSON:
+        """Return the ``response_format``; None where the rung has none."""
+        ...
+
+    def check(self, reply: Reply, form: Format) -> C_co:
+        """Check the reply, whatever the server promised of its form."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Generic[C]):
     """A checked reply; tokens, as the server counted them, and calls are those of useless replies before it too."""
 
-    checked: Checked
+    checked: C
     prompt_tokens: int
     completion_tokens: int
     calls: int
@@ -127,8 +162,8 @@ class Endpoint:
         ) as client:
             yield client
 
-    async def ask(self, client: openai.AsyncOpenAI, texts: Sequence[str], questions: Sequence[str]) -> CallResult:
-        """Ask about some texts in one call, or in several until the endpoint understands.
+    async def ask(self, client: openai.AsyncOpenAI, call: Call[C]) -> CallResult[C]:
+        """Send a call once, or several times until the endpoint understands.
 
         Raises:
             EncoderError: the endpoint cannot be asked.
@@ -137,7 +172,7 @@ class Endpoint:
         while True:
             way = self.abilities
             try:
-                reply = await self._complete(client, texts, questions, way)
+                reply = await self._complete(client, call, way)
             except openai.APIError as error:
                 if not self._adapt(way, error):
                     raise explained(error, self.place) from None
@@ -147,23 +182,21 @@ class Endpoint:
             prompt_tokens += reply.prompt_tokens
             completion_tokens += reply.completion_tokens
             calls += 1
-            checked = check(reply, len(texts), len(questions), way.form)
+            checked = call.check(reply, way.form)
             formed = checked.whole in (None, Unread.MIXED)
             if formed and not way.settled:
                 self.learn(settled=True)
             if checked.whole is None or formed or not self._try_otherwise(way, reply, checked.whole):
                 return CallResult(checked, prompt_tokens, completion_tokens, calls)
 
-    async def _complete(
-        self, client: openai.AsyncOpenAI, texts: Sequence[str], questions: Sequence[str], way: Abilities
-    ) -> Reply:
+    async def _complete(self, client: openai.AsyncOpenAI, call: Call[C], way: Abilities) -> Reply:
         """Send one request and return the reply."""
-        sent = messages(texts, questions, way.form)
-        limit = most_tokens(len(texts), len(questions)) + (THINKING_TOKENS if way.thinks else 0)
+        sent = call.messages(way.form)
+        limit = call.reply_tokens + (THINKING_TOKENS if way.thinks else 0)
         extra: dict[str, Any] = {way.token_limit: limit}
         if way.temperature:
             extra["temperature"] = 0
-        if form := RESPONSE_FORMATS.get(way.form):
+        if form := call.response_format(way.form):
             extra["response_format"] = form
         await self._pace.wait(estimated_tokens("".join(message["content"] for message in sent)) + limit)
         patient = client if way.settled else client.with_options(max_retries=FIRST_RETRIES)
@@ -200,11 +233,6 @@ class Endpoint:
 
 
 _OUT_OF_ROOM = (Unread.CUT, Unread.THINKING, Unread.REASONING, Unread.EMPTY)
-
-
-def most_tokens(texts: int, questions: int) -> int:
-    """Return how many tokens the reply to a call may have."""
-    return 64 + texts * (24 + 40 * questions)
 
 
 def estimated_tokens(text: str) -> int:

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.registry import require_extra
 from retriever.encoders.answers.encoder import POOLING, AnswerEncoder, SampledEncoder
+from retriever.encoders.answers.places import METHOD
 from retriever.encoders.methods import EncoderOptions
 
 if TYPE_CHECKING:
     from retriever.core.protocols import Encoder
     from retriever.encoders.answers.answerer import Answerer
+    from retriever.encoders.answers.chat import ChatAnswerer
 
 BASE = "all-minilm-l6-v2"
 """The sentence encoder that embeds answers."""
@@ -29,17 +31,29 @@ def load_answerer(name: str, fingerprint: str = "") -> "Answerer":
     from retriever.encoders import catalog
 
     method = name.partition(":")[0]
-    if method == "chat":
-        require_extra("chat")
-        from retriever.encoders.answers.chat import ChatAnswerer
-
-        return ChatAnswerer(name, fingerprint=fingerprint)
+    if method == METHOD:
+        return load_chat(name, fingerprint)
     encoder = catalog.load_encoder(name, pooling=POOLING) if method == "inbedder" else None
     if not isinstance(encoder, AnswerEncoder):
         raise UsageError(
             f"{name} writes no answers.", hint="Name chat:MODEL, chat:URL#MODEL, inbedder:BACKBONE, given or default."
         )
     return encoder.answerer
+
+
+def load_chat(name: str, fingerprint: str = "") -> "ChatAnswerer":
+    """Load a model behind a chat endpoint, which nothing is asked yet; arguments as for `load_answerer`.
+
+    Raises:
+        EncoderError: it may not be asked.
+        UsageError: the name is of none.
+    """
+    if not name.startswith(f"{METHOD}:"):
+        raise UsageError(f"{name!r} is no model at a chat endpoint.", hint="Name chat:MODEL or chat:URL#MODEL.")
+    require_extra("chat")
+    from retriever.encoders.answers.chat import ChatAnswerer
+
+    return ChatAnswerer(name, fingerprint=fingerprint)
 
 
 class ChatEncoder:

@@ -8,7 +8,7 @@ writes no JSON, it answers in lines: ``1: answer``, or ``1.2: answer`` where the
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,11 +68,13 @@ _SCHEMA: JSON = {
     "required": ["answers"],
     "additionalProperties": False,
 }
-RESPONSE_FORMATS: Mapping[Format, JSON] = {
-    Format.SCHEMA: {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": _SCHEMA}},
-    Format.OBJECT: {"type": "json_object"},
-}
-"""The ``response_format`` of each rung that has one."""
+
+
+def response_format(form: Format, name: str, schema: JSON) -> JSON:
+    """Return the ``response_format`` of a rung for replies of a schema; None where it has none."""
+    if form is Format.SCHEMA:
+        return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
+    return {"type": "json_object"} if form is Format.OBJECT else None
 
 
 def messages(texts: Sequence[str], questions: Sequence[str], form: Format) -> list[dict[str, str]]:
@@ -140,7 +142,7 @@ class _Reply(BaseModel):
     answers: list[_Item]
 
 
-class _UnusableError(Exception):
+class UnusableError(Exception):
     """Nothing of a reply can be used, for a reason."""
 
     def __init__(self, reason: Unread) -> None:
@@ -151,18 +153,43 @@ class _UnusableError(Exception):
 def check(reply: Reply, texts: int, questions: int, form: Format) -> Checked:
     """Check a reply to a call of so many texts and questions, whatever the server promised of its form."""
     try:
-        content = _content(reply)
+        content = content_of(reply)
         items = _json_items(content) if form is not Format.LINES else _line_items(content, questions)
         known = {str(number) for number in range(1, texts + 1)}
         counts = Counter(item.id for item in items)
         if counts.keys() - known or any(count > 1 for count in counts.values()):
-            raise _UnusableError(Unread.MIXED)  # ids that begin at 0 look right for all texts but one
-    except _UnusableError as unusable:
+            raise UnusableError(Unread.MIXED)  # ids that begin at 0 look right for all texts but one
+    except UnusableError as unusable:
         cells: list[list[str | Unread]] = [[unusable.reason] * questions for _ in range(texts)]
         return Checked(cells, whole=unusable.reason, orderly=unusable.reason is not Unread.MIXED)
     by_id = {item.id: item.answers for item in items}
     cells = [_row(by_id.get(str(number)), questions) for number in range(1, texts + 1)]
     return Checked(cells, orderly=len(by_id) == texts)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersCall:
+    """A call that asks every question about every text."""
+
+    texts: Sequence[str]
+    questions: Sequence[str]
+
+    @property
+    def reply_tokens(self) -> int:
+        """Tokens that the reply may have."""
+        return 64 + len(self.texts) * (24 + 40 * len(self.questions))
+
+    def messages(self, form: Format) -> list[dict[str, str]]:
+        """Return the messages."""
+        return messages(self.texts, self.questions, form)
+
+    def response_format(self, form: Format) -> JSON:
+        """Return the ``response_format``; None where the rung has none."""
+        return response_format(form, "answers", _SCHEMA)
+
+    def check(self, reply: Reply, form: Format) -> Checked:
+        """Check the reply."""
+        return check(reply, len(self.texts), len(self.questions), form)
 
 
 def _row(answers: Sequence[str] | None, questions: int) -> list[str | Unread]:
@@ -192,8 +219,12 @@ _THINKING = re.compile(r"</?think(?:ing)?>")
 _FENCE = re.compile(r"\s*```\w*\n(.*?)\n?```\s*", re.DOTALL)
 
 
-def _content(reply: Reply) -> str:
-    """Return what a reply says, without a whole block of thinking at its beginning."""
+def content_of(reply: Reply) -> str:
+    """Return what a reply says, without a whole block of thinking at its beginning.
+
+    Raises:
+        UnusableError: it was refused, cut, or says nothing.
+    """
     said = reply.content or ""
     thought = _THOUGHT.match(said)
     rest = said[thought.end() :] if thought else said
@@ -207,7 +238,7 @@ def _content(reply: Reply) -> str:
     elif is_blank(rest):
         reason = Unread.REASONING if reply.reasoning.strip() else Unread.EMPTY
     if reason is not None:
-        raise _UnusableError(reason)
+        raise UnusableError(reason)
     fenced = _FENCE.fullmatch(rest)
     return fenced[1] if fenced else rest.strip()
 
@@ -216,7 +247,7 @@ def _json_items(content: str) -> list[_Item]:
     try:
         return _Reply.model_validate_json(content).answers
     except ValidationError:
-        raise _UnusableError(Unread.BROKEN) from None
+        raise UnusableError(Unread.BROKEN) from None
 
 
 _LINE = re.compile(r"\s*(\d{1,4})(?:\.(\d{1,4}))?\s*:\s*(.*)")
@@ -229,10 +260,10 @@ def _line_items(content: str, questions: int) -> list[_Item]:
         number = int(line[2] or 1) - 1
         answers = parts.setdefault(line[1], {})
         if number in answers or not 0 <= number < questions or (questions > 1 and line[2] is None):
-            raise _UnusableError(Unread.MIXED)
+            raise UnusableError(Unread.MIXED)
         answers[number] = line[3]
     if not parts:
-        raise _UnusableError(Unread.BROKEN)
+        raise UnusableError(Unread.BROKEN)
     return [
         _Item(id=text, answers=[answers.get(number, "") for number in range(questions)])
         for text, answers in parts.items()

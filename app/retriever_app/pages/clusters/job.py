@@ -17,6 +17,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from retriever.clusters.clustering import Clustering
+from retriever.clusters.edit_requests import ClusterEdits
 from retriever.clusters.groups import Groups, groups_of
 from retriever.clusters.index_numbers import NumbersRequest, numbers_of, usual_segments
 from retriever.clusters.map import map_places
@@ -36,6 +37,7 @@ from retriever_app.pages.clusters.saved_model import Topics, topics
 
 MOST_KEPT = 8
 READING = "Reading the reviews under the instruction"
+TITLING = "Naming the clusters"
 JUDGING = "Checking whether the model follows the instruction"
 _STOP_SECONDS = 0.2  # between looks at whether the job was stopped while it waits
 _WAIT_SECONDS = 0.6  # a page waits, so that what is quick shows no progress
@@ -255,12 +257,21 @@ def classify(index: Index, name: str, instruction: str, into: str, *, several: b
         found = index.clusterings.classify(instruction, categories, several=several, progress=_reporting(job))
         index.clusterings.save(name, found)
 
-    resources.jobs().start(_classifying(index), "Categories", work)
+    resources.jobs().start(_making(index), "Categories", work)
 
 
-def classifying(index: Index) -> bool:
-    """Show how far new categories are, or why they failed; return whether the work goes on."""
-    name = _classifying(index)
+def title(index: Index, name: str, reader: str) -> None:
+    """Begin to let a language model title the clusters of a saved clustering."""
+
+    def work(job: Job) -> None:
+        index.clusterings.edit(name, ClusterEdits(name_by=reader), progress=_reporting(job, TITLING))
+
+    resources.jobs().start(_making(index), "Titles", work)
+
+
+def making(index: Index) -> bool:
+    """Show how far new categories or titles are, or why they failed; return whether the work goes on."""
+    name = _making(index)
     job = resources.jobs().find(name)
     if job is None:
         return False
@@ -296,8 +307,8 @@ def report_file(
     return render(report, kind).encode()
 
 
-def _classifying(index: Index) -> str:
-    return f"clusters sorted {index.identity}"
+def _making(index: Index) -> str:
+    return f"clusters made {index.identity}"
 
 
 def _may_read(index: Index, ask: Ask) -> bool:
@@ -360,13 +371,13 @@ def _read(job: Job, index: Index, instruction: str, where: str | None, ids: froz
     index.upkeep.complete([instruction], where=where, ids=ids, progress=report)
 
 
-def _reporting(job: Job) -> OnIndexing:
+def _reporting(job: Job, title: str = READING) -> OnIndexing:
     """Return what reports the share of texts that is read, and ends where the job is stopped."""
-    job.tell(Progress(READING))
+    job.tell(Progress(title))
 
     def report(done: IndexingReport) -> None:
         job.check()
         share = done.in_hand / done.expected if done.expected else None
-        job.tell(Progress(JUDGING if done.judging else READING, share))
+        job.tell(Progress(JUDGING if done.judging else title, share))
 
     return report

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.clusters.clustering import Cluster
+from retriever.clusters.edits import Titles
 from retriever.clusters.groups import Groups
 from retriever.clusters.numbers import Part, compared
 from retriever.clusters.periods import fitting, period_of
@@ -26,6 +27,7 @@ class TopicCard:
 
     Attributes:
         size: how many reviews, which share of all, and how many came since it was saved.
+        description: a sentence about it, as somebody or a language model wrote it; empty for none.
         quotes: how its most typical reviews begin.
         words: what the model answered of them.
     """
@@ -33,6 +35,7 @@ class TopicCard:
     number: int
     name: str
     size: str
+    description: str
     quotes: Sequence[str]
     words: str
     hidden: bool
@@ -47,12 +50,14 @@ class Topics:
         cards: the largest first, hidden ones last.
         history: what was changed, the latest first, a line each.
         can_undo: whether a change is left to take back.
+        titles: which language model gave titles last, and how many clusters it gave none; empty for none.
     """
 
     headline: str
     cards: Sequence[TopicCard]
     history: Sequence[str]
     can_undo: bool
+    titles: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ def topics(found: SavedClustering) -> Topics:
             one.number,
             one.label,
             _size(found, one, total, len(new.intersection(found.members(one.number)))),
+            one.description or "",
             [short(found.documents[id].text, QUOTE) for id in one.examples[:QUOTES]],
             ", ".join(one.keywords),
             one.number in found.hidden,
@@ -98,8 +104,10 @@ def topics(found: SavedClustering) -> Topics:
         f"{edit.made[:16].replace('T', ' ')} · {edit.author}: {edit.change}{' (taken back)' if edit.undone else ''}"
         for edit in reversed(found.edits)
     ]
-    can_undo = any(edit.undone is None for edit in found.edits)
-    return Topics(f"{said}; {text.count(none, 'review')} in none of them{since}.", cards, history, can_undo)
+    holding = [edit.change for edit in found.edits if edit.undone is None]
+    titles = [change for change in holding if isinstance(change, Titles)][-1:]
+    named = "".join(f"{'; '.join(filter(None, [f'Named by {last.by}', last.without]))}." for last in titles)
+    return Topics(f"{said}; {text.count(none, 'review')} in none of them{since}.", cards, history, bool(holding), named)
 
 
 def members(found: SavedClustering, number: int) -> list[tuple[Document, Sequence[str]]]:

@@ -11,7 +11,7 @@ from retriever.clusters.groups import Groups
 from retriever.clusters.saved import SavedClustering
 from retriever.index.profiling import Columns
 from retriever.workspace import Index
-from retriever_app import cards, state, text
+from retriever_app import cards, reading, state, text
 from retriever_app.cards import Card
 from retriever_app.components import attempt, review_card
 from retriever_app.pages.clusters import job, saved_model
@@ -29,7 +29,7 @@ def show_saved(index: Index, columns: Columns, where: str | None) -> None:
 
     The report is of the reviews that a filter accepts.
     """
-    if job.classifying(index):
+    if job.making(index):
         return
     names = index.clusterings.names()
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -96,6 +96,10 @@ def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -
                     st.text(line)
         make = partial(job.report_file, index, found, saved.groups, where=where)
         offer_report(make, bool(saved.groups.documents))
+        if not found.named:
+            reading.offer_titles(index, len(found.clusters), lambda place: job.title(index, name, place.name))
+    if shown.titles:
+        st.caption(text.plain(shown.titles))
     if where:
         st.caption("The filters apply to the report only.")
     show_verdict(index, found.request.instruction or "")
@@ -124,6 +128,8 @@ def _card(index: Index, name: str, card: TopicCard, others: Sequence[TopicCard])
             )
             with st.popover("Change", key=f"topic change {card.number}", type="tertiary"):
                 _changes(index, name, card, [other for other in others if other.number != card.number])
+    if card.description and not card.hidden:
+        st.text(card.description, width="stretch")
     for quote in card.quotes if not card.hidden else ():
         st.text(f"“{quote}”", width="stretch")
     if card.words and not card.hidden:
