@@ -53,6 +53,7 @@ def open_index(
     device: str = "auto",
     max_texts: int | None = None,
     max_tokens: int | None = None,
+    max_minutes: float | None = None,
 ) -> "Index":
     """Open an index, or make a new one there on the first `add`.
 
@@ -64,11 +65,12 @@ def open_index(
         device: where loaded encoders run and vectors are searched: ``auto``, ``cpu``, ``cuda``.
         max_texts: texts that language models are asked about at most, as long as the index is open; None for any.
         max_tokens: tokens, about, that are sent to them at most.
+        max_minutes: minutes, after the first call, that they are asked for at most.
 
     Nothing is read yet: a missing, damaged or newer index shows at the first use.
     """
-    from retriever.index.sources.asking import ReadingLimits
+    from retriever.index.sources.limits import ReadingLimits
     from retriever.workspace import Index
 
-    limits = ReadingLimits(max_texts, max_tokens)
+    limits = ReadingLimits(max_texts, max_tokens, max_minutes)
     return Index(Path(path), encoder=encoder, plain=plain, device=device, limits=limits)

@@ -43,7 +43,7 @@ def command_options(
     def annotated(one: Option) -> Any:  # noqa: ANN401 - an annotation
         if one.name == argument:
             return Annotated[one.type, typer.Argument(help=one.help)]
-        names = [f"-{one.name}"] if len(one.name) == 1 else []
+        names = [f"-{one.name}"] if len(one.name) == 1 else [f"--{one.name}"] if one.type is bool else []
         return Annotated[one.type, typer.Option(*names, help=one.help)]
 
     found = public(kind, leave_out)

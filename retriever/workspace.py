@@ -1,6 +1,7 @@
 """An index as one object: the composition root that ties encoder, database and vector indexes together."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,8 @@ from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.search.patterns import found_by_pattern
 from retriever.index.search.searcher import Searcher
-from retriever.index.sources.asking import ReadingLimits
 from retriever.index.sources.encoders import PlainReader
+from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.index.status import index_status, view_states
 from retriever.index.teaching.asking import Groups
 from retriever.index.teaching.part import Teaching
@@ -83,6 +84,9 @@ class Index(Closing):
             search_options=search_options,
             limits=limits,
         )
+        self._divide()
+
+    def _divide(self) -> None:
         self.teaching = Teaching(self._opened, _grouped)
         self.clusterings = Clusterings(self._opened)
         self.upkeep = Upkeep(self._opened)
@@ -96,6 +100,19 @@ class Index(Closing):
     def revision(self) -> int:
         """A number that grows with every change of documents, vectors or views, whichever process makes it."""
         return self._opened.store.data_version()
+
+    def limited(self, limits: ReadingLimits, day: DayBudget | None = None) -> "Index":
+        """Return this index with limits of its own: for one of several readings that share its files and encoders.
+
+        Args:
+            limits: the most that language models are asked through what is returned.
+            day: the budget of a server, which all its requests share. With one, what goes beyond a limit is an error
+                before it is sent (`ReadingLimitError`); without one it stays unread.
+        """
+        other = copy(self)
+        other._opened = self._opened.limited(limits, day)
+        other._divide()
+        return other
 
     def close(self) -> None:
         """Close the database."""

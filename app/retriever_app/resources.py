@@ -12,6 +12,7 @@ from retriever.core.errors import RetrieverError
 from retriever.core.results import IndexStatus
 from retriever.index import profiling
 from retriever.index.profiling import Columns, Profile
+from retriever.index.sources.limits import ReadingLimits, read_budgets
 from retriever.serving.encoder_pool import EncoderPool
 from retriever.serving.index_pool import MOST_OPEN, IndexFolder, IndexPool, index_folder
 from retriever.serving.jobs import Jobs
@@ -74,12 +75,16 @@ def made_with(model: Path) -> list[str]:
 
 
 def open_index(name: str) -> Index:
-    """Return an index, open; every session gets the same one until its database is replaced by another.
+    """Return an index, open; all sessions share its files until its database is replaced by another.
+
+    What a language model reads through it is limited by `settings.toml`, each time anew.
 
     Raises:
         IndexNotFoundError: there is none of that name, or no longer.
+        InputError: the settings cannot be read.
     """
-    return _indexes(folder()).get(name)
+    index, limits = _indexes(folder()).get(name), read_budgets(folder().folder).reading
+    return index if limits == ReadingLimits() else index.limited(limits)
 
 
 @st.cache_resource(show_spinner=False)

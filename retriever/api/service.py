@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from retriever.api.problems import NotFoundError, TookTooLongError
-from retriever.api.settings import ServerLimits, ServerSettings
+from retriever.api.settings import DAY, REQUEST, ServerLimits, ServerSettings
 from retriever.core.errors import BusyError, RetrieverError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.results import SearchResult
 from retriever.core.types import Embeddings
 from retriever.index import encoding
 from retriever.index.sources.encoders import DEFAULT_PLAIN
+from retriever.index.sources.limits import DayBudget, read_budgets
 from retriever.index.teaching.readers import DEFAULT, GIVEN
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
 from retriever.serving.encoder_pool import EncoderPool
@@ -116,6 +117,9 @@ class Service:
         settings: of the server.
         load: gives the encoder of an index's description.
         on_pass: told of every pass of the model.
+
+    Raises:
+        InputError: `settings.toml` in the folder of indexes cannot be read.
     """
 
     def __init__(
@@ -130,6 +134,8 @@ class Service:
         self.queue = BatchQueue(waiting_texts=settings.limits.waiting_texts, on_pass=on_pass)
         self._encoders = EncoderPool(load, wrap=lambda encoder: QueuedEncoder(encoder, self.queue))
         self.indexes = IndexPool(index_folder(settings.index.absolute()), self._encoders)
+        budgets = read_budgets(self.folder)
+        self._reading, self._day = budgets.reading.filled(REQUEST), DayBudget(budgets.day.filled(DAY))
         self.jobs = Jobs()
         self._loaded: dict[str, QueuedEncoder] = {}
         self._looked: deque[tuple[str, str]] = deque(maxlen=MOST_LOOKED)
@@ -145,15 +151,15 @@ class Service:
         return self.indexes.folder.names()
 
     def index(self, name: str) -> Index:
-        """Return an index, open.
+        """Return an index, open, for one request: its limits on what language models read are counted from here.
 
         Raises:
             IndexNotFoundError: there is none of that name.
         """
-        return self.indexes.get(name)
+        return self.indexes.get(name).limited(self._reading, self._day)
 
     def searched(self, name: str, *requests: SearchRequest) -> Index:
-        """Return an index for some searches. A client may name readers that the index knows, and no new address.
+        """Return an index for some searches; who reads for them is checked as by `read_by`.
 
         Raises:
             IndexNotFoundError: there is none of that name.
@@ -162,6 +168,22 @@ class Service:
         for reader in {request.reader for request in requests if request.reader is not None}:
             self.require_reader(name, reader)
         return self.index(name)
+
+    def read_by(self, name: str, reader: str | None, *instructions: str) -> Index:
+        """Return an index of which a reader serves some instructions from now on; None or blank for no change.
+
+        A client may name readers that the index knows, and no new address.
+
+        Raises:
+            IndexNotFoundError: there is none of that name.
+            UsageError: the reader is none of the index's, or there is no instruction.
+        """
+        index = self.index(name)
+        if reader:
+            self.require_reader(name, reader)
+            for instruction in instructions:
+                index.teaching.read_by(instruction, reader)
+        return index
 
     def require_reader(self, name: str, reader: str) -> None:
         """Refuse a reader that an index does not know.

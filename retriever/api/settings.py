@@ -13,12 +13,19 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import require_text
 from retriever.index.sources.encoders import DEFAULT_PLAIN
+from retriever.index.sources.limits import ReadingLimits
 
 HOST = "127.0.0.1"
 PORT = 8600
 READER_VARIABLE = "RETRIEVER_TOKEN"
 WRITER_VARIABLE = "RETRIEVER_WRITER_TOKEN"
 LEAST_TOKEN = 16
+REQUEST = ReadingLimits(texts=1000, tokens=500_000)
+"""The most that a request has a language model read where `settings.toml` does not say it."""
+
+DAY = ReadingLimits(texts=5000, tokens=2_500_000)
+"""The most that all requests of a day do."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[!-~]+")
 

@@ -1,6 +1,6 @@
 """`retriever classify` and `retriever topics`: documents in categories that somebody names, and what people change."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,23 +11,20 @@ from retriever.cli import output
 from retriever.cli.cluster import render, say_basis, say_new, share_of, write_csv
 from retriever.cli.options import (
     DEFAULT_INDEX,
+    CsvOption,
     DeviceOption,
     IndexOption,
     JsonOption,
-    MaxTextsOption,
-    MaxTokensOption,
-    ReaderOption,
-    ReadOption,
+    SavedOption,
+    SaveOption,
     WhereOption,
-    YesOption,
-    texts_to_read,
 )
-from retriever.cli.reading import say_spent, with_consent
+from retriever.cli.reading import Reading
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
+from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
-    from retriever.clusters.categories import Category
     from retriever.clusters.clustering import Clustering
     from retriever.clusters.edits import Edit
     from retriever.clusters.proposing import Proposal
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
 _QUOTED = 100  # characters of an example
 
 
+@command_options(Reading)
 def classify(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[str, typer.Option(help="What the categories are answers to, in plain words.")] = "",
@@ -46,10 +44,8 @@ def classify(  # noqa: PLR0913 - one parameter per option
     ] = "",
     several: Annotated[bool, typer.Option("--several", help="A document may belong to several.")] = False,
     where: WhereOption = None,
-    save: Annotated[str | None, typer.Option(help="Save the categories under this name.")] = None,
-    saved: Annotated[
-        str | None, typer.Option(help="Show the categories of this name, with what is new put to the nearest.")
-    ] = None,
+    save: SaveOption = None,
+    saved: SavedOption = None,
     correct: Annotated[
         list[str] | None,
         typer.Option(help="With --saved, put a document elsewhere: ID=refund, or ID=none; repeatable."),
@@ -57,22 +53,17 @@ def classify(  # noqa: PLR0913 - one parameter per option
     as_rows: Annotated[
         Path | None, typer.Option("--as-rows", help="With --saved, write what was corrected as rows for finetune.")
     ] = None,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write id, category and its name of every document.")
-    ] = None,
+    csv_file: CsvOption = None,
     propose: Annotated[
         bool, typer.Option("--propose", help="Offer categories made of answers in words, in place of classifying.")
     ] = False,
     file: Annotated[
         Path | None, typer.Option("-o", "--output", help="With --propose, write them as a JSON file for --into.")
     ] = None,
-    reader: ReaderOption = None,
-    read: ReadOption = "300",
-    max_texts: MaxTextsOption = None,
-    max_tokens: MaxTokensOption = None,
-    yes: YesOption = False,
+    *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
+    **options: object,
 ) -> None:
     """Put every document to the category that answers the instruction, or to none; what its view lacks is embedded.
 
@@ -83,8 +74,7 @@ def classify(  # noqa: PLR0913 - one parameter per option
 
     Example: retriever classify --instruction "What does the customer want?" --into "refund, repair, nothing"
     """
-    from retriever.index.sources.asking import ReadingLimits
-    from retriever.workspace import Index
+    from retriever.clusters.categories import read_categories
 
     _check_usage(
         into,
@@ -95,21 +85,25 @@ def classify(  # noqa: PLR0913 - one parameter per option
         chooses=bool(instruction or where),
         corrects=bool(correct or as_rows),
     )
-    budget, limits = texts_to_read(read), ReadingLimits(max_texts, max_tokens)
-    with Index(index, device=device, limits=limits) as opened, output.ProgressLine() as line:
-        if reader is not None and saved is None:
-            opened.teaching.read_by(instruction, reader)
-        if propose:
-            offer = partial(opened.clusterings.propose, instruction, where=where, progress=line.show)
-            _show_proposal(opened, with_consent(opened, offer, yes=yes), file, json=json)
-            return
+    reading = made(Reading, options)
+    budget = reading.texts
+    with reading.opened(index, device) as opened, output.ProgressLine() as line:
         found: Clustering
         if saved is not None:
             found = _saved(opened, saved, correct or [], as_rows, line)
         else:
-            sort = partial(opened.clusterings.classify, several=several, where=where, read=budget, progress=line.show)
-            found = _sorted(opened, partial(sort, instruction), into, save, yes=yes)
-        say_spent(opened)
+            if save is not None:
+                opened.clusterings.check_name(save)
+            reading.begin(opened, instruction)
+            if propose:
+                offer = partial(opened.clusterings.propose, instruction, where=where, progress=line.show)
+                _show_proposal(reading.with_consent(opened, offer), file, json=json)
+                return
+            sort = partial(opened.clusterings.classify, instruction, read_categories(into), several=several)
+            sort = partial(sort, where=where, read=budget, progress=line.show)
+            found = reading.with_consent(opened, sort)
+            if save is not None:
+                opened.clusterings.save(save, found)
     if csv_file is not None:
         write_csv(csv_file, found)
     if json:
@@ -149,25 +143,10 @@ def _check_usage(
         raise UsageError("--saved shows categories as they were saved.", hint="Leave the other options out.")
 
 
-def _sorted(
-    opened: "Index", sort: "Callable[[Sequence[Category]], Clustering]", into: str, save: str | None, *, yes: bool
-) -> "Clustering":
-    """Return documents in categories, saved where a name is given."""
-    from retriever.clusters.categories import read_categories
-
-    if save is not None:
-        opened.clusterings.check_name(save)
-    found = with_consent(opened, partial(sort, read_categories(into)), yes=yes)
-    if save is not None:
-        opened.clusterings.save(save, found)
-    return found
-
-
-def _show_proposal(opened: "Index", proposal: "Proposal", file: Path | None, *, json: bool) -> None:
+def _show_proposal(proposal: "Proposal", file: Path | None, *, json: bool) -> None:
     """Print proposed categories, and write them where a file is named."""
     from retriever.clusters.proposing import write_proposal
 
-    say_spent(opened)
     if file is not None:
         write_proposal(file, proposal)
     if json:

@@ -13,22 +13,20 @@ import typer
 from retriever.cli import output
 from retriever.cli.options import (
     DEFAULT_INDEX,
+    CsvOption,
     DeviceOption,
     IndexOption,
     JsonOption,
-    MaxTextsOption,
-    MaxTokensOption,
-    ReaderOption,
-    ReadOption,
+    SavedOption,
+    SaveOption,
     WhereOption,
-    YesOption,
-    texts_to_read,
 )
-from retriever.cli.reading import say_spent, with_consent
+from retriever.cli.reading import Reading
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.text import escape_formula, printable, shortened
 from retriever.core.types import Document
+from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
     from retriever.clusters.clustering import Cluster, Clustering
@@ -42,6 +40,7 @@ _SHOWN_DOCUMENTS = 20
 _SNIPPET = 160
 
 
+@command_options(Reading)
 def cluster(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[str, typer.Option(help="What the clusters are to answer, in plain words.")] = "",
@@ -52,13 +51,9 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     ] = None,
     over: Annotated[str | None, typer.Option(help="Count documents by month of this date field.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a map to explore, one file that needs no network.")] = None,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write id, cluster and label of every document.")
-    ] = None,
-    save: Annotated[str | None, typer.Option(help="Save the clustering under this name.")] = None,
-    saved: Annotated[
-        str | None, typer.Option(help="Show the clustering of this name, with what is new put to the nearest cluster.")
-    ] = None,
+    csv_file: CsvOption = None,
+    save: SaveOption = None,
+    saved: SavedOption = None,
     having: Annotated[
         str | None,
         typer.Option(
@@ -71,13 +66,10 @@ def cluster(  # noqa: PLR0913 - one parameter per option
             help="With --save or --saved, let this language model title each cluster: chat:MODEL or chat:URL#MODEL."
         ),
     ] = None,
-    reader: ReaderOption = None,
-    read: ReadOption = "300",
-    max_texts: MaxTextsOption = None,
-    max_tokens: MaxTokensOption = None,
-    yes: YesOption = False,
+    *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
+    **options: object,
 ) -> None:
     """Cluster the documents under an instruction; what its view lacks is embedded first.
 
@@ -89,41 +81,37 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     from retriever.clusters.edit_requests import ClusterEdits
     from retriever.clusters.having import parse_having
     from retriever.clusters.map import map_places, write_map
-    from retriever.index.sources.asking import ReadingLimits
-    from retriever.workspace import Index
 
     chosen = any([instruction, where, by, over, html]) or (k, save) != (AUTO, None)
     _check_usage(saved=saved is not None, chosen=chosen, titles=name_by is not None, saves=save is not None)
-    budget, limits = texts_to_read(read), ReadingLimits(max_texts, max_tokens)
-    with Index(index, device=device, limits=limits) as opened, output.ProgressLine() as line:
+    reading = made(Reading, options)
+    count, budget = cluster_count(k), reading.texts
+    with reading.opened(index, device) as opened, output.ProgressLine() as line:
         found: Clustering
         if saved is not None:
             found = opened.clusterings.get(saved, progress=line.show)
         else:
             if save is not None:
                 opened.clusterings.check_name(save)
-            if reader is not None:
-                opened.teaching.read_by(instruction, reader)
-            count, fields = cluster_count(k), by or []
-            make = partial(opened.cluster, instruction, k=count, where=where, by=fields, over=over, read=budget)
-            found = with_consent(opened, partial(make, progress=line.show), yes=yes)
+            reading.begin(opened, instruction)
+            make = partial(opened.cluster, instruction, k=count, where=where, by=by or [], over=over, read=budget)
+            found = reading.with_consent(opened, partial(make, progress=line.show))
             if save is not None:
                 opened.clusterings.save(save, found)
         if name_by is not None:
             edit = partial(opened.clusterings.edit, save or saved or "", ClusterEdits(name_by=name_by))
-            found = _titled(opened, partial(edit, progress=line.show), yes=yes)
+            found = _titled(reading, opened, partial(edit, progress=line.show))
         if html is not None:
             write_map(html, found, map_places(found))
-        say_spent(opened)
-    asked = None if having is None else parse_having(found, having)
+    parts = None if having is None else parse_having(found, having)
     if csv_file is not None:
         write_csv(csv_file, found)
     if json:
-        output.document({**found.to_json(), **({} if asked is None else {"having": asked.to_json(found)})})
-    elif asked is None:
+        output.document({**found.to_json(), **({} if parts is None else {"having": parts.to_json(found)})})
+    elif parts is None:
         render(found)
     else:
-        _render_having(found, asked)
+        _render_having(found, parts)
 
 
 def _check_usage(*, saved: bool, chosen: bool, titles: bool, saves: bool) -> None:
@@ -144,9 +132,9 @@ def _check_usage(*, saved: bool, chosen: bool, titles: bool, saves: bool) -> Non
         raise UsageError("--name-by stores titles with a saved clustering.", hint="Add --save NAME or --saved NAME.")
 
 
-def _titled(opened: "Index", edit: "Callable[[], SavedClustering]", *, yes: bool) -> "SavedClustering":
+def _titled(reading: Reading, opened: "Index", edit: "Callable[[], SavedClustering]") -> "SavedClustering":
     """Return a saved clustering whose clusters a language model titles, and say which keep their names."""
-    found = with_consent(opened, edit, yes=yes)
+    found = reading.with_consent(opened, edit)
     output.say(f"{printable(str(found.edits[-1].change))}.")
     return found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,9 @@ import typer
 from retriever.cli import output
 from retriever.cli.cluster import AUTO, cluster_count
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, WhereOption
+from retriever.cli.reading import Reading
 from retriever.core.errors import UsageError
+from retriever.forms import command_options, made
 
 if TYPE_CHECKING:
     from retriever.clusters.comparing import ClusterChange, RankChange, Side
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 _HITS = 10
 
 
+@command_options(Reading)
 def compare(  # noqa: PLR0913 - one parameter per option
     index: IndexOption = DEFAULT_INDEX,
     instruction: Annotated[list[str] | None, typer.Option(help="Give it twice: the two questions to compare.")] = None,
@@ -26,8 +30,10 @@ def compare(  # noqa: PLR0913 - one parameter per option
     k: Annotated[str, typer.Option("-k", help="How many clusters; auto chooses among those that hold.")] = AUTO,
     where: WhereOption = None,
     html: Annotated[Path | None, typer.Option(help="Write the comparison as a page.")] = None,
+    *,
     device: DeviceOption = "auto",
     json: JsonOption = False,
+    **options: object,
 ) -> None:
     """Compare two instructions: one query's ranks, or two clusterings and who moved between them.
 
@@ -36,7 +42,6 @@ def compare(  # noqa: PLR0913 - one parameter per option
     from retriever.clusters.comparing import ClusterChange, RankChange, compare_clusters, compare_ranks
     from retriever.clusters.comparison_page import write_page
     from retriever.core.requests import SearchRequest
-    from retriever.workspace import Index
 
     if instruction is None or len(instruction) != 2:
         raise UsageError("Two instructions are compared.", hint="Give --instruction twice.")
@@ -44,18 +49,22 @@ def compare(  # noqa: PLR0913 - one parameter per option
         raise UsageError("-k is for clusters, not for a query's hits.", hint="Say how many of those with --hits.")
     if hits is not None and not query:
         raise UsageError("--hits is for a query.", hint="Give one with --query; -k says how many clusters.")
-    count = cluster_count(k)
-    with Index(index, device=device) as opened, output.ProgressLine() as line:
+    count, reading = cluster_count(k), made(Reading, options)
+    budget = reading.texts
+    with reading.opened(index, device) as opened, output.ProgressLine() as line:
         found: RankChange | ClusterChange
+        for one in instruction:
+            reading.begin(opened, one)
         if query:
             depth = _HITS if hits is None else hits
             asked = SearchRequest(query, k=depth, where=where)
-            first, second = opened.search_many([replace(asked, instruction=one) for one in instruction])
+            requests = [replace(asked, instruction=one) for one in instruction]
+            first, second = reading.with_consent(opened, partial(opened.search_many, requests))
             judged = [opened.teaching.judge(one, progress=line.show) for one in instruction]
             found = compare_ranks(replace(first, verdict=judged[0]), replace(second, verdict=judged[1]))
         else:
-            one, other = opened.clusterings.each(instruction, k=count, where=where, progress=line.show)
-            found = compare_clusters(one, other)
+            each = partial(opened.clusterings.each, instruction, k=count, where=where, read=budget, progress=line.show)
+            found = compare_clusters(*reading.with_consent(opened, each))
     if html is not None:
         write_page(html, found)
     if json:

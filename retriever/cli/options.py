@@ -5,25 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retriever.core.errors import UsageError
-
 if TYPE_CHECKING:
-    from retriever.clusters.chosen import Read
     from retriever.index.indexing import IndexingOptions
-
-
-def texts_to_read(read: str) -> "Read":
-    """Return how many texts an option names.
-
-    Raises:
-        UsageError: it is no number, and not all.
-    """
-    if read == "all":
-        return "all"
-    try:
-        return int(read)
-    except ValueError:
-        raise UsageError(f"--read is {read!r}.", hint="Give a number of texts, or all.") from None
 
 
 def possible_device(name: str) -> str:
@@ -45,27 +28,13 @@ DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda."
 WhereOption = Annotated[
     str | None, typer.Option("--where", help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
 ]
-ReaderOption = Annotated[
+SaveOption = Annotated[str | None, typer.Option("--save", help="Save what was made under this name.")]
+SavedOption = Annotated[
     str | None,
-    typer.Option(
-        "--reader",
-        help="Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default.",
-    ),
+    typer.Option("--saved", help="Show what was saved under this name, with what is new put to the nearest."),
 ]
-YesOption = Annotated[
-    bool, typer.Option("--yes", help="Send texts to the reader's host without asking; the index remembers the host.")
-]
-ReadOption = Annotated[
-    str,
-    typer.Option(
-        "--read", help="Texts that a language model reads, where one serves the instruction: a number, or all."
-    ),
-]
-MaxTextsOption = Annotated[
-    int | None, typer.Option("--max-texts", help="Texts that a language model is asked about at most.")
-]
-MaxTokensOption = Annotated[
-    int | None, typer.Option("--max-tokens", help="Tokens that are sent to a language model at most, about.")
+CsvOption = Annotated[
+    Path | None, typer.Option("--csv", help="Write id, number and name of every document's cluster or category.")
 ]
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="What text files are in, e.g. windows-1252; UTF-8 if left out.")

@@ -1,39 +1,87 @@
-"""Commands that a language model may read for: consent before texts leave the machine, and what was asked."""
+"""Commands that a language model may read for: its options, consent before texts leave the machine, what was asked."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from retriever.cli import output
-from retriever.core.errors import ConsentError
+from retriever.core.errors import ConsentError, UsageError
+from retriever.core.options import option
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
+    from retriever.clusters.chosen import Read
     from retriever.workspace import Index
 
 T = TypeVar("T")
 
 
-def with_consent(opened: "Index", work: Callable[[], T], *, yes: bool) -> T:
-    """Do some work; where texts would be sent to another machine, ask once whether they may.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Who reads texts under an instruction, and how many; where a limit is left out, `settings.toml` has it."""
 
-    Args:
-        opened: the index.
-        work: is done again after consent; what it read before stays.
-        yes: whether consent was given beforehand.
+    reader: str | None = option(
+        None, "Reads texts under the instruction from now on: chat:MODEL, chat:URL#MODEL, given, or default."
+    )
+    read: str = option("300", "Texts that a language model reads, where one serves the instruction: a number, or all.")
+    max_texts: int | None = option(None, "Texts that a language model is asked about at most.")
+    max_tokens: int | None = option(None, "Tokens that are sent to a language model at most, about.")
+    max_minutes: float | None = option(None, "Minutes that a language model is asked for at most.")
+    yes: bool = option(False, "Send texts to the reader's host without asking; the index remembers the host.")
 
-    Raises:
-        ConsentError: nobody can be asked, or the answer is no.
-    """
-    try:
+    @property
+    def texts(self) -> "Read":
+        """The number of texts to read.
+
+        Raises:
+            UsageError: it is no number, and not all.
+        """
+        if self.read == "all":
+            return "all"
+        try:
+            return int(self.read)
+        except ValueError:
+            raise UsageError(f"--read is {self.read!r}.", hint="Give a number of texts, or all.") from None
+
+    @contextmanager
+    def opened(self, index: Path, device: str) -> Iterator["Index"]:
+        """Open an index within the limits; at the end, say what language models were asked."""
+        from retriever.index.sources.limits import ReadingLimits, read_budgets
+        from retriever.workspace import Index
+
+        limits = ReadingLimits(self.max_texts, self.max_tokens, self.max_minutes)
+        budgets = read_budgets(index.absolute().parent)
+        with Index(index, device=device, limits=limits.filled(budgets.reading)) as opened:
+            yield opened
+            _say_spent(opened)
+
+    def begin(self, opened: "Index", instruction: str) -> None:
+        """Let the reader that was named, if one was, serve an instruction from now on."""
+        if self.reader is not None:
+            opened.teaching.read_by(instruction, self.reader)
+
+    def with_consent(self, opened: "Index", work: Callable[[], T]) -> T:
+        """Do some work; where texts would be sent to another machine, ask once whether they may.
+
+        Args:
+            opened: the index.
+            work: is done again after consent; what it read before stays.
+
+        Raises:
+            ConsentError: nobody can be asked, or the answer is no.
+        """
+        try:
+            return work()
+        except ConsentError as refused:
+            if not (self.yes or _agreed(refused)):
+                raise
+            opened.teaching.allow(refused.host)
         return work()
-    except ConsentError as refused:
-        if not (yes or _agreed(refused)):
-            raise
-        opened.teaching.allow(refused.host)
-    return work()
 
 
 def _agreed(refused: ConsentError) -> bool:
@@ -42,7 +90,7 @@ def _agreed(refused: ConsentError) -> bool:
     return typer.confirm(f"{printable(refused.message)} May texts of this index be sent there?", err=True)
 
 
-def say_spent(opened: "Index") -> None:
+def _say_spent(opened: "Index") -> None:
     """Say what language models were asked, and which texts have no answer; nothing where none was asked."""
     spent = opened.teaching.spent
     if not spent.texts and not spent.unread:
@@ -53,5 +101,5 @@ def say_spent(opened: "Index") -> None:
         reasons = ", ".join(f"{reason} {count}" for reason, count in spent.failures.items())
         parts.append(f"{failed} answers are missing ({printable(reasons)})")
     if spent.unread:
-        parts.append(f"{spent.unread} texts were not sent: the limit is reached")
+        parts.append(f"{spent.unread} texts were not read: the limit is reached")
     output.say("; ".join(parts) + ".")

@@ -7,16 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retriever.cli import output
-from retriever.cli.options import (
-    DEFAULT_INDEX,
-    DeviceOption,
-    IndexOption,
-    JsonOption,
-    MaxTextsOption,
-    MaxTokensOption,
-    YesOption,
-)
-from retriever.cli.reading import say_spent, with_consent
+from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
+from retriever.cli.reading import Reading
 from retriever.core.errors import UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import printable, shortened
@@ -32,14 +24,12 @@ _SHOWN_EQUAL = 5  # ids of documents with the text of a hit
 
 
 @command_options(SearchRequest, argument="query")
+@command_options(Reading, leave_out=("reader", "read"))
 def search(
     *,
     index: IndexOption = DEFAULT_INDEX,
     device: DeviceOption = "auto",
     json: JsonOption = False,
-    yes: YesOption = False,
-    max_texts: MaxTextsOption = None,
-    max_tokens: MaxTokensOption = None,
     **options: object,
 ) -> None:
     """Search an index under an instruction.
@@ -48,29 +38,24 @@ def search(
 
     Example: retriever search "it broke" --instruction "What kind of product is this?" --where "stars <= 2"
     """
-    from retriever.index.sources.asking import ReadingLimits
-    from retriever.workspace import Index
-
     several = options["query"] == "-"
     queries: Sequence[object] = output.stdin_lines() if several else [options["query"]]
     if not queries:
         raise UsageError("There are no queries on stdin.", hint="Send one query a line.")
     requests = [made(SearchRequest, options, query=query) for query in queries]
-    limits = ReadingLimits(max_texts, max_tokens)
-    with Index(index, device=device, limits=limits) as opened:
+    reading = made(Reading, options, reader=None)
+    with reading.opened(index, device) as opened:
 
         def searched() -> "list[SearchResult]":
             if several:
                 return opened.search_many(requests)
             return _shown_as_it_settles(opened, requests[0], quiet=json or not sys.stdout.isatty())
 
-        last = with_consent(opened, searched, yes=yes)
+        last = reading.with_consent(opened, searched)
         if not json:
             _render(last)  # before seconds go into the verdict
             _say_settled(last[0])
         last = _judged(opened, last)
-        if not json:
-            say_spent(opened)
     if json:
         documents = [one.to_json() for one in last]
         output.document(

@@ -100,6 +100,9 @@ class Clusterings:
         if shown is None or not self._read_by_model(shown):
             return
         population = selected_contents(opened.store, chosen.where, chosen.ids)
+        answered = opened.sources.open(shown).contents(opened.sources.held)
+        wanted = len(population) if chosen.read == "all" else min(chosen.read, len(population))
+        opened.permit.expect(wanted - (0 if answered is None else len(np.intersect1d(answered, population))))
 
         def read(contents: Ids) -> None:
             complete_with(opened, [instruction], contents, part=True, progress=progress)

@@ -44,6 +44,10 @@ class ConsentError(UsageError):
         self.host = host
 
 
+class ReadingLimitError(UsageError):
+    """A language model would be asked about more than a limit allows; what was answered before is kept."""
+
+
 class InputError(RetrieverError):
     """An input file cannot be read at all; single bad rows go to quarantine instead."""
 

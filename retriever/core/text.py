@@ -36,6 +36,11 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
+def normal_instruction(given: str) -> str:
+    """Return an instruction as views and answers are kept under it: composed, without blanks around it."""
+    return composed(given.strip())
+
+
 def is_blank(text: str) -> bool:
     """Whether a text has no character that can be seen."""
     return all(

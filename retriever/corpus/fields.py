@@ -107,10 +107,10 @@ def keys_to(values: Mapping[str, object], name: str | None) -> tuple[str, ...] |
 
 
 def value_at(values: Mapping[str, object], keys: Sequence[str]) -> object:
-    """Return the value that some keys lead to."""
+    """Return the value that some keys lead to; None where one is not there."""
     value: object = values
     for key in keys:
-        value = value[key] if isinstance(value, Mapping) else None
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 

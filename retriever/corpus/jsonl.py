@@ -6,18 +6,20 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from retriever.core.errors import InputError
 from retriever.corpus.encodings import UTF8, Line, as_utf8, read_lines
 from retriever.corpus.rows import Limits, Row, kind_of
 
 _BLOCK = 1 << 16
 _BLANK = re.compile(r"[ \t\r\n\ufeff]*")
+_CUT = 16
+"""Characters of a name, an escape or a number at most: where these are cut off, JSON is bad no further back."""
 
 
 def _null(name: str) -> None:
     """Read NaN and the infinities, which JSON does not have, as null."""
 
 
+_NOT_JSON = "not JSON: "
 _DECODER = json.JSONDecoder(parse_constant=_null)
 
 
@@ -50,21 +52,27 @@ def is_lines(head: str) -> bool:
 def read_values(stream: BinaryIO, file: str, limits: Limits, encoding: str = UTF8) -> Iterator[Row]:
     """Yield a row for every object of a JSON array, or of several values one after the other.
 
-    Raises:
-        InputError: something is no JSON, so that what is behind it cannot be told apart.
+    A value that is no JSON is a bad row; the next one begins a line, no further in than that.
     """
-    values = _Values(as_utf8(stream, encoding), file, limits)
+    values = _Values(as_utf8(stream, encoding), limits)
     while (value := values.next()) is not None:
         yield value
+
+
+def begins_value(stream: BinaryIO, limits: Limits, encoding: str = UTF8) -> bool:
+    """Return whether a stream of JSON holds nothing, or begins with a whole value, which may take several lines."""
+    first = _Values(as_utf8(stream, encoding), limits).next()
+    return first is None or not first.problem.startswith(_NOT_JSON)
 
 
 class _Values:
     """The values of a stream, of which one and a block are held in memory."""
 
-    def __init__(self, stream: BinaryIO, file: str, limits: Limits) -> None:
-        self._stream, self._file, self._limits = stream, file, limits
+    def __init__(self, stream: BinaryIO, limits: Limits) -> None:
+        self._stream, self._limits = stream, limits
         self._decoder = codecs.getincrementaldecoder(UTF8)("surrogateescape")
         self._text, self._at, self._line, self._ended = "", 0, 1, False
+        self._column = 0  # of what is at hand, in its line
         self._skip("[")
 
     def next(self) -> Row | None:
@@ -73,48 +81,70 @@ class _Values:
             self._skip("[")  # another array
         if self._at == len(self._text):
             return None
-        value, end = self._decoded()
-        raw = self._text[self._at : min(end, self._at + self._limits.raw_chars)]
-        line = self._line
-        self._line += self._text.count("\n", self._at, end)
-        self._at = end
+        line, most = self._line, self._limits.raw_chars
+        try:
+            value, end = self._decoded()
+        except ValueError as error:
+            raw = self._text[self._at : self._at + most].partition("\n")[0]
+            self._skip_broken()
+            return Row(line, raw, problem=f"{_NOT_JSON}{error}")
+        raw = self._text[self._at : min(end, self._at + most)]
+        self._advance(end)
         if isinstance(value, dict):
             return Row(line, raw, value)
         return Row(line, raw, problem=f"not a JSON object but {kind_of(value)}")
+
+    def _advance(self, end: int) -> None:
+        lines, begin = self._text.count("\n", self._at, end), self._text.rfind("\n", self._at, end) + 1
+        self._line, self._column = self._line + lines, end - begin if begin else self._column + end - self._at
+        self._at = end
 
     def _skip(self, sign: str) -> bool:
         """Skip white space, and a sign behind it with what white space follows; return whether that was there."""
         self._skip_blank()
         if not self._text.startswith(sign, self._at):
             return False
-        self._at += 1
+        self._advance(self._at + 1)
         self._skip_blank()
         return True
 
     def _skip_blank(self) -> None:
         while True:
             match = _BLANK.match(self._text, self._at)
-            end = match.end() if match else self._at
-            self._line += self._text.count("\n", self._at, end)
-            self._at = end
-            if end < len(self._text) or self._ended:
+            self._advance(match.end() if match else self._at)
+            if self._at < len(self._text) or self._ended:
                 return
             self._fill()
 
+    def _skip_broken(self) -> None:
+        """Skip to the next line that begins a value, or ends an array, no further in than what is at hand."""
+        begins = re.compile(rf"\n[ \t]{{0,{min(self._column, _BLOCK)}}}(?:\}}[ \t]*,[ \t]*)?(?=[{{\[\]])")
+        while (match := begins.search(self._text, self._at)) is None and not self._ended:
+            self._advance(max(self._at, self._text.rfind("\n", self._at), len(self._text) - _BLOCK))
+            self._fill()
+        self._advance(match.end() if match else len(self._text))
+
     def _decoded(self) -> tuple[object, int]:
+        """Return the value at hand and where it ends.
+
+        Raises:
+            ValueError: it is no JSON.
+        """
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                if self._ended or len(self._text) - self._at > self._limits.line_bytes:
-                    raise self._unreadable(error.msg) from error
-            except (RecursionError, ValueError) as error:
-                raise self._unreadable(
-                    "it nests too deeply" if isinstance(error, RecursionError) else str(error)
-                ) from error
+                cut = error.pos > len(self._text) - _CUT or error.msg.startswith("Unterminated")
+                line = self._line + self._text.count("\n", self._at, error.pos)
+                if self._ended or not cut:
+                    raise ValueError(f"{error.msg} in line {line}") from error
+            except RecursionError as error:
+                raise ValueError("it nests too deeply") from error
             else:
                 if end < len(self._text) or self._ended:
                     return value, end
+            if len(self._text) - self._at > self._limits.line_bytes:
+                raise ValueError(f"it is longer than {self._limits.line_bytes:,} bytes")
             self._fill()
 
     def _fill(self) -> None:
@@ -124,12 +154,6 @@ class _Values:
         data = self._stream.read(max(_BLOCK, len(self._text)))
         self._ended = not data
         self._text += self._decoder.decode(data, final=self._ended)
-
-    def _unreadable(self, problem: str) -> InputError:
-        return InputError(
-            f"{self._file}: the value that begins in line {self._line} is not JSON: {problem}.",
-            hint="Correct it, or write one object a line: what is behind it cannot be told apart.",
-        )
 
 
 def _is_object(line: str) -> bool:
@@ -157,11 +181,11 @@ def _parse(line: Line) -> Row:
     except UnicodeDecodeError as error:
         problem = line.why_no_text(error)
     except json.JSONDecodeError as error:
-        problem = f"not JSON: {error.msg} at column {error.colno}"
+        problem = f"{_NOT_JSON}{error.msg} at column {error.colno}"
     except RecursionError:
         problem = "the JSON nests too deeply"
     except ValueError as error:  # a number of thousands of digits
-        problem = f"not JSON: {error}"
+        problem = f"{_NOT_JSON}{error}"
     else:
         if isinstance(values, dict):
             return Row(line.number, line.data, values)

@@ -18,7 +18,7 @@ from retriever.core.types import JSON, BadRow, Document
 from retriever.corpus.convert import Converter
 from retriever.corpus.encodings import UTF8, EncodingError, find_foreign, find_utf16, require_encoding
 from retriever.corpus.fields import FieldNames
-from retriever.corpus.jsonl import is_json, is_lines, read_jsonl, read_values
+from retriever.corpus.jsonl import begins_value, is_json, is_lines, read_jsonl, read_values
 from retriever.corpus.markup import NO_MARKUP, Markup, find_markup
 from retriever.corpus.parquet import count_parquet_rows, parquet_columns, read_parquet
 from retriever.corpus.rows import Limits, Notes, Reading, ReadingOptions, Row
@@ -255,14 +255,13 @@ class _File:
 
     def _has_value(self) -> bool:
         """Return whether the JSON begins with a whole value, which may take more lines than one."""
-        try:
-            with closing(self._source.open()) as stream:
-                next(read_values(stream, self.name, self._limits, self._encoding), None)
-        except InputError:
-            return self._source.suffix == ".json"
-        if self._source.suffix != ".json":
+        if self._source.suffix == ".json":
+            return True
+        with closing(self._source.open()) as stream:
+            whole = begins_value(stream, self._limits, self._encoding)
+        if whole:
             self.notes.add("read as one JSON value after the other, not by lines")
-        return True
+        return whole
 
     def _survey(self) -> Interpretation:
         if self._format == "table":

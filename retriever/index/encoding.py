@@ -6,7 +6,7 @@ from typing import Any
 
 from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError
 from retriever.core.protocols import Encoder, EncoderSpec, WrappedEncoder
-from retriever.core.text import composed
+from retriever.core.text import normal_instruction
 from retriever.core.types import JSON, Encoded
 from retriever.store.views import ViewKey
 
@@ -35,7 +35,7 @@ def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKe
         instruction: an empty one stands for the base view.
         base: whether the encoder's default instruction, spelled out, stands for the base view too.
     """
-    spec, asked = encoder.spec, composed(instruction.strip())
+    spec, asked = encoder.spec, normal_instruction(instruction)
     return ViewKey(
         fingerprint=spec.fingerprint,
         instruction="" if base and asked == spec.default_instruction else asked,

@@ -1,5 +1,6 @@
 """The opened state of an index, which its parts share: folder, database, encoders, views and writer's lock."""
 
+import copy
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from retriever.core.types import Document
 from retriever.index import encoding
 from retriever.index.open_views import OpenViews
 from retriever.index.run_record import recorded
-from retriever.index.sources.asking import Permit, ReadingLimits
+from retriever.index.sources.asking import Permit
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.encoders import (
     ENCODER,
@@ -28,6 +29,7 @@ from retriever.index.sources.encoders import (
     load_plain,
     reader_descriptions,
 )
+from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.store.database import DATABASE, Store, identity_of
 from retriever.store.lock import LOCK_NAME, WriterLock
 
@@ -115,6 +117,7 @@ class Opened(Closing):
         self._closing: weakref.finalize[[], Opened] | None = None  # closes the store, once
         self._views: OpenViews | None = None
         self._permit: Permit | None = None
+        self._lent: Opened | None = None  # of which this has the files; it closes them
 
     @property
     def _database(self) -> Path:
@@ -186,6 +189,19 @@ class Opened(Closing):
                 f"{self.path} has {has}.",
                 hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",
             )
+
+    def limited(self, limits: ReadingLimits, day: DayBudget | None = None) -> "Opened":
+        """Return the same opened index, which stays open meanwhile, with limits of its own for what is read next.
+
+        Args:
+            limits: of that reading.
+            day: the budget of the server that asks; None for none.
+        """
+        views = self.views  # opens the database
+        other = copy.copy(self)
+        other._views, other._permit, other._sources = views, Permit(self.store, limits, day), None
+        other._closing, other._lent = None, self
+        return other
 
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return documents by their ids, and units by theirs; ids that are not there are left out."""

@@ -197,6 +197,36 @@ def test_a_client_may_name_a_reader_that_the_index_knows(server, reader):
     assert set(reader.loaded) == {NAME}
 
 
+def test_groups_are_read_by_who_is_named(server, reader):
+    groups = {"instruction": WHO, "k": 3, "reader": NAME, "read": 24}
+    done = server.post("/indexes/reviews/cluster?wait=60", groups, token=READER).json()["result"]
+    assert (done["sampled"]["reader"], done["sampled"]["read"], len(reader.asked)) == (NAME, 24, 24)
+    both = {"instructions": [WHO, "A third?"], "reader": NAME, "read": 24, "k": 3}
+    assert server.post("/indexes/reviews/compare/clusters?wait=60", both, token=READER).json()["status"] == "done"
+    assert len(reader.asked) == 48
+    one = answer(server, "cluster", token=READER, instruction="A fourth?", k=3, reader=NAME)
+    assert {group["label"] for group in one["groups"]} == {"kettle", "toy", "lamp"}
+    two = {"first": "A fifth?", "second": "A sixth?", "reader": NAME}
+    assert answer(server, "compare", token=READER, **two)["moved"] == 0
+    assert answer(server, "compare", token=READER, query="toy", **two)["documents"]
+    assert set(reader.questions) == {WHO, "A third?", "A fourth?", "A fifth?", "A sixth?"}
+
+
+def test_categories_are_read_as_far_as_is_said_and_proposed(server, reader):
+    def classify(**body):
+        return server.post("/indexes/reviews/classify?wait=60", {"instruction": WHO, **body}, token=READER)
+
+    done = classify(into=["kettle", "toy"], reader=NAME, read=20).json()["result"]
+    assert (done["sampled"]["read"], len(reader.asked)) == (20, 20)
+    proposed = classify(propose=True).json()["result"]
+    assert proposed["reader"] == NAME
+    assert [entry["texts"] for entry in proposed["categories"]] == [10, 10, 10]
+    assert proposed["categories"][0]["description"].startswith("Answers such as")
+    assert refused(classify(propose=True, into=["a", "b"]), 400, "invalid_request", "sorts nothing")
+    assert refused(classify(), 400, "invalid_request", "No categories are named")
+    assert refused(classify(into=["a", "b"], read=0), 400, "invalid_request", "0 texts are to be read")
+
+
 @pytest.mark.parametrize("named", ["chat:https://collector.example/v1#model", "chat:gpt", "inbedder:model"])
 def test_no_client_can_name_an_address_that_texts_go_to(server, reader, named):
     says = (f"reviews has no reader {named!r}", f"default, given, {NAME}")
@@ -205,7 +235,11 @@ def test_no_client_can_name_an_address_that_texts_go_to(server, reader, named):
     assert refused(search(server, reader=named, stream=True), 400, "invalid_request", *says)
     body = {"query": "kettle", "instructions": [WHO, MOOD], "reader": named}
     assert refused(server.post("/indexes/reviews/compare", body, token=READER), 400, "invalid_request", *says)
+    for path in ("cluster?wait=60", "classify?wait=60"):
+        body = {"instruction": WHO, "reader": named, **({"into": ["a", "b"]} if "classify" in path else {})}
+        assert refused(server.post(f"/indexes/reviews/{path}", body, token=READER), 400, "invalid_request", *says)
     assert failed(server, "search", *says, token=WRITER, query="toy", instruction=WHO, reader=named)
+    assert failed(server, "compare", *says, token=WRITER, first=WHO, second=MOOD, reader=named)
     assert (reader.loaded, reader.asked) == ([], [])
 
 

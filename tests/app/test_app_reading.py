@@ -107,6 +107,21 @@ def test_a_page_that_is_opened_sends_nothing(make, app, reader, page, asked):
         assert reader.asked
 
 
+def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):
+    folder = make()
+    with Index(folder, encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+        index.teaching.read_by(WHO, NAME)
+    settings = folder.parent / "settings.toml"
+    settings.write_text("[reading]\nmax_texts = 2\n")
+    for count in (2, 4):
+        session = settle(settle(click(settle(app("search", q="lamp", instruction=WHO)), READ)))
+        assert len(reader.asked) == count
+    assert "2 reviews not read by the language model: a limit in settings" in shown(session).replace("\\", "")
+    settings.write_text("[reading]\nmax_text = 2\n")
+    assert "settings.toml: 'max_text' is no setting" in shown(app("search")).replace("\\", "")
+
+
 def test_a_host_needs_a_yes_before_the_first_text(make, app, reader):
     folder = make()
     session = settle(app("search", q="lamp", instruction=WHO))

@@ -57,6 +57,13 @@ def test_a_file_that_cannot_be_read_is_named_and_nothing_is_made(run, fake, writ
     assert not (tmp_path / "indexes").exists()
 
 
+def test_a_missing_file_among_several_or_a_place_for_no_file_is_told(run, fake, write, tmp_path):
+    assert run("index", write([*CORPUS]), "missing.jsonl").failed_with(1, "There is no file missing.jsonl.")
+    assert not (tmp_path / "indexes").exists()
+    assert run("embed", "corpus.jsonl", "-o", "no/v.npy").failed_with(1, "no/v.npy cannot be written", "--output")
+    assert run("embed", "corpus.jsonl", "-o", tmp_path).failed_with(1, f"{tmp_path} cannot be written: Is a directory")
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [

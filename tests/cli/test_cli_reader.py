@@ -55,10 +55,28 @@ def test_clusters_and_categories_are_read_too(indexed, model, name):
     assert sorted_["sampled"]["read"] == sorted_["sampled"]["texts"] == 5
 
 
-def test_a_limit_on_texts_holds(indexed, name):
-    ran = indexed("search", "lamp", "--instruction", WHO, "--reader", name, "--max-texts", "2")
+@pytest.mark.parametrize("command", [["search", "lamp", "-k", "5"], ["cluster", "-k", "2", "--read", "all"]])
+def test_limits_are_those_of_the_settings_and_options_go_before_them(indexed, name, tmp_path, command):
+    settings = tmp_path / "indexes" / "settings.toml"
+    settings.write_text("[reading]\nmax_texts = 2\n\n[day]\nmax_texts = 1\n")
+    asked = [*command, "--instruction", WHO, "--reader", name]
+    ran = indexed(*asked)
+    assert ran.code == 0, ran.err
     assert "2 texts were read by a language model" in ran.err
-    assert "were not sent: the limit is reached" in ran.err
+    assert "texts were not read: the limit is reached" in ran.err
+    assert "0 texts were read" in indexed(*asked, "--max-texts", "5", "--max-minutes", "0").err
+    assert "1 texts were read" in indexed(*asked, "--max-texts", "1").err
+    assert indexed(*asked, "--max-texts", "5", "--json").code == 0
+    assert indexed("answers", "--instruction", WHO, "--json").document["status"]["answers"] == 5
+    settings.write_text("[reading]\nmax_text = 2\n")
+    assert indexed(*asked).failed_with(1, "settings.toml: 'max_text' is no setting", "max_texts")
+
+
+def test_two_questions_are_read_for_a_comparison(indexed, name):
+    ran = indexed("compare", "--instruction", WHO, "--instruction", "What else?", "-k", "2", "--reader", name)
+    assert ran.code == 0, ran.err
+    assert "10 texts were read by a language model" in ran.err
+    assert "0 documents are in another cluster" in ran.err
 
 
 @pytest.mark.parametrize("command", [["search", "lamp"], ["cluster", "-k", "2"], ["classify", "--into", "lamp, toy"]])

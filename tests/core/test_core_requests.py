@@ -20,6 +20,7 @@ from retriever.core.requests import SearchRequest
         ({"like": "a", "k": -1}, "k is -1"),
         ({"query": "a", "steps": 0}, "steps is 0"),
         ({"query": "a", "mode": "fast"}, "Unknown mode 'fast'"),
+        ({"like": "a", "mode": "lexical"}, "found by vectors, not in mode lexical"),
         ({"like": "a", "mode": "hybrid"}, "found by vectors, not in mode hybrid"),
     ],
     ids=str,

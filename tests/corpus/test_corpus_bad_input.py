@@ -42,6 +42,7 @@ NESTED = b'{"id": 1, "text": "a", "x": ' + b"[" * 32 + b"]" * 32 + b"}"
             b'{"id": 1, "text": "a", "tags": ["\\udfff"]}',
             "'tags.0' holds half a surrogate pair, which is not text; write it anew",
         ),
+        (b'{"id": "\\udc00", "text": "a"}', "'id' holds half a surrogate pair, which is not text; write it anew"),
         (b'{"id": 1, "text": NaN}', "the text in 'text' is null, not a string"),
         (b'{"id": 1, "text": "a", "x": 1e999}', "the number in 'x' is too large or not finite"),
         (b"[" * 100_000, "the JSON nests too deeply"),
@@ -158,6 +159,9 @@ def test_a_bad_file_stops_at_once(tmp_path, name, data, message):
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(InputError, match=r"There is no file .*nope\.jsonl\. Check the name"):
         read_documents([tmp_path / "nope.jsonl"])
+    (tmp_path / "good.jsonl").write_bytes(GOOD)
+    with pytest.raises(InputError, match="There is no file"):  # before the first document of the one that is there
+        read_documents([tmp_path / "good.jsonl", tmp_path / "nope.jsonl"])
     with pytest.raises(InputError, match=r"is a folder\. Name its files, e\.g\. .*/\*\.jsonl\."):
         read_documents([tmp_path])
     with pytest.raises(InputError, match="No file was given"):

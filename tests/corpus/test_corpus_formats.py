@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from retriever.core.errors import InputError
 from retriever.core.types import BadRow, Document
 from retriever.corpus.fields import ID_FIELDS, TEXT_FIELDS
 from retriever.corpus.readers import count_rows, read_documents
@@ -110,6 +111,12 @@ def test_parquet_converts_what_json_lacks(tmp_path):
 def test_stdin_is_jsonl(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "1", "text": "a"}\n')))
     assert list(read_documents(["-"])) == [Document("1", "a")]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "1", "text": "a"}\nnope\n')))
+    _, bad = read_documents(["-"])
+    assert (bad.line, bad.raw) == (2, "nope")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(InputError, match="has no rows"):
+        read_documents(["-"])
 
 
 def test_ids_are_distinct_across_files_and_the_first_stands(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from retriever.core.errors import InputError
 from retriever.core.types import BadRow, Document
+from retriever.corpus import jsonl
 from retriever.corpus.fields import Columns
 from retriever.corpus.readers import read_documents, read_given
 from retriever.corpus.rows import ReadingOptions
@@ -235,6 +236,15 @@ def test_ids_that_are_whole_numbers_lose_their_decimals(tmp_path, ids, found):
     assert [document.id for document in read(tmp_path, "\n".join(lines), "b.jsonl")[0]] == ["1", "2.5"]
 
 
+def test_a_row_without_a_field_that_others_have_is_read_as_it_is(tmp_path):
+    rows = [{"id": 1, "text": "a", "date": "May 3, 2024", "m": {"day": "May 3, 2024"}}, {"id": 2, "text": "b", "m": {}}]
+    documents, _ = read(tmp_path, "\n".join(map(json.dumps, rows)), "a.jsonl")
+    assert [document.metadata for document in documents] == [
+        {"date": "2024-05-03", "m": {"day": "2024-05-03"}},
+        {"m": {}},
+    ]
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -265,13 +275,44 @@ def test_a_long_array_is_read_in_blocks_and_its_lines_are_counted(tmp_path):
     assert (bad.line, bad.reason) == (3001, "not a JSON object but a number")
 
 
-def test_an_array_that_breaks_off_says_where(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('[{"id": 1, "text": "a"},\n{"id": 2, "te')
-    rows = read_documents([path])
-    assert next(rows) == Document("1", "a")
-    with pytest.raises(InputError, match="the value that begins in line 2 is not JSON"):
-        next(rows)
+FIRST, SECOND = '{"id": 1, "text": "a"}', '{"id": 2, "text": "b"}'
+BROKEN = {
+    "line": (f"[{FIRST},\n nope\n{SECOND}]", 2, "Expecting value in line 2", "nope"),
+    "lines": (f'[{FIRST},\n{{"id": 3,\nno\n{SECOND}', 2, "in double quotes in line 3", '{"id": 3,'),
+    "deeper": (
+        f'[\n {FIRST},\n {{\n  "replies": [\n   {{"id": 3, "text": "c"}}\n   nope\n   {{"id": 4, "text": "d"}}\n  ]\n'
+        ' }, {\n  "id": 2,\n  "text": "b"\n }\n]',
+        3,
+        "Expecting ',' delimiter in line 6",
+        "{",
+    ),
+    "end": (f'[{FIRST},\n{SECOND},\n{{"id": 3, "te', 3, "Unterminated string", '{"id": 3, "te'),
+    "deep": (f"[{FIRST},\n{'[' * 100_000}\n{SECOND}", 2, "nests too deeply", "[" * 2000),
+    "behind": (f"[{FIRST} nope,\n{SECOND}]", 1, "Expecting value in line 1", "nope,"),
+}
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+@pytest.mark.parametrize(("data", "line", "reason", "raw"), BROKEN.values(), ids=BROKEN)
+def test_a_value_that_is_no_json_is_a_bad_row_and_the_rest_is_read(tmp_path, name, data, line, reason, raw):
+    (tmp_path / name).write_text(data)
+    rows = list(read_documents([tmp_path / name]))
+    (bad,) = [row for row in rows if isinstance(row, BadRow)]
+    assert [row for row in rows if row is not bad] == [Document("1", "a"), Document("2", "b")]
+    assert (bad.line, bad.raw) == (line, raw)
+    assert bad.reason.startswith("not JSON: ")
+    assert reason in bad.reason
+
+
+def test_values_that_are_broken_are_not_kept_in_memory(tmp_path, monkeypatch):
+    held, fill = [], jsonl._Values._fill
+    monkeypatch.setattr(jsonl._Values, "_fill", lambda values: fill(values) or held.append(len(values._text)))
+    count, path = 20_000, tmp_path / "a.json"
+    path.write_text("[" + '{"id": 1 "text"},\n' * count + "x" * 5_000_000 + f"\n{SECOND}]")
+    *bad, last = read_documents([path])
+    assert last == Document("2", "b")
+    assert [row.line for row in bad] == list(range(1, count + 1))  # the last with what follows it
+    assert max(held) < 400_000
 
 
 def zipped(**members):

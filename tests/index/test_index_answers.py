@@ -2,17 +2,19 @@
 
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from answer_fakes import NAME, FakeReader
 from index_fakes import MOOD, FakeEncoder, documents
 
-from retriever.core.errors import ConsentError, InputError, UsageError
+from retriever.core.errors import ConsentError, InputError, ReadingLimitError, UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.encoders.answers import loading
 from retriever.index.reembedding import reembed
-from retriever.index.sources.asking import ReadingLimits
+from retriever.index.sources import asking
+from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index
@@ -175,6 +177,38 @@ def test_a_limit_holds_whatever_is_asked(open_index, reader, limits):
     again = open_index()
     assert not ask(again, k=20).settling.settled or len(reader.asked) == len(TEXTS)
     assert len(reader.asked) > 3  # a search that a limit ended has not settled
+
+
+def test_when_the_minutes_are_over_what_was_answered_stays_and_the_rest_counts_as_unread(
+    open_index, reader, monkeypatch
+):
+    monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: 60.0 * len(reader.asked)))
+    index = open_index(limits=ReadingLimits(minutes=3))
+    result = ask(index, reader=NAME, k=20)
+    spent = index.teaching.spent
+    assert len(reader.asked) == spent.texts == sum(map(bool, found(result).values())) == 3
+    assert spent.unread > 0
+    assert ask(index, k=20).settling is None or len(reader.asked) == 3
+    ask(open_index(), k=20)
+    assert len(set(reader.asked)) == len(reader.asked) > 3
+
+
+def test_readings_that_share_an_index_have_limits_of_their_own_and_a_day_together(open_index, reader):
+    index, day = open_index(), DayBudget(ReadingLimits(texts=6))
+    index.teaching.read_by(WHO, NAME)
+    assert ask(index.limited(ReadingLimits(texts=2))).hits
+    assert (len(reader.asked), index.teaching.spent.texts) == (2, 0)
+    with pytest.raises(ReadingLimitError, match="read 3 texts; this one has sent 0 texts"):
+        ask(index.limited(ReadingLimits(texts=3), day))
+    with pytest.raises(ReadingLimitError, match="6 texts a day; 0 were sent today"):
+        index.limited(ReadingLimits(), day).cluster(WHO, read="all")
+    assert len(reader.asked) == 2
+    one, other = index.limited(ReadingLimits(), day), index.limited(ReadingLimits(), day)
+    one.cluster(WHO, k=2, read=6)
+    assert len(reader.asked) == one.teaching.spent.texts + 2 == 8
+    with pytest.raises(ReadingLimitError, match="6 were sent today"):
+        other.cluster(WHO, k=2, read="all")
+    assert len(reader.asked) == 8
 
 
 def test_a_limit_below_nothing_is_refused():

@@ -324,6 +324,15 @@ def test_bad_rows_are_put_aside_and_the_run_goes_on(index):
     assert status.runs[0]["statistics"] == report.to_json()
 
 
+def test_bad_rows_are_listed_until_the_next_run_of_index(index):
+    index.add([Document("a", "toy"), bad(2), Document("c", "lamp")])
+    index.delete(["a"])
+    index.upkeep.drop_views([])
+    assert [row["line"] for row in index.status().quarantined] == [2]
+    index.add([Document("a", "toy")])
+    assert index.status().quarantined == []
+
+
 def test_nothing_but_bad_rows(index, encoder):
     assert counts(index.add([bad(1), bad(2)])) == (0, 0, 0, 0, 2)
     assert (encoder.read, len(index._opened.store.documents)) == ([], 0)

@@ -7,7 +7,7 @@ from index_fakes import KEYWORDS, PRODUCT, FakeEncoder
 from retriever.core.errors import UsageError
 from retriever.core.types import Document
 from retriever.encoders.answers import loading
-from retriever.index.sources.asking import ReadingLimits
+from retriever.index.sources.limits import ReadingLimits
 from retriever.workspace import Index
 
 WHO = "Which product is it about?"

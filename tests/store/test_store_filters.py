@@ -204,6 +204,8 @@ def test_the_last_part_of_a_name_is_enough_where_it_is_unique(documents):
 def test_an_unknown_field_gets_a_suggestion(documents):
     with pytest.raises(FilterError, match=r"No document has a field 'tag'(.|\n)*Did you mean 'tags'\?"):
         found(documents, "tag has 'x'")
+    with pytest.raises(FilterError, match=r"No document has a field 'xyzzy'(.|\n)*Known: "):
+        found(documents, "xyzzy = 1")
     with pytest.raises(FilterError, match="The documents have no metadata"):
         parse_filter("a = 1").compile({})
 

@@ -11,7 +11,7 @@ from retriever.api.http.answers import Body as RequestBody
 from retriever.api.http.answers import answer
 from retriever.api.http.gate import Served, require_writer
 from retriever.api.http.indexes import IndexName, Where, opened
-from retriever.api.http.jobs import BEGUN, JobAnswer, Wait, begun
+from retriever.api.http.jobs import BEGUN, JobAnswer, ReadingBody, Wait, begun
 from retriever.core.errors import UsageError
 from retriever.core.text import require_text
 from retriever.serving.jobs import Job, indexing_progress
@@ -31,11 +31,16 @@ class GivenCategory(RequestBody):
     examples: list[str] = Field(default_factory=list, max_length=100, description="Ids of documents that do.")
 
 
-class ClassifyBody(RequestBody):
+class ClassifyBody(ReadingBody):
     """A classification; what its settings mean is told by `retriever classify --help`."""
 
     instruction: str = Field(min_length=1, description="What the categories are answers to.")
-    into: list[str | GivenCategory] = Field(min_length=2, max_length=200, description="The categories, or their names.")
+    into: list[str | GivenCategory] = Field(
+        default_factory=list, max_length=200, description="The categories, or their names: two or more."
+    )
+    propose: bool = Field(
+        default=False, description="Offer at most twelve categories, made of answers in words, in place of sorting."
+    )
     several: bool = Field(default=False, description="Whether a document may belong to several.")
     where: Where = None
 
@@ -72,17 +77,28 @@ async def classify(
     ],
     wait: Wait = 0,
 ) -> Response:
-    """Begin to put every document to a category; the result is what `retriever classify --json` prints."""
+    """Begin to put every document to a category; the result is what `retriever classify --json` prints.
+
+    With `propose` the result is categories with definitions, to edit and to send as `into`.
+    """
     from retriever.clusters.categories import Category, category
 
     service.limits.check_instruction(body.instruction)
+    if body.propose and (body.into or body.several):
+        raise UsageError("propose offers categories and sorts nothing.", hint="Leave into and several out.")
+    if not body.propose and not body.into:
+        raise UsageError("No categories are named.", hint="Name them with into, or have some offered with propose.")
     into: list[Category | str] = [
         category(one if isinstance(one, str) else one.model_dump(), "into") for one in body.into
     ]
 
     def work(job: Job) -> dict[str, Any]:
-        found = opened(service, name).clusterings.classify(
-            body.instruction, into, several=body.several, where=body.where, progress=indexing_progress(job)
+        clusterings = service.read_by(name, body.reader, body.instruction).clusterings
+        progress = indexing_progress(job)
+        if body.propose:
+            return clusterings.propose(body.instruction, where=body.where, progress=progress).to_json()
+        found = clusterings.classify(
+            body.instruction, into, several=body.several, where=body.where, read=body.read, progress=progress
         )
         return found.to_json()
 

@@ -15,6 +15,7 @@ from retriever.api.http.gate import Served, require_writer
 from retriever.api.http.indexes import IndexName, Where, opened
 from retriever.api.problems import NotFoundError, problem_of
 from retriever.api.service import Service
+from retriever.clusters.chosen import BUDGET
 from retriever.core.errors import UsageError
 from retriever.core.text import is_text, require_text
 from retriever.core.types import JSON, Document
@@ -32,7 +33,18 @@ Wait = Annotated[
 ]
 
 
-class ClusterBody(RequestBody):
+class ReadingBody(RequestBody):
+    """What a language model reads for a request."""
+
+    reader: str | None = Field(
+        default=None, description="Reads texts under the instruction from now on: one that the index knows."
+    )
+    read: int | Literal["all"] = Field(
+        default=BUDGET, description="Texts that a language model reads, where one serves the instruction, or `all`."
+    )
+
+
+class ClusterBody(ReadingBody):
     """A clustering; what its settings mean is told by `retriever cluster --help`."""
 
     instruction: str | None = Field(default=None, description="What the clusters are to answer.")
@@ -42,7 +54,7 @@ class ClusterBody(RequestBody):
     over: str | None = None
 
 
-class CompareClustersBody(RequestBody):
+class CompareClustersBody(ReadingBody):
     """A comparison of the clusters under two instructions."""
 
     instructions: list[str] = Field(min_length=2, max_length=2)
@@ -111,8 +123,8 @@ async def cluster(
     service.limits.check_instruction(body.instruction or "")
 
     def work(job: Job) -> dict[str, Any]:
-        index = opened(service, name)
-        settings = body.model_dump(exclude={"instruction"})
+        index = service.read_by(name, body.reader, body.instruction or "")
+        settings = body.model_dump(exclude={"instruction", "reader"})
         return index.cluster(body.instruction, **settings, progress=indexing_progress(job)).to_json()
 
     return await begun(service, name, "Clustering", work, wait)
@@ -136,10 +148,9 @@ async def compare_clusters(
     def work(job: Job) -> dict[str, Any]:
         from retriever.clusters.comparing import compare_clusters as compared
 
-        index = opened(service, name)
-        one, other = index.clusterings.each(
-            body.instructions, k=body.k, where=body.where, progress=indexing_progress(job)
-        )
+        index = service.read_by(name, body.reader, *body.instructions)
+        settings = body.model_dump(exclude={"instructions", "reader"})
+        one, other = index.clusterings.each(body.instructions, **settings, progress=indexing_progress(job))
         return compared(one, other).to_json()
 
     return await begun(service, name, "Comparison of clusters", work, wait)

@@ -33,6 +33,13 @@ Where = Annotated[
     str,
     Field(description="Filter over metadata: \"stars <= 2 and category = 'toy'\"; =, !=, <, <=, in, has, contains."),
 ]
+Reader = Annotated[
+    str,
+    Field(
+        description="Who reads texts under the instruction from now on: a language model that the index knows, "
+        "`given`, or `default`; left out, who read them last."
+    ),
+]
 
 
 class ToolContext:

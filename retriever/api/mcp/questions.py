@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from retriever.api.mcp.context import MOST_HITS, Bounded, IndexName, ToolContext, Where, hit_of
+from retriever.api.mcp.context import MOST_HITS, Bounded, IndexName, Reader, ToolContext, Where, hit_of
 from retriever.core.requests import SearchRequest
 from retriever.forms import made, tool_arguments
 from retriever.serving.jobs import Job, indexing_progress
@@ -59,6 +59,7 @@ async def cluster(
     k: Annotated[int, Field(ge=0, le=100, description="How many groups; 0 chooses by the data.")] = 0,
     where: Where = "",
     by: Annotated[str, Field(description="A metadata field whose values are counted in every group.")] = "",
+    reader: Reader = "",
 ) -> dict[str, Any]:
     """Group the documents by what they say about a question, and name the groups.
 
@@ -73,7 +74,7 @@ async def cluster(
     def work(job: Job) -> dict[str, Any]:
         context.limits.check_instruction(instruction)
         bounded = Bounded()
-        clustering = context.index(name).cluster(
+        clustering = context.service.read_by(name, reader, instruction).cluster(
             instruction, k=k or None, where=where or None, by=[by] if by else (), progress=indexing_progress(job)
         )
         groups = bounded.take(clustering.clusters, lambda group: _group(bounded, group), of="groups")
@@ -83,7 +84,7 @@ async def cluster(
         heads = {"index": name, "instruction": instruction, "verdict": verdict, "caution": clustering.caution}
         return bounded.closed({**heads, **sizes, "groups": groups})
 
-    return await context.job("cluster", (name, instruction, k, where, by), work)
+    return await context.job("cluster", (name, instruction, k, where, by, reader), work)
 
 
 async def compare(
@@ -93,6 +94,7 @@ async def compare(
     index: IndexName = "",
     query: Annotated[str, Field(description="Compare this query's hits; left out, the groups are compared.")] = "",
     where: Where = "",
+    reader: Reader = "",
 ) -> dict[str, Any]:
     """Compare two instructions on one index: who moves among a query's hits, or between groups of documents."""
     name = await context.work(lambda: context.index_name(index))
@@ -100,14 +102,14 @@ async def compare(
     def work(job: Job) -> dict[str, Any]:
         context.limits.check_instruction(first, second)
         context.limits.check_text(query, "query")
-        bounded = Bounded()
+        bounded, opened = Bounded(), context.service.read_by(name, reader, first, second)
         if query.strip():
-            answer = _hits(context.index(name), bounded, query, (first, second), where)
+            answer = _hits(opened, bounded, query, (first, second), where)
         else:
-            answer = _groups(context.index(name), bounded, (first, second), where, job)
+            answer = _groups(opened, bounded, (first, second), where, job)
         return bounded.closed({"index": name, "instructions": [first, second], **answer})
 
-    return await context.job("compare", (name, first, second, query, where), work)
+    return await context.job("compare", (name, first, second, query, where, reader), work)
 
 
 async def diagnose(

@@ -1,60 +1,23 @@
 """Asking language models about the texts of an index: within limits, at allowed hosts alone, and nothing twice."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from retriever.core.errors import ConsentError, UsageError
+from retriever.core.errors import ConsentError, ReadingLimitError
 from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder
 from retriever.index.sources.answers import Reader
+from retriever.index.sources.limits import SETTINGS, DayBudget, ReadingLimits, Spent
 from retriever.store.database import Store
 
 if TYPE_CHECKING:
-    from retriever.encoders.answers.answerer import Answered, Answerer, AnswererSpec, OnAnswers
+    from retriever.encoders.answers.answerer import Answer, Answered, Answerer, AnswererSpec, OnAnswers
     from retriever.encoders.answers.encoder import KeptAnswer
 
 HOSTS = "reader_hosts"
 """The setting that lists the hosts which somebody allowed this index's texts to be sent to."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingLimits:
-    """The most that is asked of language models as long as an index is open; None for no limit.
-
-    Attributes:
-        texts: texts that are sent.
-        tokens: about, of texts and questions as they are sent.
-        minutes: after the first call.
-
-    Raises:
-        UsageError: a limit is below 0.
-    """
-
-    texts: int | None = None
-    tokens: int | None = None
-    minutes: float | None = None
-
-    def __post_init__(self) -> None:
-        if any(limit is not None and limit < 0 for limit in (self.texts, self.tokens, self.minutes)):
-            raise UsageError("A limit of reading is below 0.", hint="0 asks no language model anything.")
-
-
-@dataclass(slots=True)
-class Spent:
-    """What was asked of language models so far.
-
-    Attributes:
-        texts: sent.
-        tokens: about, as estimated before each call.
-        unread: texts that were not sent because a limit was reached.
-        failures: texts without an answer, by the reason.
-    """
-
-    texts: int = 0
-    tokens: int = 0
-    unread: int = 0
-    failures: dict[str, int] = field(default_factory=dict)
 
 
 class Permit:
@@ -66,11 +29,14 @@ class Permit:
     Args:
         store: the index's database, which remembers the hosts that somebody allowed.
         limits: how much may be asked.
+        day: the budget of the server that asks. With one, texts beyond a limit are refused; without one they stay
+            unread.
     """
 
-    def __init__(self, store: Store, limits: ReadingLimits) -> None:
+    def __init__(self, store: Store, limits: ReadingLimits, day: DayBudget | None = None) -> None:
         self._store = store
         self._limits = limits
+        self._day = day
         self._began: float | None = None
         self.spent = Spent()
 
@@ -84,39 +50,89 @@ class Permit:
         if host and host not in self.hosts():
             self._store.settings.set(HOSTS, [*self.hosts(), host])
 
+    def expect(self, texts: int) -> None:
+        """Refuse a server's request that would be refused on its way: for so many texts that are not answered yet.
+
+        Raises:
+            ReadingLimitError: they are more than a limit allows.
+        """
+        if self._day is None or texts <= 0:
+            return
+        if self._limits.texts is not None and self.spent.texts + texts > self._limits.texts:
+            raise self._refusal(texts)
+        self._day.require(texts, 0)
+
     def admit(self, spec: "AnswererSpec", texts: Sequence[str], questions: Sequence[str]) -> int:
         """Return how many of some texts, from the first, may be sent now, and count them as sent.
 
         Raises:
             ConsentError: they would leave this machine, and nobody allowed their host.
+            ReadingLimitError: a server's request asks for more than a limit allows; none is counted.
         """
-        asked = sum(map(len, questions)) // CHARACTERS_PER_TOKEN
-        costs = [1 + len(text) // CHARACTERS_PER_TOKEN for text in texts]
+        question = sum(map(len, questions)) // CHARACTERS_PER_TOKEN
         if spec.host and not spec.loopback and spec.host not in self.hosts():
             raise ConsentError(
-                f"{len(texts)} texts, about {sum(costs) + asked} tokens, would be sent to {spec.host}.",
+                f"{len(texts)} texts, about {_tokens(texts) + question} tokens, would be sent to {spec.host}.",
                 hint="Allow that host for this index with --yes (`index.teaching.allow(host)` in Python).",
                 host=spec.host,
             )
-        admitted = 0
-        for cost in costs:
-            if not self._affordable(cost + asked):
-                break
-            admitted += 1
-            self.spent.texts += 1
-            self.spent.tokens += cost
-        self.spent.tokens += asked if admitted else 0
+        self._began = time.monotonic() if self._began is None else self._began
+        admitted = self._affordable(texts, question)
+        tokens = _tokens(texts[:admitted]) + (question if admitted else 0)
+        if self._day is not None:
+            if admitted < len(texts):
+                raise self._refusal(len(texts))
+            self._day.take(admitted, tokens)
+        self.spent.texts += admitted
+        self.spent.tokens += tokens
         self.spent.unread += len(texts) - admitted
         return admitted
 
-    def _affordable(self, tokens: int) -> bool:
-        now, limits, spent = time.monotonic(), self._limits, self.spent
-        self._began = now if self._began is None else self._began
-        return (
-            (limits.texts is None or spent.texts < limits.texts)
-            and (limits.tokens is None or spent.tokens + tokens <= limits.tokens)
-            and (limits.minutes is None or now - self._began < 60 * limits.minutes)
+    @property
+    def late(self) -> bool:
+        """Whether the minutes of the reading are over."""
+        most = self._limits.minutes
+        return most is not None and self._began is not None and time.monotonic() - self._began >= 60 * most
+
+    def stop(self, unanswered: Sequence[str]) -> None:
+        """Count admitted texts as unread, since the minutes are over; a day counts them on, as calls may hold them.
+
+        Raises:
+            ReadingLimitError: it is a server's request.
+        """
+        if self._day is not None:
+            raise self._refusal(len(unanswered))
+        self.spent.texts -= len(unanswered)
+        self.spent.tokens -= _tokens(unanswered)
+        self.spent.unread += len(unanswered)
+
+    def _affordable(self, texts: Sequence[str], question: int) -> int:
+        """Return how many texts, from the first, the limits leave room for."""
+        limits, texts_left = self._limits, len(texts)
+        if self.late:
+            return 0
+        if limits.texts is not None:
+            texts_left = min(texts_left, max(0, limits.texts - self.spent.texts))
+        if limits.tokens is None:
+            return texts_left
+        tokens = accumulate((_tokens([text]) for text in texts[:texts_left]), initial=self.spent.tokens + question)
+        return max(0, sum(so_far <= limits.tokens for so_far in tokens) - 1)
+
+    def _refusal(self, more: int) -> ReadingLimitError:
+        limits, spent = self._limits, self.spent
+        named = {"texts": limits.texts, "tokens": limits.tokens, "minutes": limits.minutes}
+        most = ", ".join(f"{limit} {what}" for what, limit in named.items() if limit is not None)
+        return ReadingLimitError(
+            f"A request may have a language model read {most}; this one has sent {spent.texts} texts and wants "
+            f"{more} more.",
+            hint="What was answered is kept. Ask for less with `read` or `where`, or take the reader `default`. "
+            f"{SETTINGS} holds the limit, [reading].",
         )
+
+
+def _tokens(texts: Iterable[str]) -> int:
+    """Estimate the tokens of texts."""
+    return sum(1 + len(text) // CHARACTERS_PER_TOKEN for text in texts)
 
 
 def answering(store: Store, base: Encoder, by: Reader, permit: Permit | None) -> Encoder:
@@ -224,10 +240,30 @@ class _Permitted:
         return self._loaded
 
     def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: "OnAnswers | None" = None) -> "Answered":
-        """Ask about the texts that the permit admits; the others stay unread."""
-        admitted = self._permit.admit(self._reader.spec, texts, questions)
-        answered = self._reader.answer(texts[:admitted], questions, keep=keep)
+        """Ask about the texts that the permit admits, until its time is up; the others stay unread."""
+        from retriever.encoders.answers.answerer import Answered
+
+        permit, admitted = self._permit, self._permit.admit(self._reader.spec, texts, questions)
+        answers: list[list[str | None]] = [[None] * len(texts) for _ in questions]
+
+        def kept(some: "list[Answer]") -> None:
+            for one in some:
+                answers[one.question][one.row] = one.answer
+            if keep is not None:
+                keep(some)
+            if permit.late:
+                raise _TimeIsUpError
+
+        try:
+            answered = self._reader.answer(texts[:admitted], questions, keep=kept)
+        except _TimeIsUpError:
+            if left := [text for text, *said in zip(texts[:admitted], *answers, strict=False) if None in said]:
+                permit.stop(left)
+            return Answered(answers)
         for reason, count in answered.failures.items():
-            self._permit.spent.failures[reason] = self._permit.spent.failures.get(reason, 0) + count
-        unread = [None] * (len(texts) - admitted)
-        return replace(answered, answers=[[*row, *unread] for row in answered.answers])
+            permit.spent.failures[reason] = permit.spent.failures.get(reason, 0) + count
+        return replace(answered, answers=answers)
+
+
+class _TimeIsUpError(Exception):
+    """The minutes of a reading are over."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from retriever.core.errors import EncoderError, IndexDamagedError
 from retriever.core.protocols import Encoder
 from retriever.core.results import Lessons
-from retriever.core.text import composed
+from retriever.core.text import normal_instruction
 from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
 from retriever.index.sources.answers import Reader
@@ -145,7 +145,7 @@ def unmakeable(store: Store) -> list[int]:
 
 def serving(among: Iterable[Listed], instruction: str) -> Listed | None:
     """Return what serves an instruction: what was chosen, else the last that was made for it, else what is read."""
-    asked = composed(instruction.strip())
+    asked = normal_instruction(instruction)
     found = [one for one in among if not one.hidden and one.instruction == asked]
     return max(found, key=lambda one: (one.chosen, one.row is not None, one.view.view_id), default=None)
 
@@ -157,7 +157,7 @@ def choose(store: Store, view: View) -> None:
 
 def choose_none(store: Store, instruction: str) -> None:
     """Let the last that was made for an instruction serve it."""
-    left = {asked: view_id for asked, view_id in _choices(store).items() if asked != composed(instruction.strip())}
+    left = {asked: view_id for asked, view_id in _choices(store).items() if asked != normal_instruction(instruction)}
     store.settings.set(SERVES, left)
 
 
@@ -263,7 +263,7 @@ class Sources:
 
     def read(self, instruction: str) -> Source:
         """Return the source of what the encoders alone read under an instruction."""
-        asked = composed(instruction.strip())
+        asked = normal_instruction(instruction)
         for one in self.listed():
             if one.row is None and one.instruction == asked:
                 return self.open(one)

@@ -10,8 +10,8 @@ from retriever.index.completing import judge_views
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
-from retriever.index.sources.asking import Spent
 from retriever.index.sources.catalog import Listed, current, serving, sources_of
+from retriever.index.sources.limits import Spent
 from retriever.index.sources.making import Making, place
 from retriever.index.teaching.asking import Asked, Grouping, worth_answering
 from retriever.index.teaching.examples import Example, found_examples, given_examples

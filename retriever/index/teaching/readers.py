@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from retriever.core.errors import InputError, UsageError
-from retriever.core.text import composed, is_blank
+from retriever.core.text import composed, is_blank, normal_instruction
 from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID
 from retriever.encoders.answers.places import METHOD, find_place
 from retriever.index.opened import Opened
@@ -145,7 +145,7 @@ def question_of(instruction: str) -> str:
     Raises:
         UsageError: it is blank.
     """
-    question = composed(instruction.strip())
+    question = normal_instruction(instruction)
     if not question:
         raise UsageError("A reader answers a question.", hint='Say it: --instruction "What broke?"')
     return question

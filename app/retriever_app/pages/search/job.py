@@ -11,7 +11,7 @@ from retriever.core.results import SearchResult
 from retriever.index.encoding import OnTexts
 from retriever.serving.jobs import Job, Jobs
 from retriever.workspace import Index
-from retriever_app import readers, reading, resources, state
+from retriever_app import readers, reading, resources, state, text
 from retriever_app.background import FOREGROUND
 from retriever_app.components import show_problem
 from retriever_app.pages.search.model import reading_line
@@ -30,12 +30,14 @@ class LiveAnswer:
         settled: whether they are the last word.
         first: the ids of the first answer's.
         read: how many texts are read for the last one, and of how many; it sets no answers apart.
+        unread: texts that a language model was not asked about, since a limit of the settings was reached.
     """
 
     result: SearchResult
     settled: bool
     first: tuple[str, ...]
     read: tuple[int, int] = field(default=(0, 0), compare=False)
+    unread: int = 0
 
 
 @dataclass(slots=True)
@@ -88,6 +90,10 @@ def live_answers(index: Index, requests: tuple[SearchRequest, ...], page: str) -
     answers: tuple[LiveAnswer, ...] = snapshot.progress
     if not all(answer.settled for answer in answers):
         _watch(running.job, answers)
+    if unread := answers[-1].unread:
+        st.caption(
+            f"{text.count(unread, 'review')} not read by the language model: a limit in settings.toml is reached."
+        )
     return answers
 
 
@@ -129,7 +135,7 @@ def _search(job: Job, index: Index, requests: Sequence[SearchRequest]) -> None:
     job.tell(tuple(answers))
     for place, (answer, rest) in enumerate(begun):
         if not answer.settled:
-            answers[place] = _last(job, answer, rest)
+            answers[place] = replace(_last(job, answer, rest), unread=index.teaching.spent.unread)
             job.tell(tuple(answers))
 
 
