@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from retriever.core.errors import UsageError
@@ -13,10 +11,8 @@ def test_matches_are_counted_and_empty_ones_are_none():
 
 def test_a_pattern_that_never_ends_is_stopped():
     pattern = TextPattern("(a|aa)+$", seconds=0.3)
-    started = time.perf_counter()
     with pytest.raises(UsageError, match=r"longer than 0\.3 seconds"):
         pattern.count("a" * 60 + "b")
-    assert time.perf_counter() - started < 60  # without an end to it, days
 
 
 def test_the_time_is_for_all_texts_together():

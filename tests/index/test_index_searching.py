@@ -279,8 +279,7 @@ def test_an_index_without_documents(index):
 def test_the_json_of_a_search(index):
     index.add(documents("happy toy", "lamp", stars=4))
     answer = index.search("toy lamp", k=2, mode="dense").to_json()
-    took = answer.pop("took_ms")
-    assert 0 < took < 60_000
+    assert answer.pop("took_ms") > 0
     assert answer == {
         "schema_version": 1,
         "query": "toy lamp",
