@@ -42,17 +42,6 @@ def file_of(path, view):
     return found
 
 
-def test_a_faiss_file_of_another_index_is_named_and_built_anew(pair):
-    one, other = pair
-    expected, file = answers(one), file_of(one, 1)
-    shutil.copyfile(file_of(other, 1), file)
-    assert artefacts(one) == [f"views/1/{file.name}"]
-    with Index(one, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=file.name):
-        index.search("hot", mode="dense")
-    assert repair(one, load=gives(FakeEncoder)).lost == []
-    assert answers(one) == expected
-
-
 def test_a_database_of_another_index_brings_its_own_truth_and_repair_follows_it(pair):
     one, other = pair
     expected = answers(other)

@@ -1,5 +1,6 @@
 import pytest
-from index_fakes import FakeEncoder
+from index_fakes import MOOD, FakeEncoder
+from teaching_corpus import CORPUS, EXAMPLES
 
 from retriever.workspace import Index
 
@@ -29,3 +30,18 @@ def encoder():
 def index(path, encoder):
     with Index(path, encoder=encoder) as index:
         yield index
+
+
+@pytest.fixture
+def moods(index):
+    """An index whose moods can be taught, read under the question."""
+    index.add(CORPUS, instructions=[MOOD])
+    return index
+
+
+@pytest.fixture
+def taught(moods, encoder):
+    """The same, taught; the encoder has forgotten all that was read before."""
+    encoder.forget()
+    moods.teaching.teach(MOOD, EXAMPLES)
+    return moods

@@ -249,20 +249,12 @@ def test_another_plain_reader_is_tuned_and_so_is_the_one_before(tuned, path):
     assert is_good(search(path)[0])
 
 
-def test_beside_a_plain_reader_that_cannot_be_tuned_the_question_is_taught_untuned(tuned, path):
+@pytest.mark.parametrize("plain", [STIFF, None], ids=["one that cannot be tuned", "none"])
+def test_without_a_plain_reader_to_tune_the_question_is_taught_untuned(tuned, path, plain):
     tuned.close()
-    done = reembed(path, plain=STIFF, load=LOAD)
+    done = reembed(path, plain=plain or "none", load=LOAD)
     assert done.untaught == {}
     assert done.retaught[MOOD].tuned is None
-    with Index(path, encoder=QUESTION, plain=STIFF) as index:
-        assert index.teaching.lessons(MOOD) == done.retaught[MOOD]
-    assert verify(path, deep=True, load=LOAD).findings == []
-
-
-def test_without_a_plain_reader_the_question_is_taught_untuned(tuned, path):
-    tuned.close()
-    done = reembed(path, plain="none", load=LOAD)
-    assert done.retaught[MOOD].tuned is None
-    with Index(path, encoder=QUESTION) as index:
+    with Index(path, encoder=QUESTION, plain=plain) as index:
         assert index.teaching.lessons(MOOD) == done.retaught[MOOD]
     assert verify(path, deep=True, load=LOAD).findings == []

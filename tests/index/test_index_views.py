@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents, found
 
-from retriever.core.errors import IndexLockedError, InputError, UsageError
+from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index import view_upkeep
@@ -115,14 +115,6 @@ def test_a_dropped_view_can_be_had_again(full, encoder):
     assert full.views()[1].view == 3
 
 
-def test_a_dropped_view_is_seen_to_be_gone_by_who_has_the_index_open(full, path):
-    with Index(path, encoder=FakeEncoder()) as other:
-        assert other.search("love", instruction=MOOD).path == "complete"
-        full.upkeep.drop_views([MOOD])
-        first, last = other.search_progressively(SearchRequest("love", instruction=MOOD))
-        assert (first.path, last.path) == ("base", "complete")
-
-
 def test_files_that_a_killed_drop_left_go_with_the_next_upkeep(full, monkeypatch):
     def killed(*_, **__):
         raise KeyboardInterrupt
@@ -163,12 +155,6 @@ def test_what_cannot_be_dropped_drops_nothing(full, asked, error, says):
     assert full.status().runs[0]["command"] == "index"
 
 
-def test_nothing_is_dropped_while_another_writes(full):
-    with WriterLock(full.path / LOCK_NAME), pytest.raises(IndexLockedError):
-        full.upkeep.drop_views([MOOD])
-    assert len(full.views()) == 2
-
-
 EACH = 16 * 2
 """Bytes of a vector."""
 
@@ -200,14 +186,6 @@ def stored(index, instruction):
         (instruction,),
     )
     return [row[0] for row in rows]
-
-
-def test_without_a_limit_everything_stays(many):
-    for product in KEYWORDS[PRODUCT][:6]:
-        ask(many, product, MOOD)
-        ask(many, product, FAULT)
-    assert many.upkeep.lazy_limit is None
-    assert held(many) == {"": 6, MOOD: 6, FAULT: 6}
 
 
 def test_the_view_used_longest_ago_loses_its_vectors_first(many):

@@ -104,7 +104,7 @@ def test_leaving_frees_the_lock_even_after_an_error(path):
     assert WriterLock(path).holder() is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"pid": 1}), "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"pid": 1}), '{"pid": "x"}', "\x00" * 50])
 def test_an_unreadable_description_does_not_hurt(path, holder, text):
     path.with_name("writer.lock.json").write_text(text)
     with pytest.raises(IndexLockedError, match=r"Another process is writing to .*index\. Run the command again"):
