@@ -140,15 +140,9 @@ def test_the_json_has_every_number_with_its_interval_and_reviews():
 
 @pytest.mark.parametrize(
     ("value", "names"),
-    [
-        ("a", ["a"]),
-        (3, ["3"]),
-        (None, []),
-        ([], []),
-        (["a", "b", "a"], ["a", "b"]),
-        ([None, ["a"], {"b": 1}, 5], ["5"]),
-    ],
-)
+    [("a", ["a"]), (3, ["3"]), (None, []), ([], []), (["a", "b", "a"], ["a", "b"]),
+     ([None, ["a"], {"b": 1}, 5], ["5"])],
+)  # fmt: skip
 def test_a_value_counts_under_its_name_and_a_list_under_those_of_its_items(value, names):
     assert names_of(value) == names
 

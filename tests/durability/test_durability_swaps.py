@@ -25,10 +25,7 @@ def pair(tmp_path):
     make_index(one)
     make_index(other)
     with Index(other, encoder=FakeEncoder()) as index:
-        index.add(
-            [replace(row, text=f"{row.text} {ALL_WORDS[-1]}") for row in CORPUS],
-            instructions=[MOOD],
-        )
+        index.add([replace(row, text=f"{row.text} {ALL_WORDS[-1]}") for row in CORPUS], instructions=[MOOD])
         index.upkeep.repair()
     return one, other
 

@@ -1,5 +1,5 @@
 import pytest
-from index_fakes import MOOD, FakeEncoder
+from index_fakes import MOOD, FakeEncoder, RichEncoder
 from teaching_corpus import CORPUS, EXAMPLES
 
 from retriever.workspace import Index
@@ -29,6 +29,17 @@ def encoder():
 @pytest.fixture
 def index(path, encoder):
     with Index(path, encoder=encoder) as index:
+        yield index
+
+
+@pytest.fixture
+def rich_encoder():
+    return RichEncoder()
+
+
+@pytest.fixture
+def rich(path, rich_encoder):
+    with Index(path, encoder=rich_encoder) as index:
         yield index
 
 

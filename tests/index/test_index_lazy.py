@@ -22,12 +22,6 @@ def answers(index, query, **options):
 
 
 @pytest.fixture
-def rich(path):
-    with Index(path, encoder=RichEncoder()) as index:
-        yield index
-
-
-@pytest.fixture
 def thrifty(path):
     """Give an index whose lazy searches read so many tokens; the prompt around a text counts as one."""
     with ExitStack() as stack:

@@ -10,6 +10,7 @@ from retriever.core.types import Document
 from retriever.index.reembedding import forget, reembed, roll_back
 from retriever.index.upkeep.archive import export_index
 from retriever.index.upkeep.repair import repair
+from retriever.store import connection
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.vectors.faiss.backend import FaissBackend
 from retriever.workspace import Index
@@ -67,6 +68,7 @@ def test_a_generation_is_opened_once_while_it_stands(index, monkeypatch):
 
 
 def test_a_generation_replaced_while_it_is_looked_up_is_looked_up_again(path, monkeypatch):
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.05)  # the reader is in a state that the repair waits for
     opened = []
     real = FaissBackend.open
     with Index(path, encoder=FakeEncoder()) as writer, Index(path, encoder=FakeEncoder()) as reader:

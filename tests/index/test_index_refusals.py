@@ -7,13 +7,7 @@ import pytest
 from index_fakes import FAULT, MOOD, FakeEncoder, RichEncoder, documents, found
 
 from retriever import open_index
-from retriever.core.errors import (
-    EncoderMismatchError,
-    FilterError,
-    IndexNotFoundError,
-    SchemaError,
-    UsageError,
-)
+from retriever.core.errors import EncoderMismatchError, FilterError, IndexNotFoundError, SchemaError, UsageError
 from retriever.index.sources.encoders import ENCODER
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
@@ -40,11 +34,7 @@ def test_adding_to_a_damaged_index_still_works(made):
 def test_another_encoder_is_refused(made):
     other = FakeEncoder("other")
     with Index(made, encoder=other) as index:
-        for use in (
-            lambda: index.search("toy"),
-            lambda: index.search(like="a"),
-            lambda: index.add(documents("mug")),
-        ):
+        for use in (lambda: index.search("toy"), lambda: index.search(like="a"), lambda: index.add(documents("mug"))):
             with pytest.raises(
                 EncoderMismatchError, match=r"fingerprint fake00000000\).*other0000000.*retriever reembed"
             ):
@@ -121,10 +111,7 @@ def test_what_needs_an_index_makes_none(path, use):
 
 @pytest.mark.parametrize(
     ("where", "complaint"),
-    [
-        ("starts <= 2", r"(?s)No document has a field 'starts'.*Did you mean 'stars'"),
-        ("stars <=", "the filter ends"),
-    ],
+    [("starts <= 2", r"(?s)No document has a field 'starts'.*Did you mean 'stars'"), ("stars <=", "the filter ends")],
 )
 def test_a_bad_filter_is_refused(made, where, complaint):
     encoder = FakeEncoder()

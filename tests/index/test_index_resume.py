@@ -191,41 +191,36 @@ def test_the_next_batch_is_embedded_while_the_last_one_is_stored(path, threads):
         assert index.add(documents("toy", "lamp", "rug"), options=PAIRS).added == 3
 
 
-def test_batches_come_back_in_any_order_and_several_are_in_flight(path, tmp_path, threads):
+def test_batches_come_back_in_any_order_and_several_are_in_flight(tmp_path, threads, index, encoder):
     repeated = [*NINE, *(Document(f"again {one.id}", one.text) for one in NINE)]
-    encoder = FakeEncoder()
     with Index(tmp_path / "plain", encoder=FakeEncoder()) as index:
         index.add(repeated, instructions=[MOOD], options=PAIRS)
         expected = state(index)
-    with Index(path, encoder=encoder) as index:
-        options = IndexingOptions(batch=2, embedder=Backwards)
-        report = index.add(repeated, instructions=[MOOD], options=options)
-        assert (report.added, report.read, report.in_hand) == (18, 18, 18)
-        assert report.embedded == {1: 9, 2: 9}
-        assert len(encoder.read) == len(set(encoder.read)) == 18
-        assert state(index) == expected
+    options = IndexingOptions(batch=2, embedder=Backwards)
+    report = index.add(repeated, instructions=[MOOD], options=options)
+    assert (report.added, report.read, report.in_hand) == (18, 18, 18)
+    assert report.embedded == {1: 9, 2: 9}
+    assert len(encoder.read) == len(set(encoder.read)) == 18
+    assert state(index) == expected
 
 
-def test_a_text_in_flight_is_not_embedded_again_by_the_batch_that_is_stored_first(path):
-    encoder = FakeEncoder()
-    with Index(path, encoder=encoder) as index:
-        texts = ["toy", "lamp", "toy", "rug", "toy", "mug", "toy", "pan"]
-        index.add(documents(*texts), options=IndexingOptions(batch=2, embedder=Backwards))
-        assert sorted(encoder.read) == sorted((text, "") for text in set(texts))
-        assert index.views()[0].coverage == 1.0
+def test_a_text_in_flight_is_not_embedded_again_by_the_batch_that_is_stored_first(index, encoder):
+    texts = ["toy", "lamp", "toy", "rug", "toy", "mug", "toy", "pan"]
+    index.add(documents(*texts), options=IndexingOptions(batch=2, embedder=Backwards))
+    assert sorted(encoder.read) == sorted((text, "") for text in set(texts))
+    assert index.views()[0].coverage == 1.0
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError("no more rows")])
-def test_an_error_of_the_rows_reaches_the_caller_and_what_is_embedded_is_stored(path, threads, error):
+def test_an_error_of_the_rows_reaches_the_caller_and_what_is_embedded_is_stored(threads, error, index):
     def rows():
         yield from NINE[:4]
         raise error
 
-    with Index(path, encoder=FakeEncoder()) as index:
-        with pytest.raises(type(error)) as caught:
-            index.add(rows(), options=PAIRS)
-        assert caught.value is error
-        assert len(index._opened.store.documents) == 4
+    with pytest.raises(type(error)) as caught:
+        index.add(rows(), options=PAIRS)
+    assert caught.value is error
+    assert len(index._opened.store.documents) == 4
 
 
 def test_an_error_of_the_store_reaches_the_caller_and_the_batches_before_it_are_stored(path, threads):
@@ -238,7 +233,7 @@ def test_an_error_of_the_store_reaches_the_caller_and_the_batches_before_it_are_
         assert index.add(documents("toy", "lamp")).unchanged == 2
 
 
-def test_rows_are_read_and_progress_is_told_in_the_callers_thread(path):
+def test_rows_are_read_and_progress_is_told_in_the_callers_thread(index):
     seen = set()
 
     def rows():
@@ -246,8 +241,7 @@ def test_rows_are_read_and_progress_is_told_in_the_callers_thread(path):
             seen.add(threading.current_thread())
             yield document
 
-    with Index(path, encoder=FakeEncoder()) as index:
-        index.add(rows(), options=PAIRS, progress=lambda report: seen.add(threading.current_thread()))
+    index.add(rows(), options=PAIRS, progress=lambda report: seen.add(threading.current_thread()))
     assert seen == {threading.current_thread()}
 
 

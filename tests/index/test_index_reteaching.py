@@ -1,10 +1,9 @@
-import sqlite3
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from index_fakes import MOOD, FakeEncoder, gives
-from teaching_corpus import CORPUS, EXAMPLES, mood, vectors
+from teaching_corpus import CORPUS, EXAMPLES, change, mood, vectors
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.types import Document
@@ -13,7 +12,6 @@ from retriever.index.reembedding import forget, reembed, roll_back
 from retriever.index.teaching import reteaching
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
-from retriever.store.database import DATABASE
 from retriever.store.sources import SourceTable
 from retriever.workspace import Index
 
@@ -150,12 +148,6 @@ def test_a_kill_while_teaching_leaves_the_old_encoder_and_the_same_command_goes_
 
 
 # Damage to what was taught.
-
-
-def change(index, sql, parameters=()):
-    index.close()
-    with sqlite3.connect(index.path / DATABASE) as raw:
-        assert raw.execute(sql, parameters).rowcount
 
 
 @pytest.mark.parametrize(

@@ -297,8 +297,7 @@ def test_several_queries_answer_as_each_alone(index, encoder, mode, instruction)
 
 def test_like_a_document_but_not_itself(index):
     index.add(
-        documents("love toy", "hate toy", "love lamp", "love this toy", "sad knife lamp", stars=2),
-        instructions=[MOOD],
+        documents("love toy", "hate toy", "love lamp", "love this toy", "sad knife lamp", stars=2), instructions=[MOOD]
     )
     assert found(index.search(like="a", k=3)) == [("b", 1), ("d", 1), ("c", 1 - 2 / 8)]
     assert found(index.search(like="a", k=3, instruction=MOOD)) == [("c", 1), ("d", 1), ("b", 1 - 2 / 8)]

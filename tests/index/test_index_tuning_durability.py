@@ -1,10 +1,9 @@
 import json
-import sqlite3
 
 import numpy as np
 import pytest
 from index_fakes import FAULT, MOOD, BlindEncoder, FakeEncoder, TunableEncoder, found, gives_each, views_by_kind
-from teaching_corpus import CORPUS, EXAMPLES, mood, vectors
+from teaching_corpus import CORPUS, EXAMPLES, change, mood, vectors
 
 from retriever.core.errors import EncoderError, IndexDamagedError, InputError
 from retriever.core.types import Document
@@ -13,7 +12,6 @@ from retriever.index.teaching import part, teacher
 from retriever.index.upkeep.archive import export_index, import_index
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import Remedy, verify
-from retriever.store.database import DATABASE
 from retriever.store.sources import _digest
 from retriever.workspace import Index
 
@@ -50,12 +48,6 @@ def search(path, question=QUESTION, plain=PLAIN):
 
 def is_good(hits):
     return {mood(CORPUS[int(id[1:])].text) for id, _ in hits} == {"good"}
-
-
-def change(index, sql):
-    index.close()
-    with sqlite3.connect(index.path / DATABASE) as raw:
-        assert raw.execute(sql).rowcount
 
 
 def rewrite(index, view_id, state):

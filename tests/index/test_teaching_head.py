@@ -85,19 +85,9 @@ def test_another_number_is_another_digest():
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"answers": []},
-        {"answers": 3},
-        {"dim": 5},
-        {"dim": -4},
-        {"dim": 10**30},
-        {"plain_dim": None},
-        {"sharpness": float("nan")},
-        {"sharpness": -1},
-        {"share": 1.0},
-        {"share": "much"},
-    ],
-)
+    [{"answers": []}, {"answers": 3}, {"dim": 5}, {"dim": -4}, {"dim": 10**30}, {"plain_dim": None},
+     {"sharpness": float("nan")}, {"sharpness": -1}, {"share": 1.0}, {"share": "much"}],
+)  # fmt: skip
 def test_what_no_head_is_made_of_is_damage(changed):
     one = head()
     with pytest.raises(IndexDamagedError, match="cannot be read"):

@@ -8,13 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from retriever.core.errors import (
-    IndexDamagedError,
-    IndexLockedError,
-    IndexNotFoundError,
-    RetrieverError,
-    SchemaError,
-)
+from retriever.core.errors import IndexDamagedError, IndexLockedError, IndexNotFoundError, RetrieverError, SchemaError
 from retriever.core.types import BadRow, Document
 from retriever.store import connection
 from retriever.store.database import Store, identity_of
