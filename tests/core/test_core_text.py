@@ -62,6 +62,30 @@ def test_any_text_is_shown_as_it_is(text):
         assert shown("> " + readable_markdown(text)).replace("\u2060", "") == as_html(text)
 
 
+@pytest.mark.parametrize("hostile", [*HOSTILE, ":red[a]", "a\n\n- b"])
+def test_every_sign_that_means_something_to_a_page_is_escaped(hostile):
+    escaped = escape_markdown(hostile)
+    assert "\n" not in escaped
+    special = [at for at, one in enumerate(escaped) if one in "![]()<>$:#`*|"]
+    assert all(escaped[at - 1] == "\\" for at in special)
+
+
+@pytest.mark.parametrize("escape", [escape_markdown, readable_markdown])
+@pytest.mark.parametrize(
+    "address",
+    ["http://evil.example/x", "see HTTPS://evil.example", "www.evil.example", "(WWW.evil.example)", "a@b.example",
+     "a.b-@b.example", "http://www.evil.example/a@b.example"],
+)  # fmt: skip
+def test_addresses_become_no_links(address, escape):
+    shown = escape(address).replace("\\", "")  # as Markdown is read before links are looked for in it
+    assert not re.search(r"https?://|www\.|[-.\w+]@[-\w]", shown, re.IGNORECASE)
+    assert shown.replace("\u2060", "") == address
+
+
+def test_words_that_are_no_addresses_stay_as_they_are():
+    assert escape_markdown("3 @ 5, http and www") == "3 \\@ 5, http and www"
+
+
 def test_what_is_not_rendered_reads_well():
     line = "From 2024-05 to 2024-06, +0.6 (of 4.1), it's 3.5 %: up!"
     assert readable_markdown(line) == line

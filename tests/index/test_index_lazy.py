@@ -218,6 +218,8 @@ def test_steps_change_the_query_and_no_document(rich):
     assert [(view.instruction, view.steps) for view in rich.views()] == [("", 16), (MOOD, 16)]
     result = rich.search("hate love", instruction=MOOD, mode="dense")
     assert (result.path, found(result)) == ("complete", [("b", 1 - 1 / 8), ("c", 1 - 1 / 8), ("a", 1 - 3 / 8)])
+    again = rich.search("hate love", instruction=MOOD, mode="dense", steps=1)
+    assert (again.path, dict(found(again))) == ("complete", dict(found(last)))
 
 
 def plain_rank(scores, depth):
