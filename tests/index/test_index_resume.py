@@ -193,9 +193,9 @@ def test_the_next_batch_is_embedded_while_the_last_one_is_stored(path, threads):
 
 def test_batches_come_back_in_any_order_and_several_are_in_flight(tmp_path, threads, index, encoder):
     repeated = [*NINE, *(Document(f"again {one.id}", one.text) for one in NINE)]
-    with Index(tmp_path / "plain", encoder=FakeEncoder()) as index:
-        index.add(repeated, instructions=[MOOD], options=PAIRS)
-        expected = state(index)
+    with Index(tmp_path / "plain", encoder=FakeEncoder()) as plain:
+        plain.add(repeated, instructions=[MOOD], options=PAIRS)
+        expected = state(plain)
     options = IndexingOptions(batch=2, embedder=Backwards)
     report = index.add(repeated, instructions=[MOOD], options=options)
     assert (report.added, report.read, report.in_hand) == (18, 18, 18)
