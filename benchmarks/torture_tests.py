@@ -16,7 +16,7 @@ FILES = {
     "readers beside a writer": "durability/test_durability_readers.py",
     "growth": "durability/test_durability_growth.py",
     "hostile FAISS files": "vectors/test_vectors_hostile.py",
-    "archives": "core/test_core_archive_fuzz.py",
+    "archives": "core/test_core_archive.py",
     "corpus files": "corpus/test_corpus_fuzz.py",
     "checkpoints": "encoders/test_encoders_checkpoint_fuzz.py",
     "training settings": "training/test_training_config_fuzz.py",

@@ -29,6 +29,12 @@ def click(session, label):
     return whole(next(button for button in session.button if button.label.startswith(label)).click().run())
 
 
+def drop(session, name, data):
+    """Drop a file on the page."""
+    session.file_uploader[0].set_value((name, data.encode() if isinstance(data, str) else data, ""))
+    return whole(session.run())
+
+
 def finish(session, name):
     """Wait for an indexing and draw the page again."""
     assert resources.jobs().find(f"index {name}").wait(PATIENCE).over

@@ -3,6 +3,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from app_checks import whole
-from app_fakes import REVIEWS, documents, load_encoder
+from app_fakes import REVIEWS, KeywordEncoder, documents, load_encoder
 from browsing import SLOW
 from streamlit.testing.v1 import AppTest
 
@@ -60,6 +61,14 @@ def app(indexes):
         return whole(session.switch_page(f"{page}/view.py").run())
 
     return open_page
+
+
+@pytest.fixture
+def gated(monkeypatch):
+    """Have every encoder wait for its gate before it reads."""
+    encoder = KeywordEncoder(gate=threading.Event())
+    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
+    return encoder
 
 
 @contextlib.contextmanager

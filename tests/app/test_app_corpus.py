@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from app_checks import click, finish, shown, whole
+from app_checks import click, drop, finish, shown, whole
 from app_fakes import OWN_COLUMNS, REVIEWS, KeywordEncoder, load_encoder
 
 from retriever.core.errors import EncoderError
@@ -12,8 +12,7 @@ from retriever_app.pages.corpus import job as intake
 def test_a_dropped_file_becomes_an_index(indexes, app):
     session = app("corpus")
     assert "Everything stays on this machine" in shown(session)
-    session.file_uploader[0].set_value(("my reviews.csv", OWN_COLUMNS.encode(), "text/csv"))
-    whole(session.run())
+    drop(session, "my reviews.csv", OWN_COLUMNS.encode())
     chosen = {box.label: box.value for box in session.selectbox}
     assert chosen == {
         "Review text": "Review Text", "Product": "ASIN", "Category": "", "Stars": "Rating", "Date": "Review Date",
@@ -52,8 +51,7 @@ def test_other_encodings_are_read(tmp_path, encoding, guessed):
 def test_columns_that_were_corrected_are_read_as_chosen_and_the_reading_is_shown(indexes, app):
     rows = "text;grade;moment\nA kettle that leaks;4 of 5;1717113600\nA toy that broke;two;soon\n"
     session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", rows.encode("utf-16"), ""))
-    whole(session.run())
+    drop(session, "a.csv", rows.encode("utf-16"))
     assert "a.csv: read as UTF-16; ids made from the rows" in shown(session).replace("\\", "")
     next(box for box in session.selectbox if box.label == "Stars").set_value("grade").run()
     next(box for box in session.selectbox if box.label == "Date").set_value("moment").run()
@@ -86,20 +84,17 @@ def test_columns_are_shown_as_the_file_heads_them_and_fields_inside_objects_by_t
 )
 def test_what_cannot_be_read_is_said_and_the_page_lives_on(app, name, data, says):
     session = app("corpus")
-    session.file_uploader[0].set_value((name, data, ""))
-    whole(session.run())
+    drop(session, name, data)
     assert says in shown(session).replace("\\", "")
     assert "--" not in shown(session)
-    session.file_uploader[0].set_value(("good.csv", OWN_COLUMNS.encode(), ""))
-    whole(session.run())
+    drop(session, "good.csv", OWN_COLUMNS.encode())
     assert len(session.dataframe) == 1
 
 
 def test_a_file_in_another_encoding_is_said_and_shown_to_be_judged(app):
     session = app("corpus")
     data = "text,stars\nCafé très cher et pas très bon,2\n".encode("mac-roman")
-    session.file_uploader[0].set_value(("a.csv", data, ""))
-    whole(session.run())
+    drop(session, "a.csv", data)
     assert "Choose the encoding with which the letters below look right." in shown(session)
     assert session.selectbox[0].value == "mac-roman"
     session.selectbox[0].set_value("windows-1252").run()
@@ -114,8 +109,7 @@ def test_a_model_that_is_missing_ends_the_indexing_with_a_sentence(app, monkeypa
 
     monkeypatch.setattr("retriever.encoders.catalog.load_encoder", missing)
     session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), ""))
-    whole(session.run())
+    drop(session, "a.csv", OWN_COLUMNS.encode())
     finish(click(session, "Index"), "a")
     assert "The backbone is not installed." in shown(session)
     assert "Install it." in shown(session)
@@ -141,15 +135,13 @@ def test_the_summary_counts(make, app):
 
 def test_the_example_takes_the_place_of_a_dropped_file(indexes, app):
     session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), "text/csv"))
-    whole(session.run())
+    drop(session, "a.csv", OWN_COLUMNS.encode())
     click(session, "Try the example")
     assert any(button.label == "Index 224 reviews" for button in session.button)
     whole(session.run())
     assert any(button.label == "Index 224 reviews" for button in session.button)
     assert [file.name for file in (indexes / intake.UPLOADS_FOLDER).glob("*/*")] == ["example.jsonl"]
-    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), "text/csv"))
-    whole(session.run())
+    drop(session, "a.csv", OWN_COLUMNS.encode())
     assert any(button.label == "Index 6 reviews" for button in session.button)
 
 
@@ -158,8 +150,7 @@ def test_ids_that_are_there_already_are_said_before_they_are_indexed(make, app):
     new = [{"id": f"n{number}", "text": "Another kettle, another day.", "stars": 1} for number in range(3)]
     rows = [*({**review, "stars": 3} for review in REVIEWS[:2]), *new]
     session = app("corpus")
-    session.file_uploader[0].set_value(("more.jsonl", "\n".join(map(json.dumps, rows)).encode(), ""))
-    whole(session.run())
+    drop(session, "more.jsonl", "\n".join(map(json.dumps, rows)).encode())
     assert "already" not in shown(session)
     session.text_input[0].set_value("reviews").run()
     said = shown(whole(session)).replace("\\", "")
@@ -172,8 +163,7 @@ def test_ids_that_are_there_already_are_said_before_they_are_indexed(make, app):
 def test_skipped_rows_name_no_folder(indexes, app):
     rows = '{"id": 1, "text": "a kettle"}\n{"id": 1, "text": "a toy"}\n'
     session = app("corpus")
-    session.file_uploader[0].set_value(("twice.jsonl", rows.encode(), ""))
-    whole(session.run())
+    drop(session, "twice.jsonl", rows.encode())
     finish(click(session, "Index"), "twice")
     skipped = session.dataframe[-1].value.iloc[0]
     assert (skipped["why"], skipped["file"]) == (

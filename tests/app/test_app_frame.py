@@ -3,8 +3,7 @@
 import inspect
 import re
 import socket
-import threading
-import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
@@ -158,62 +157,65 @@ def test_widgets_are_told_again_after_a_run_that_was_cut_short():
     assert session.number_input[0].value == 10
 
 
-SOON = 5.0
+class Clock:
+    """A clock that goes on when somebody sleeps, and at no other time."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
 
 
 @pytest.fixture
-def nobody(monkeypatch):
-    monkeypatch.setattr(background, "PAUSE_SECONDS", 0.3)
-    return Foreground()
+def clock(monkeypatch):
+    monkeypatch.setattr(background, "time", clock := Clock())
+    return clock
 
 
-@pytest.fixture
-def giving_way(nobody):
-    """Begin work that gives way; an event tells when it goes on."""
-
-    def begin():
-        goes_on = threading.Event()
-        thread = threading.Thread(target=lambda: (nobody.give_way(lambda: None), goes_on.set()), daemon=True)
-        thread.start()
-        return goes_on
-
-    return begin
+def test_where_nobody_waits_it_goes_on_at_once(clock):
+    Foreground().give_way(lambda: None)
+    assert clock.now == 0
 
 
-def test_where_nobody_waits_it_goes_on_at_once(nobody):
-    began = time.monotonic()
-    nobody.give_way(lambda: None)
-    assert time.monotonic() - began < background.PAUSE_SECONDS
+def test_it_waits_until_all_are_over_and_a_moment_more(clock):
+    foreground, searches = Foreground(), [ExitStack(), ExitStack()]
+    for search in searches:
+        search.enter_context(foreground.waited_for())
+
+    def look():
+        for over, search in enumerate(searches, start=1):
+            if clock.now >= over:
+                search.close()
+
+    foreground.give_way(look)
+    assert clock.now == pytest.approx(2 + background.PAUSE_SECONDS, abs=0.3)
 
 
-def test_it_waits_until_all_are_over_and_a_moment_more(nobody, giving_way):
-    with nobody.waited_for():
-        with nobody.waited_for():
-            goes_on = giving_way()
-        assert not goes_on.wait(2 * background.PAUSE_SECONDS)
-    over = time.monotonic()
-    assert goes_on.wait(SOON)
-    assert time.monotonic() - over >= background.PAUSE_SECONDS - 0.05
-
-
-def test_a_search_that_fails_is_over_too(nobody, giving_way):
-    with pytest.raises(ValueError, match="no view"), nobody.waited_for():
+def test_a_search_that_fails_is_over_too(clock):
+    foreground = Foreground()
+    with pytest.raises(ValueError, match="no view"), foreground.waited_for():
         raise ValueError("no view")
-    assert giving_way().wait(SOON)
+    foreground.give_way(lambda: None)
+    assert clock.now == pytest.approx(background.PAUSE_SECONDS, abs=0.3)
 
 
-def test_it_does_not_wait_for_ever(nobody, giving_way, monkeypatch):
-    monkeypatch.setattr(background, "MOST_SECONDS", 0.5)
-    with nobody.waited_for():
-        assert giving_way().wait(SOON)
+def test_it_does_not_wait_for_ever(clock):
+    foreground = Foreground()
+    with foreground.waited_for():
+        foreground.give_way(lambda: None)
+    assert clock.now == pytest.approx(background.MOST_SECONDS, abs=0.3)
 
 
-def test_what_waits_can_be_stopped(nobody):
+def test_what_waits_can_be_stopped(clock):
     def stop():
         raise KeyboardInterrupt
 
-    with nobody.waited_for(), pytest.raises(KeyboardInterrupt):
-        nobody.give_way(stop)
+    with (foreground := Foreground()).waited_for(), pytest.raises(KeyboardInterrupt):
+        foreground.give_way(stop)
 
 
 @pytest.mark.parametrize(

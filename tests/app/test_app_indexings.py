@@ -1,11 +1,9 @@
 """Indexings that the app begins: stopped, gone on with, several at a time."""
 
 import json
-import threading
 
-import pytest
-from app_checks import PATIENCE, click, finish, shown, whole
-from app_fakes import OWN_COLUMNS, KeywordEncoder
+from app_checks import PATIENCE, click, drop, finish, shown, whole
+from app_fakes import OWN_COLUMNS
 
 from retriever.index.indexing import IndexingOptions
 from retriever.workspace import Index
@@ -13,42 +11,31 @@ from retriever_app import resources
 from retriever_app.pages.corpus import job as intake
 
 
-def test_an_indexing_stops_between_batches_and_goes_on(indexes, app, monkeypatch):
+def test_an_indexing_stops_between_batches_and_goes_on(indexes, app, gated):
     batch = IndexingOptions().batch
     rows = "".join(f"The toy broke on day {row}.;Toy;1;2024-01-10\n" for row in range(batch + 4))
-    slow = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: slow)
     session = app("corpus")
-    session.file_uploader[0].set_value(("a.csv", f"{OWN_COLUMNS.splitlines()[0]}\n{rows}".encode(), ""))
-    whole(session.run())
+    drop(session, "a.csv", f"{OWN_COLUMNS.splitlines()[0]}\n{rows}".encode())
     click(session, "Index")
     job = resources.jobs().find("index a")
     other = app("corpus")
     assert "Indexing a.csv into a" in shown(other)
     click(other, "Stop")
     assert job.snapshot().status == "stopping"
-    slow.gate.set()
+    gated.gate.set()
     assert job.wait(PATIENCE).status == "stopped"
     whole(other.run())
     assert "was stopped. The reviews read so far stay in the index." in shown(other)
-    with Index(indexes / "a", encoder=slow) as index:
+    with Index(indexes / "a", encoder=gated) as index:
         assert len(index._opened.store.documents) == batch
     finish(click(other, "Go on"), "a")
     report = resources.jobs().find("index a").snapshot().result
     assert (report.unchanged, report.added) == (batch, 4)
 
 
-@pytest.fixture
-def gated(monkeypatch):
-    encoder = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
-    return encoder
-
-
 def begin(session, name):
     """Drop the file again and index it under a name."""
-    session.file_uploader[0].set_value(("a.csv", OWN_COLUMNS.encode(), "text/csv"))
-    whole(session.run())
+    drop(session, "a.csv", OWN_COLUMNS.encode())
     session.text_input[0].set_value(name).run()
     return click(session, "Index")
 
@@ -90,8 +77,7 @@ def test_what_an_index_holds_can_be_searched_while_it_takes_more(indexes, app, g
     finish(session, "one")
     gated.gate.clear()
     more = OWN_COLUMNS + "One more kettle.;Kettle;1;2024-01-01\n"
-    session.file_uploader[0].set_value(("b.csv", more.encode(), "text/csv"))
-    whole(session.run())
+    drop(session, "b.csv", more.encode())
     session.text_input[0].set_value("one").run()
     session = click(session, "Index")
     (link,) = session.get("page_link")

@@ -22,7 +22,7 @@ from retriever_app.readers import AnswerRow
 WHO = "Which thing is it about?"
 HERE = ReaderPlace("chat:m", "127.0.0.1:11434", local=True, allowed=True)
 ELSEWHERE = ReaderPlace("chat:m", "api.example.com", local=False, allowed=False)
-MAY, READ = "Texts of this index may be sent to api.example.com", "Read with it"
+READ = "Read with it"
 
 
 def place_of(name):

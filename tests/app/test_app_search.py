@@ -2,7 +2,6 @@ import re
 import threading
 from datetime import date
 
-import pytest
 from app_checks import PATIENCE, remove, settle, shown, whole
 from app_fakes import MOOD, PRODUCT, REVIEWS, KeywordEncoder
 
@@ -78,13 +77,6 @@ def test_the_url_is_the_page(make, app):
     assert texts(again) == texts(settle(session))
     assert set(texts(again)) == {"The kettle broke.", "I love this kettle."}
     assert again.text_input(key="SearchQuestion.instruction").value == MOOD
-
-
-@pytest.fixture
-def gated(monkeypatch):
-    encoder = KeywordEncoder(gate=threading.Event())
-    monkeypatch.setattr("retriever.encoders.catalog.load_encoder", lambda *args, **options: encoder)
-    return encoder
 
 
 def test_first_hits_show_at_once_and_settle(make, app, gated):

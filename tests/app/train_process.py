@@ -17,16 +17,6 @@ with Trainings(training.folder.parent).turn():
     training.post(Message("training"))
     if training.name == "dies":
         sys.exit(3)
-    if training.name == "fails":
-        training.post(
-            Message(outcome="failed", message=f"{training.rows_file}: the loss is nan.", hint="Lower the rate.")
-        )
-        sys.exit(1)
-    if training.name == "learns":
-        from train_fakes import finish
-
-        finish(training)
-        sys.exit()
     for _ in range(3000):
         if training.is_asked_to_stop:
             training.post(Message(outcome="stopped"))

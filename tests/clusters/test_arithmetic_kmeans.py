@@ -6,10 +6,11 @@ import pytest
 from clustering_groups import groups
 from sklearn.metrics import adjusted_rand_score
 
-from retriever.clusters.arithmetic import choice, consensus, kmeans
+from retriever.clusters.arithmetic import choice, consensus, kmeans, projection
 from retriever.clusters.arithmetic.choice import choose_k
 from retriever.clusters.arithmetic.consensus import WHOLE, Stability
 from retriever.clusters.arithmetic.kmeans import assign, spherical_kmeans
+from retriever.clusters.arithmetic.projection import project
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 
@@ -153,3 +154,42 @@ def test_k_is_chosen_where_clusters_are_most_apart(sizes):
 def test_too_few_or_equal_rows_are_one_cluster():
     assert choose_k(groups([5])[0]).k == 1
     assert choose_k(np.repeat(groups([1])[0], 40, axis=0)).k == 1
+
+
+# Places on a map.
+
+
+def apart(places, planted):
+    """Whether every row's nearest other row is of its own group."""
+    distances = np.linalg.norm(places[:, None] - places[None], axis=2) + np.diag(np.full(len(places), np.inf))
+    return (planted[distances.argmin(axis=1)] == planted).mean()
+
+
+def test_groups_stay_together_on_the_map():
+    vectors, planted = groups([30, 40, 25])
+    places = project(vectors)
+    assert places.shape == (95, 2)
+    assert np.abs(places).max() == pytest.approx(1)
+    assert apart(places, planted) == 1
+    assert np.array_equal(places, project(vectors))
+
+
+def test_beyond_the_landmarks_rows_stand_among_their_nearest(monkeypatch):
+    monkeypatch.setattr(projection, "LANDMARKS", 40)
+    vectors, planted = groups([60, 60])
+    places = project(vectors)
+    assert apart(places, planted) == 1
+    assert np.isfinite(places).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_few_rows_have_places_of_their_own(count):
+    places = project(groups([count])[0])
+    assert len(np.unique(places, axis=0)) == count
+    assert np.isfinite(places).all()
+
+
+def test_equal_texts_share_a_place():
+    vectors, _ = groups([6])
+    places = project(vectors[[0, 1, 2, 0, 3, 4, 5]])
+    assert np.array_equal(places[0], places[3])

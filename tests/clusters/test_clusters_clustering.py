@@ -70,19 +70,6 @@ def test_examples_are_central_and_measures_those_of_the_cluster(full):
     assert len({found.documents[id].text for id in first.examples}) == 3
 
 
-def test_only_what_the_filter_accepts_is_clustered(full):
-    found = full.cluster(PRODUCT, where="stars <= 2")
-    assert len(found.assignments) == 24
-    assert {id.split("-")[1] for id in found.assignments} == set(MOODS[:2])
-
-
-def test_equal_texts_are_documents_of_their_own(index):
-    index.add([Document(id, text) for id, text in [("a", "toy"), ("b", "toy"), ("c", "lamp")]])
-    found = index.cluster(k=2)
-    assert found.assignments == {"a": 0, "b": 0, "c": 1}
-    assert [cluster.size for cluster in found.clusters] == [2, 1]
-
-
 def test_fields_are_counted_in_every_cluster(full):
     found = full.cluster(PRODUCT, k=3, by=["stars", "shop.town"], over="when")
     for cluster, products in zip(found.clusters, parts(found, 0), strict=True):
@@ -163,45 +150,25 @@ def test_the_same_request_gives_the_same_json(full):
     assert document["clusters"][0]["by"]["stars"]["entropy"] == 0
 
 
-def test_deleted_documents_are_in_no_cluster(full):
-    gone = CORPUS[0].id
-    full.delete([gone])
-    assert gone not in full.cluster(PRODUCT, k=3).assignments
-
-
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"k": 49}, UsageError, "49 clusters cannot be made of 48"),
         ({"k": 0}, UsageError, "0 clusters"),
-        ({"where": "stars > 9"}, InputError, "No document matches"),
-        ({"where": "price > 9"}, FilterError, "price"),
+        ({"k": 49}, UsageError, "49 clusters cannot be made of 48"),
+        ({"k": 13, "where": "stars = 1"}, UsageError, "13 clusters cannot be made of 12"),
         ({"by": ["price"]}, UsageError, "No document has a field 'price'"),
+        ({"over": "price"}, UsageError, "No document has a field 'price'"),
         ({"over": "stars"}, UsageError, "is no date"),
-    ],
-)
-def test_what_cannot_be_clustered_says_why(full, options, error, says):
-    with pytest.raises(error, match=says):
-        full.cluster(PRODUCT, **options)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"k": 49},
-        {"k": 13, "where": "stars = 1"},
-        {"by": ["price"]},
-        {"over": "price"},
-        {"over": "stars"},
-        {"where": "stars > 9"},
-        {"where": "stars = 1", "ids": ["unknown"]},
-        {"ids": []},
+        ({"where": "price > 9"}, FilterError, "price"),
+        ({"where": "stars > 9"}, InputError, "No document matches"),
+        ({"where": "stars = 1", "ids": ["unknown"]}, InputError, "No document matches"),
+        ({"ids": []}, InputError, "No document matches"),
     ],
     ids=str,
 )
-def test_what_cannot_be_clustered_is_refused_before_anything_is_embedded(full, encoder, options):
+def test_what_cannot_be_clustered_says_why_before_anything_is_embedded(full, encoder, options, error, says):
     encoder.forget()
-    with pytest.raises((UsageError, InputError)):
+    with pytest.raises(error, match=says):
         full.cluster(MOOD, **options)
     assert encoder.calls == []
     assert [view.instruction for view in full.views()] == [""]
@@ -391,14 +358,12 @@ def test_under_a_filter_only_what_it_accepts_is_read(full):
     assert len(full.upkeep.lacking(["", MOOD], where="stars <= 2")) == view.vectors
 
 
-def test_chosen_documents_with_the_text_of_others_stand_alone(index):
+def test_equal_texts_are_documents_of_their_own(index):
     index.add([Document(id, text) for id, text in [("a", "toy"), ("b", "toy"), ("c", "lamp")]])
+    found = index.cluster(k=2)
+    assert found.assignments == {"a": 0, "b": 0, "c": 1}
+    assert [cluster.size for cluster in found.clusters] == [2, 1]
     assert index.cluster(k=1, ids=["b"]).assignments == {"b": 0}
-
-
-def test_none_of_the_chosen_documents_is_there(full):
-    with pytest.raises(InputError, match="No document matches"):
-        full.cluster(MOOD, ids=["unknown"])
 
 
 def test_a_clustering_of_chosen_documents_is_not_saved(full):

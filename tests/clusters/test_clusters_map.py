@@ -16,12 +16,7 @@ HOSTILE = "</script><script>alert(1)</script> <!-- __SCRIPT__ & \u2028 toy $x_1^
 @pytest.fixture
 def clustered(index):
     plain = [Document(f"{word}-{number}", f"{word} {'x' * number}") for word in ("toy", "lamp") for number in range(6)]
-    index.add(
-        [
-            *plain,
-            Document("bad", HOSTILE, {"who": "<img src=x onerror=alert(2)>", "n": 1}),
-        ]
-    )
+    index.add([*plain, Document("bad", HOSTILE, {"who": "<img src=x onerror=alert(2)>", "n": 1})])
     return index.cluster(PRODUCT, k=2)
 
 

@@ -18,6 +18,11 @@ BOXES = """async () => {
   return [one.textContent, box.left, box.top, box.right, box.bottom];
 }); }"""
 
+DRAWN = """() => {
+  const { width, height } = document.querySelector('canvas');
+  return document.querySelector('canvas').getContext('2d').getImageData(0, 0, width, height).data.some(Boolean);
+}"""
+
 
 @pytest.fixture
 def clustered(index):
@@ -43,7 +48,7 @@ def opened(browser, clustered, tmp_path):
         page.on("console", lambda said: wrong.append(said.text))
         page.on("request", lambda asked: asked.url.startswith("file:") or wrong.append(asked.url))
         page.goto((tmp_path / "map.html").as_uri())
-        page.locator(".scatter-names span:not([hidden])").first.wait_for()  # drawn
+        page.wait_for_function(DRAWN)
         return page
 
     yield open_map

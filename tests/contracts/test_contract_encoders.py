@@ -211,18 +211,6 @@ def test_nothing_in_is_nothing_out(make, row):
 
 
 @by_row
-def test_one_string_is_not_a_sequence_of_texts_or_instructions(make, row):
-    encoder = make(row)
-    for wrong in (
-        lambda: encoder.encode("the toy"),
-        lambda: encoder.encode_many(["the toy"], "mood"),
-        lambda: encoder.encode_with_words("the toy"),
-    ):
-        with pytest.raises(UsageError, match="not one string"):
-            wrong()
-
-
-@by_row
 def test_tokens_are_told_once_for_a_pass_over_distinct_texts(make, row):
     encoder = make(row)
     told = []

@@ -50,12 +50,6 @@ def test_what_is_no_address_is_refused(tmp_path, url):
         open_backend("milvus", tmp_path).require(4, BuildOptions("milvus", url))
 
 
-@pytest.mark.parametrize("name", ["faiss", "exact"])
-def test_other_backends_take_no_address(tmp_path, name):
-    with pytest.raises(UsageError, match="takes no address"):
-        open_backend(name, tmp_path).require(4, BuildOptions(name, "http://host:19530"))
-
-
 def test_a_server_that_is_not_there_is_one_error_with_a_next_step(tmp_path, nobody):
     encoder = FakeEncoder()
     with Index(tmp_path / "index", encoder=encoder) as index:

@@ -51,13 +51,6 @@ def test_normalised_rows_have_length_one_and_keep_their_direction(rows):
             assert vector == pytest.approx(np.array(row) / length, abs=1e-5)
 
 
-def test_top_k_puts_higher_scores_first_and_ties_by_ascending_id():
-    best = top_k(scores([0.5, 0.9, 0.5, 0.1], [0, 0, 0, 0]), ids(40, 30, 20, 10), 3)
-    assert best.ids.tolist() == [[30, 20, 40], [10, 20, 30]]
-    assert best.scores.tolist() == [pytest.approx([0.9, 0.5, 0.5]), [0, 0, 0]]
-    assert best.ids.dtype == np.int64
-
-
 def test_top_k_pads_when_there_is_less():
     best = top_k(scores([0.5, 0.9]), ids(7, 8), 4)
     assert best.ids.tolist() == [[8, 7, -1, -1]]

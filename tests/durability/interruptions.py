@@ -163,12 +163,7 @@ def crash_everywhere(
 
 
 def fail_everywhere(
-    recording: Any,
-    folder: Path,
-    *,
-    every: int = 1,
-    most: int | None = None,
-    fail: Callable[..., Change | None] = fail,
+    recording: Any, folder: Path, *, every: int = 1, most: int | None = None, fail: Callable[..., Change | None] = fail
 ) -> Tally:
     """Let some changes fail, each with an I/O error, a full disk, and half a write; see `points` for which."""
     tally = Tally()

@@ -5,9 +5,6 @@ import pytest
 from damage import WAL, Verdict, damages, make_divided_index, make_index, make_killed_index, torture
 from replay import read_tree
 
-from retriever.core.errors import IndexLockedError
-from retriever.store.lock import WriterLock
-
 pytestmark = pytest.mark.durability
 SAMPLE = 60  # of an index's damages; `make torture` tries them all
 
@@ -48,14 +45,3 @@ def test_models_states_archives_and_the_default_are_read_whole_or_refused(name, 
     found = damaged_files.torture_files(path, read, tmp_path / "damaged", each=1)
     assert found.bad == []
     assert found.total(Verdict.FOUND) > 6
-
-
-@pytest.mark.parametrize("said", ["", "{", "[]", '{"pid": "x"}', "\0" * 50, '{"pid": 1}'])
-def test_a_damaged_description_of_the_writer_lets_nobody_else_write(said, tmp_path):
-    lock = tmp_path / "writer.lock"
-    with WriterLock(lock):
-        lock.with_name("writer.lock.json").write_text(said)
-        with pytest.raises(IndexLockedError), WriterLock(lock):
-            pass
-    with WriterLock(lock):
-        pass

@@ -25,10 +25,7 @@ def pair(tmp_path):
     make_index(one)
     make_index(other)
     with Index(other, encoder=FakeEncoder()) as index:
-        index.add(
-            [replace(row, text=f"{row.text} {ALL_WORDS[-1]}") for row in CORPUS],
-            instructions=[MOOD],
-        )
+        index.add([replace(row, text=f"{row.text} {ALL_WORDS[-1]}") for row in CORPUS], instructions=[MOOD])
         index.upkeep.repair()
     return one, other
 
@@ -40,17 +37,6 @@ def artefacts(path):
 def file_of(path, view):
     [found] = path.glob(f"views/{view}/*.faiss")
     return found
-
-
-def test_a_faiss_file_of_another_index_is_named_and_built_anew(pair):
-    one, other = pair
-    expected, file = answers(one), file_of(one, 1)
-    shutil.copyfile(file_of(other, 1), file)
-    assert artefacts(one) == [f"views/1/{file.name}"]
-    with Index(one, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match=file.name):
-        index.search("hot", mode="dense")
-    assert repair(one, load=gives(FakeEncoder)).lost == []
-    assert answers(one) == expected
 
 
 def test_a_database_of_another_index_brings_its_own_truth_and_repair_follows_it(pair):

@@ -1,5 +1,6 @@
 """A reader that a person can compute: it answers with the first mood of a text, and can be made to fail."""
 
+from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, Unread
 
 NAME = "chat:fake"
@@ -51,3 +52,9 @@ class FakeReader:
             if self.stop_after is not None and len(self.asked) >= self.stop_after:
                 raise KeyboardInterrupt
         return Answered(columns, {Unread.LEFT_OUT: failed} if failed else {})
+
+
+def loads(monkeypatch, reader):
+    """Have a reader loaded by its name, in the place of a language model behind an endpoint; return it."""
+    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": {NAME: reader}[name])
+    return reader

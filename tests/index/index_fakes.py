@@ -10,8 +10,7 @@ to the last bit, and ties are true ties.
 
 import copy
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -54,28 +53,17 @@ class FakeEncoder(Encoder):
         name: another name is another fingerprint.
         fail_at: raise ``error`` at this pass that reads documents, counted from 1.
         error: what to raise then.
-        stall_at: sleep for a minute in this pass that reads documents.
     """
 
     spec = EncoderSpec("", DIM)
 
-    def __init__(
-        self, name: str = "fake", *, fail_at: int = 0, error: BaseException | None = None, stall_at: int = 0
-    ) -> None:
+    def __init__(self, name: str = "fake", *, fail_at: int = 0, error: BaseException | None = None) -> None:
         self.spec = replace(self.spec, fingerprint=name.ljust(64, "0"))
         self.calls: list[Call] = []
         self._fail_at = fail_at
         self._error = error or RuntimeError("the encoder fell over")
-        self._stall_at = stall_at
 
-    def encode_views(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        words: int = 0,
-        on_tokens: Callable[[int], None] | None = None,
-    ) -> list[Encoded]:
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         if REFERENCES[0] in instructions:  # a verdict compares: no test counts that, and any question will do
             return [self._encoded(texts, one if one.strip() in KEYWORDS else "", words) for one in instructions]
         for together in self._passes(instructions) if words else ():
@@ -126,10 +114,7 @@ class FakeEncoder(Encoder):
 
     def _read(self, texts: Sequence[str], instructions: Sequence[str]) -> None:
         """Note a call that reads documents, unless it is the one to fail."""
-        number = len(self.passes) + 1
-        if number == self._stall_at:
-            time.sleep(600)
-        if number == self._fail_at:
+        if len(self.passes) + 1 == self._fail_at:
             raise self._error
         self._note("read", texts, instructions)
 
@@ -150,14 +135,7 @@ class RichEncoder(FakeEncoder):
         super().__init__(name, **options)
         self.spec = replace(self.spec, steps=steps)
 
-    def encode_views(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        words: int = 0,
-        on_tokens: Callable[[int], None] | None = None,
-    ) -> list[Encoded]:
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         encoded = super().encode_views(texts, instructions, words=words)
         for text in texts if on_tokens else ():
             on_tokens(min(len(text.split()), self.spec.max_text_tokens))
@@ -207,6 +185,11 @@ def differing(index, view_id, other_id) -> int:
 def found(result) -> list[tuple[str, float | None]]:
     """Ids and scores of a search's hits."""
     return [(hit.document.id, hit.score) for hit in result.hits]
+
+
+def ids(result) -> list[str]:
+    """Ids of a search's hits."""
+    return [hit.document.id for hit in result.hits]
 
 
 def gives(make):
@@ -271,14 +254,7 @@ class _Tuned(Encoder):
         self._before = before
         self._known: dict[str, int] = json.loads(tuning.arrays)
 
-    def encode_views(
-        self,
-        texts: Sequence[str],
-        instructions: Sequence[str],
-        *,
-        words: int = 0,
-        on_tokens: Callable[[int], None] | None = None,
-    ) -> list[Encoded]:
+    def encode_views(self, texts, instructions, *, words=0, on_tokens=None):
         self._before.tuned_read += [(self.fingerprint, text) for text in texts]
         found = [[self._known[cue] for cue in self._before.cues(text) if cue in self._known] for text in texts]
         labels = [one[0] if one else self._before.guess(text) for text, one in zip(texts, found, strict=True)]

@@ -1,5 +1,6 @@
 import pytest
-from index_fakes import FakeEncoder
+from index_fakes import MOOD, FakeEncoder, RichEncoder
+from teaching_corpus import CORPUS, EXAMPLES
 
 from retriever.workspace import Index
 
@@ -29,3 +30,29 @@ def encoder():
 def index(path, encoder):
     with Index(path, encoder=encoder) as index:
         yield index
+
+
+@pytest.fixture
+def rich_encoder():
+    return RichEncoder()
+
+
+@pytest.fixture
+def rich(path, rich_encoder):
+    with Index(path, encoder=rich_encoder) as index:
+        yield index
+
+
+@pytest.fixture
+def moods(index):
+    """An index whose moods can be taught, read under the question."""
+    index.add(CORPUS, instructions=[MOOD])
+    return index
+
+
+@pytest.fixture
+def taught(moods, encoder):
+    """The same, taught; the encoder has forgotten all that was read before."""
+    encoder.forget()
+    moods.teaching.teach(MOOD, EXAMPLES)
+    return moods

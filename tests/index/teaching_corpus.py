@@ -1,9 +1,13 @@
 """A corpus whose moods can be taught, and what is read back of a view."""
 
+import sqlite3
+
+import numpy as np
 from index_fakes import DIM, FAULT, KEYWORDS, MOOD, PRODUCT
 
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
+from retriever.store.database import DATABASE
 
 GOOD = frozenset(KEYWORDS[MOOD][:8])
 BUDGET = SearchOptions(rounds=1, token_budget=60, prompt_tokens=0)
@@ -27,3 +31,18 @@ def vectors(index, view_id):
     store = index._opened.store
     ids = store.vectors.content_ids(view_id, through=store.vectors.last_id(view_id))
     return dict(zip(ids.tolist(), store.vectors.get(view_id, ids).embeddings, strict=True))
+
+
+def answers_apart(index):
+    """The mean cosine of the view that is shown between texts of one answer, less that between texts of two."""
+    material = index.cluster(MOOD, k=2).material
+    labels = np.array([mood(one.text) for one in material.documents])
+    cosines, same = material.vectors @ material.vectors.T, labels[:, None] == labels
+    return float(cosines[same].mean() - cosines[~same].mean())
+
+
+def change(index, sql):
+    """Close an index and change rows of its database, as damage does."""
+    index.close()
+    with sqlite3.connect(index.path / DATABASE) as raw:
+        assert raw.execute(sql).rowcount

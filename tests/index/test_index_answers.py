@@ -5,13 +5,12 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from answer_fakes import NAME, FakeReader
+from answer_fakes import NAME, FakeReader, loads
 from index_fakes import MOOD, FakeEncoder, documents
 
 from retriever.core.errors import ConsentError, InputError, ReadingLimitError, UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
-from retriever.encoders.answers import loading
 from retriever.index.reembedding import reembed
 from retriever.index.sources import asking
 from retriever.index.sources.limits import DayBudget, ReadingLimits
@@ -32,9 +31,7 @@ TEXTS = [f"{product} {mood} {row}" for row in range(5) for product in ("toy", "l
 @pytest.fixture
 def reader(monkeypatch):
     """The language model of these tests, in the place of one behind an endpoint."""
-    fake = FakeReader(["kettle", "toy", "lamp"])
-    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": {NAME: fake}[name])
-    return fake
+    return loads(monkeypatch, FakeReader(["kettle", "toy", "lamp"]))
 
 
 @pytest.fixture

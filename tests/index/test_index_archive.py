@@ -1,7 +1,6 @@
 import io
 import json
 import sqlite3
-import stat
 import sys
 import tarfile
 from contextlib import closing
@@ -12,14 +11,13 @@ import pytest
 from index_fakes import MOOD, FakeEncoder, RichEncoder, documents, found, gives
 
 from retriever.core.archive import write_archive
-from retriever.core.errors import IndexDamagedError, IndexLockedError, InputError, SchemaError, UsageError
+from retriever.core.errors import IndexDamagedError, InputError, SchemaError, UsageError
 from retriever.index.reembedding import reembed, roll_back
 from retriever.index.sources.encoders import ENCODER
 from retriever.index.upkeep.archive import KIND, export_index, import_index
 from retriever.index.upkeep.verify import verify
 from retriever.store.checksums import document_checksum, vector_checksum
 from retriever.store.database import DATABASE
-from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.store.schema import VERSION
 from retriever.workspace import Index
 
@@ -66,6 +64,7 @@ def test_an_import_answers_as_the_index_did(exported, tmp_path):
     with Index(tmp_path / "there", encoder=FakeEncoder()) as index:
         assert [view.tail for view in index.views()] == [0, 0]
         assert index.add(documents(*TEXTS, stars=3), instructions=[MOOD]).added == 1
+    assert list(tmp_path.glob(".*")) == []
 
 
 def test_the_manifest_says_what_made_the_index(exported):
@@ -79,23 +78,11 @@ def test_the_manifest_says_what_made_the_index(exported):
     assert manifest["schema"] == VERSION
 
 
-def test_nothing_is_for_others_to_read(exported, tmp_path):
-    import_index(exported, tmp_path / "there")
-    files = [exported, *(path for path in (tmp_path / "there").rglob("*") if path.is_file())]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
 def test_nothing_is_written_over(exported, tmp_path):
     with pytest.raises(UsageError, match="exists already"):
         export_index(tmp_path / "index", exported)
     with pytest.raises(UsageError, match="exists already"):
         import_index(exported, tmp_path / "index")
-
-
-def test_an_index_under_a_writer_is_not_exported(exported, tmp_path):
-    with WriterLock(tmp_path / "index" / LOCK_NAME), pytest.raises(IndexLockedError):
-        export_index(tmp_path / "index", tmp_path / "two.tar")
 
 
 def test_a_damaged_index_is_not_exported(exported, tmp_path):

@@ -80,15 +80,9 @@ def test_pairs_decide_where_there_are_any(index):
 
 @pytest.mark.parametrize(
     ("auc", "base", "level"),
-    [
-        (0.75, 0.5, "followed"),
-        (0.74, 0.5, "unclear"),
-        (0.65, 0.5, "unclear"),
-        (0.64, 0.5, "hardly"),
-        (0.8, 0.84, "followed"),
-        (0.8, 0.86, "hardly"),
-    ],
-)
+    [(0.75, 0.5, "followed"), (0.74, 0.5, "unclear"), (0.65, 0.5, "unclear"), (0.64, 0.5, "hardly"),
+     (0.8, 0.84, "followed"), (0.8, 0.86, "hardly")],
+)  # fmt: skip
 def test_the_thresholds_of_pairs_are_those_shown(index, auc, base, level):
     found = index.teaching.diagnose(ASKED, PAIRS)
     found = replace(found, pairs=replace(found.pairs, auc=auc, base_auc=base))

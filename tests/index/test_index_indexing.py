@@ -50,15 +50,6 @@ def test_changed_metadata_is_an_update_without_embedding(index, encoder):
     assert [hit.document.metadata for hit in index.search("toy", mode="dense", k=2).hits] == [{"stars": 2}] * 2
 
 
-def test_a_text_that_comes_back_has_its_vector_still(index, encoder):
-    index.add([Document("a", "kettle")])
-    index.add([Document("a", "toy")])
-    encoder.forget()
-    assert counts(index.add([Document("a", "kettle")])) == (0, 1, 0, 0, 0)
-    assert encoder.read == []
-    assert found(index.search("kettle", mode="dense")) == [("a", 1)]
-
-
 def test_equal_texts_are_embedded_once(index, encoder):
     index.add(documents("toy", "toy", "lamp", "toy", "lamp"), options=SMALL)
     assert encoder.read == [("toy", ""), ("lamp", "")]
@@ -67,31 +58,17 @@ def test_equal_texts_are_embedded_once(index, encoder):
     assert (view.vectors, view.coverage) == (2, 1.0)
 
 
-def test_of_two_documents_with_one_id_the_later_stands(index):
-    index.add([Document("a", "toy"), Document("a", "lamp")])
-    assert stored(index) == {"a": Document("a", "lamp")}
-    assert found(index.search("toy", mode="dense")) == [("a", 1 - 2 / 8)]
-
-
-def test_several_views_are_filled_in_one_pass(path):
-    encoder = RichEncoder()
-    with Index(path, encoder=encoder) as index:
-        report = index.add(documents("love this toy", "hate this lamp"), instructions=[MOOD, FAULT])
-        (call,) = encoder.passes
-        assert (call.texts, call.instructions) == (("love this toy", "hate this lamp"), ("", MOOD, FAULT))
-        assert report.embedded == dict.fromkeys(report.views, 2)
-        assert report.tokens == 6
-        assert [view.instruction for view in index.views()] == ["", MOOD, FAULT]
-        assert [(view.pooling, view.steps, view.dim, view.dtype) for view in index.views()] == [
-            ("counts", DIM, DIM, "float32")
-        ] * 3
-        assert found(index.search("hate", instruction=MOOD, mode="dense")) == [("b", 1), ("a", 1 - 2 / 8)]
-
-
-def test_several_views_of_an_encoder_that_knows_the_protocol_alone(index, encoder):
-    index.add(documents("love this toy"), instructions=[MOOD])
-    assert encoder.read == [("love this toy", ""), ("love this toy", MOOD)]
-    assert found(index.search("hate", instruction=MOOD, mode="dense")) == [("a", 1 - 2 / 8)]
+def test_several_views_are_filled_in_one_pass(rich, rich_encoder):
+    report = rich.add(documents("love this toy", "hate this lamp"), instructions=[MOOD, FAULT])
+    (call,) = rich_encoder.passes
+    assert (call.texts, call.instructions) == (("love this toy", "hate this lamp"), ("", MOOD, FAULT))
+    assert report.embedded == dict.fromkeys(report.views, 2)
+    assert report.tokens == 6
+    assert [view.instruction for view in rich.views()] == ["", MOOD, FAULT]
+    assert [(view.pooling, view.steps, view.dim, view.dtype) for view in rich.views()] == [
+        ("counts", DIM, DIM, "float32")
+    ] * 3
+    assert found(rich.search("hate", instruction=MOOD, mode="dense")) == [("b", 1), ("a", 1 - 2 / 8)]
 
 
 @pytest.mark.parametrize("spelling", ["", "  ", PRODUCT, f" {PRODUCT}\n"])
@@ -120,29 +97,25 @@ def test_an_instruction_added_later_completes_its_view_alone(index, encoder):
     assert found(result) == [("c", 1), ("a", 1 - 2 / 8), ("b", 1 - 2 / 8)]
 
 
-def test_new_documents_and_an_unfinished_view_are_read_as_each_needs(path):
-    encoder = RichEncoder()
-    with Index(path, encoder=encoder) as index:
-        index.add(documents("love it"))
-        encoder.forget()
-        index.add(documents("love it", "hate it"), instructions=[MOOD])
-        assert sorted((call.texts, call.instructions) for call in encoder.passes) == [
-            (("hate it",), ("", MOOD)),
-            (("love it",), (MOOD,)),
-        ]
+def test_new_documents_and_an_unfinished_view_are_read_as_each_needs(rich, rich_encoder):
+    rich.add(documents("love it"))
+    rich_encoder.forget()
+    rich.add(documents("love it", "hate it"), instructions=[MOOD])
+    assert sorted((call.texts, call.instructions) for call in rich_encoder.passes) == [
+        (("hate it",), ("", MOOD)),
+        (("love it",), (MOOD,)),
+    ]
 
 
-def test_a_view_that_was_asked_for_is_filled_ever_after_in_the_same_pass(path):
-    encoder = RichEncoder()
-    with Index(path, encoder=encoder) as index:
-        index.add(documents("love"), instructions=[MOOD])
-        index.upkeep.complete([FAULT])
-        encoder.forget()
-        report = index.add(documents("love", "hate"))
-        assert [(call.texts, call.instructions) for call in encoder.passes] == [(("hate",), ("", MOOD, FAULT))]
-        assert report.instructions == ["", MOOD, FAULT]
-        assert report.embedded == dict.fromkeys(report.views, 1)
-        assert [view.coverage for view in index.views()] == [1.0] * 3
+def test_a_view_that_was_asked_for_is_filled_ever_after_in_the_same_pass(rich, rich_encoder):
+    rich.add(documents("love"), instructions=[MOOD])
+    rich.upkeep.complete([FAULT])
+    rich_encoder.forget()
+    report = rich.add(documents("love", "hate"))
+    assert [(call.texts, call.instructions) for call in rich_encoder.passes] == [(("hate",), ("", MOOD, FAULT))]
+    assert report.instructions == ["", MOOD, FAULT]
+    assert report.embedded == dict.fromkeys(report.views, 1)
+    assert [view.coverage for view in rich.views()] == [1.0] * 3
 
 
 def test_an_instruction_that_is_named_again_is_filled_once(index, encoder):
@@ -214,12 +187,6 @@ def test_sync_deletes_what_is_gone(index):
     assert index.search("kettle", mode="lexical").hits == []
 
 
-def test_without_sync_nothing_is_deleted(index):
-    index.add(documents("kettle", "toy"))
-    assert counts(index.add([Document("b", "toy")])) == (0, 0, 1, 0, 0)
-    assert sorted(stored(index)) == ["a", "b"]
-
-
 def test_sync_keeps_what_a_skipped_row_names(index):
     index.add(documents("kettle", "toy", "lamp"))
     report = index.add([bad(1, "a"), Document("b", "toy")], options=SYNC)
@@ -245,33 +212,24 @@ def test_sync_embeds_nothing_for_what_it_deletes(index, encoder):
 LONG = "toy lamp knife drone cable pan sofa shoe"  # RichEncoder reads the first six words
 
 
-def test_long_texts_are_cut(path):
-    encoder = RichEncoder()
-    with Index(path, encoder=encoder) as index:
-        report = index.add(documents(LONG, "toy"))
-        assert (report.truncated, report.added, report.tokens) == (1, 2, 7)
-        assert stored(index)["a"].text == LONG
-        assert found(index.search("toy lamp knife drone cable pan", mode="dense")) == [("a", 1), ("b", 1 - 5 / 8)]
+def test_it_is_told_which_texts_were_cut_in_this_run(rich):
+    report = rich.add(documents(LONG, "toy", LONG, f"{LONG} mug"))
+    assert (report.truncated, report.truncated_ids) == (2, ["a", "d"])
+    assert report.notes == [
+        "2 texts were cut to the encoder's 6 tokens: a, d. Searches without an instruction find all parts of them."
+    ]
+    assert "truncated_ids" not in report.to_json()
+    assert (report.added, report.tokens) == (4, 6 + 1 + 6)
+    assert stored(rich)["a"].text == LONG
+    again = rich.add([Document("a", LONG), Document("e", LONG)])
+    assert (again.truncated, again.truncated_ids, again.notes) == (0, [], [])
+    under = rich.add([Document("a", LONG)], instructions=[MOOD])
+    assert (under.truncated, under.truncated_ids) == (1, ["a"])
 
 
-def test_it_is_told_which_texts_were_cut_in_this_run(path):
-    with Index(path, encoder=RichEncoder()) as index:
-        report = index.add(documents(LONG, "toy", LONG, f"{LONG} mug"))
-        assert (report.truncated, report.truncated_ids) == (2, ["a", "d"])
-        assert report.notes == [
-            "2 texts were cut to the encoder's 6 tokens: a, d. Searches without an instruction find all parts of them."
-        ]
-        assert "truncated_ids" not in report.to_json()
-        again = index.add([Document("a", LONG), Document("e", LONG)])
-        assert (again.truncated, again.truncated_ids, again.notes) == (0, [], [])
-        under = index.add([Document("a", LONG)], instructions=[MOOD])
-        assert (under.truncated, under.truncated_ids) == (1, ["a"])
-
-
-def test_of_many_cut_texts_some_are_named_and_all_are_kept(path):
+def test_of_many_cut_texts_some_are_named_and_all_are_kept(rich):
     corpus = [Document(f"d{row}", f"{LONG} {row}") for row in range(7)]
-    with Index(path, encoder=RichEncoder()) as index:
-        report = index.add(corpus, options=SMALL)
+    report = rich.add(corpus, options=SMALL)
     assert report.truncated_ids == [one.id for one in corpus]
     assert report.notes == [
         "7 texts were cut to the encoder's 6 tokens: d0, d1, d2, d3, d4 and 2 more. "
@@ -279,34 +237,30 @@ def test_of_many_cut_texts_some_are_named_and_all_are_kept(path):
     ]
 
 
-def test_a_text_as_long_as_the_limit_is_not_long(path):
-    with Index(path, encoder=RichEncoder()) as index:
-        report = index.add(documents("toy lamp knife drone cable pan"), options=IndexingOptions(on_long="error"))
+def test_a_text_as_long_as_the_limit_is_not_long(rich):
+    report = rich.add(documents("toy lamp knife drone cable pan"), options=IndexingOptions(on_long="error"))
     assert (report.added, report.truncated) == (1, 0)
 
 
-def test_long_texts_are_skipped(path):
-    encoder = RichEncoder()
-    with Index(path, encoder=encoder) as index:
-        index.add(documents("kettle", "toy", "lamp"))
-        encoder.forget()
-        changed = [Document("a", LONG), Document("b", "toy")]
-        report = index.add(changed, options=IndexingOptions(on_long="skip", sync=True))
-        assert counts(report) == (0, 0, 1, 1, 1)
-        assert encoder.read == []
-        assert stored(index) == {"a": Document("a", "kettle"), "b": Document("b", "toy")}
-        (row,) = index.status().quarantined
-        assert (row["id"], row["reason"]) == ("a", "The text has 8 tokens; the encoder reads 6.")
-        assert index.status().runs[0]["status"] == "partial"
+def test_long_texts_are_skipped(rich, rich_encoder):
+    rich.add(documents("kettle", "toy", "lamp"))
+    rich_encoder.forget()
+    changed = [Document("a", LONG), Document("b", "toy")]
+    report = rich.add(changed, options=IndexingOptions(on_long="skip", sync=True))
+    assert counts(report) == (0, 0, 1, 1, 1)
+    assert rich_encoder.read == []
+    assert stored(rich) == {"a": Document("a", "kettle"), "b": Document("b", "toy")}
+    (row,) = rich.status().quarantined
+    assert (row["id"], row["reason"]) == ("a", "The text has 8 tokens; the encoder reads 6.")
+    assert rich.status().runs[0]["status"] == "partial"
 
 
-def test_a_long_text_ends_the_run_and_keeps_the_batches_before_it(path):
-    with Index(path, encoder=RichEncoder()) as index:
-        corpus = documents("kettle", "toy", "lamp", LONG)
-        with pytest.raises(InputError, match=r"document 'd' has 8 tokens; the encoder reads 6\. Shorten it"):
-            index.add(corpus, options=IndexingOptions(on_long="error", batch=2))
-        assert sorted(stored(index)) == ["a", "b"]
-        assert index.status().runs[0]["status"] == "failed"
+def test_a_long_text_ends_the_run_and_keeps_the_batches_before_it(rich):
+    corpus = documents("kettle", "toy", "lamp", LONG)
+    with pytest.raises(InputError, match=r"document 'd' has 8 tokens; the encoder reads 6\. Shorten it"):
+        rich.add(corpus, options=IndexingOptions(on_long="error", batch=2))
+    assert sorted(stored(rich)) == ["a", "b"]
+    assert rich.status().runs[0]["status"] == "failed"
 
 
 def test_bad_rows_are_put_aside_and_the_run_goes_on(index):
@@ -339,7 +293,9 @@ def test_nothing_but_bad_rows(index, encoder):
     assert index.search("toy", mode="dense").hits == []
 
 
-@pytest.mark.parametrize("refused", [Document("", "toy"), Document("b", ""), Document("b\0", "toy")])
+@pytest.mark.parametrize(
+    "refused", [Document("", "toy"), Document("b", ""), Document("b\0", "toy"), Document("b", "\ud800")]
+)
 def test_a_document_the_store_refuses_ends_the_run(index, refused):
     with pytest.raises(InputError):
         index.add([Document("a", "lamp"), refused])
@@ -347,31 +303,24 @@ def test_a_document_the_store_refuses_ends_the_run(index, refused):
     assert stored(index) == {}
 
 
-def test_a_text_that_utf8_cannot_hold_is_refused_in_words(index):
-    with pytest.raises(InputError):
-        index.add([Document("a", "lone surrogate \ud800")])
-
-
-def test_progress_is_told_as_it_goes(path):
+def test_progress_is_told_as_it_goes(rich):
     seen = []
-    with Index(path, encoder=RichEncoder()) as index:
-        index.add(
-            documents("toy", "a lamp", "my red kettle"),
-            options=SMALL,
-            progress=lambda report: seen.append((report.read, report.in_hand, report.tokens)),
-        )
+    rich.add(
+        documents("toy", "a lamp", "my red kettle"),
+        options=SMALL,
+        progress=lambda report: seen.append((report.read, report.in_hand, report.tokens)),
+    )
     # Batch one: after a third of its tokens, after all of them. Batch two, while the first is stored. Both stored. The
     # end.
     assert seen == [(0, 0, 1), (0, 2, 3), (0, 3, 6), (2, 3, 6), (3, 3, 6), (3, 3, 6)]
 
 
-def test_completing_tells_how_many_texts_of_how_many_it_has_reached(path):
+def test_completing_tells_how_many_texts_of_how_many_it_has_reached(rich):
     seen = []
-    with Index(path, encoder=RichEncoder()) as index:
-        index.add(documents("toy", "a lamp", "my red kettle"))
-        index.upkeep.complete(
-            [MOOD], options=SMALL, progress=lambda report: seen.append((report.in_hand, report.expected, report.tokens))
-        )
+    rich.add(documents("toy", "a lamp", "my red kettle"))
+    rich.upkeep.complete(
+        [MOOD], options=SMALL, progress=lambda report: seen.append((report.in_hand, report.expected, report.tokens))
+    )
     assert seen == [(0, 3, 1), (2, 3, 3), (3, 3, 6), (3, 3, 6), (3, 3, 6), (3, 3, 6)]
 
 
@@ -410,13 +359,6 @@ def test_the_status_tells_what_is_there(index, encoder):
     assert status["size_bytes"] > 0
 
 
-def test_an_encoder_that_returns_nan_ends_the_run(index, encoder, monkeypatch):
-    monkeypatch.setattr(encoder, "_row", lambda text, keywords: [float("nan")] * DIM)
-    with pytest.raises(EncoderError, match="NaN"):
-        index.add(documents("toy"))
-    assert len(index._opened.store.documents) == 0
-
-
 def test_an_index_made_without_a_name_wants_its_encoder_again(path):
     with Index(path, encoder=FakeEncoder()) as index:
         index.add(documents("toy"))
@@ -424,3 +366,21 @@ def test_an_index_made_without_a_name_wants_its_encoder_again(path):
         assert found(index.search("toy", mode="lexical")) == [("a", None)]
         with pytest.raises(EncoderError, match=r"no name\. Pass it: open_index"):
             index.search("toy", mode="dense")
+
+
+class AsciiEncoder(FakeEncoder):
+    """Knows nothing of a text without an ASCII letter."""
+
+    def knows(self, texts):
+        return [any(one.isascii() and one.isalpha() for one in text) for text in texts]
+
+
+def test_texts_of_which_the_encoder_knows_nothing_are_told_once(tmp_path):
+    rows = [Document(str(row), f"👍{'👎' * row}") for row in range(7)] + [Document("known", "a toy 👍")]
+    with Index(tmp_path / "index", encoder=AsciiEncoder()) as index:
+        assert index.add(rows).notes == [
+            "7 texts hold nothing that the encoder knows and can be found by the same characters alone: "
+            "0, 1, 2, 3, 4 and 2 more."
+        ]
+        assert index.add(rows).notes == []
+        assert index.add([Document("7", "🎁")]).notes[0].startswith("1 text holds nothing that the encoder knows")

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, RichEncoder, add_to_base, documents, found
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, RichEncoder, documents, found, ids
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
@@ -16,19 +16,9 @@ POINT = SearchOptions().word_weight * USUAL_SPREAD  # what one of BM25 is worth 
 PLAIN = FakeEncoder()
 
 
-def ids(result):
-    return [hit.document.id for hit in result.hits]
-
-
 def answers(index, query, **options):
     """The answers of one query in the order they came."""
     return list(index.search_progressively(SearchRequest(query, instruction=MOOD, **options)))
-
-
-@pytest.fixture
-def rich(path):
-    with Index(path, encoder=RichEncoder()) as index:
-        yield index
 
 
 @pytest.fixture
@@ -118,16 +108,6 @@ def test_new_vectors_are_kept(narrow, encoder):
     assert (encoder.read, set(encoder.queries)) == ([], {"love toy"})
 
 
-def test_kept_vectors_outlive_the_process(path):
-    with Index(path, encoder=FakeEncoder(), search_options=NARROWLY) as index:
-        index.add(NARROW)
-        before = index.search("love toy", instruction=MOOD, k=1, mode="dense")
-    encoder = FakeEncoder()
-    with Index(path, encoder=encoder, search_options=NARROWLY) as index:
-        after = index.search("love toy", instruction=MOOD, k=1, mode="dense")
-        assert (after.path, after.hits, encoder.read) == ("lazy", before.hits, [])
-
-
 def test_what_a_lazy_search_read_completing_the_view_does_not_read_again(narrow, encoder):
     index = narrow
     index.search("love toy", instruction=MOOD, k=1, mode="dense")
@@ -145,34 +125,8 @@ def test_a_search_that_read_everything_has_completed_the_view(index, encoder):
     index.add(documents("toy sad", "toy love"))
     assert [one.path for one in answers(index, "toy")] == ["base", "complete"]
     assert [one.path for one in answers(index, "toy")] == ["complete"]
-    assert index.views()[1].coverage == 1.0
-
-
-def test_a_complete_view_stays_complete_when_documents_come(index, encoder):
-    index.add(documents("toy sad", "toy love"), instructions=[MOOD])
-    index.add([Document("c", "lamp love")])
-    encoder.forget()
-    assert index.search("toy", instruction=MOOD, mode="dense").path == "complete"
-    assert encoder.read == []
-
-
-def test_a_complete_view_that_lacks_a_new_document_is_searched_as_it_is_and_reads_it(index, encoder):
-    index.add(documents("toy sad", "toy love"), instructions=[MOOD])
-    add_to_base(index, [Document("c", "lamp love")])
-    encoder.forget()
-    first, last = answers(index, "love", mode="dense")
-    assert (first.path, found(first)) == ("lazy", [("b", 1), ("a", 1 - 2 / 8), ("c", None)])
-    assert (last.path, found(last)) == ("complete", [("b", 1), ("c", 1), ("a", 1 - 2 / 8)])
-    assert encoder.read == [("lamp love", MOOD)]
-
-
-def test_compacting_an_unfinished_view_keeps_it_unfinished(narrow, encoder):
-    index = narrow
-    first = index.search("love toy", instruction=MOOD, k=1, mode="dense")
-    index.upkeep.repair()
-    encoder.forget()
-    second = index.search("love toy", instruction=MOOD, k=1, mode="dense")
-    assert (second.path, second.hits, encoder.read) == ("lazy", first.hits, [])
+    assert index.search("toy", instruction=f" {MOOD}\n", mode="dense").path == "complete"
+    assert [view.coverage for view in index.views()] == [1.0, 1.0]
 
 
 def test_no_more_is_read_than_the_budget_holds(thrifty):
@@ -264,20 +218,8 @@ def test_steps_change_the_query_and_no_document(rich):
     assert [(view.instruction, view.steps) for view in rich.views()] == [("", 16), (MOOD, 16)]
     result = rich.search("hate love", instruction=MOOD, mode="dense")
     assert (result.path, found(result)) == ("complete", [("b", 1 - 1 / 8), ("c", 1 - 1 / 8), ("a", 1 - 3 / 8)])
-
-
-def test_an_instruction_with_blanks_is_the_same_when_complete(index):
-    index.add(documents("toy sad", "toy love"), instructions=[MOOD])
-    result = index.search("sad", instruction=f" {MOOD}\n", mode="dense")
-    assert (result.path, found(result)) == ("complete", [("a", 1), ("b", 1 - 2 / 8)])
-
-
-def test_an_instruction_with_blanks_is_the_same_when_lazy(index):
-    index.add(documents("toy sad", "toy love"))
-    assert [one.path for one in answers(index, "sad", mode="dense")] == ["base", "complete"]
-    assert [view.instruction for view in index.views()] == ["", MOOD]
-    assert index.search("sad", instruction=f" {MOOD}\n", mode="dense").view == 2
-    assert len(index.views()) == 2
+    again = rich.search("hate love", instruction=MOOD, mode="dense", steps=1)
+    assert (again.path, dict(found(again))) == ("complete", dict(found(last)))
 
 
 def plain_rank(scores, depth):

@@ -1,7 +1,7 @@
 """Search by regular expressions, alone and beside a query and a filter."""
 
 import pytest
-from index_fakes import MOOD, PRODUCT
+from index_fakes import MOOD, PRODUCT, ids
 
 from retriever.core.errors import FilterError
 from retriever.core.types import Document
@@ -13,10 +13,6 @@ TEXTS = ["kettle 12", "kettle 7, kettle 8", "toy 12", "toy love", "lamp 12 12", 
 def full(index):
     index.add([Document(f"d{row}", text, {"row": row}) for row, text in enumerate(TEXTS)], instructions=[PRODUCT])
     return index
-
-
-def ids(result):
-    return [hit.document.id for hit in result.hits]
 
 
 def test_documents_that_hold_an_expression_stand_by_how_often(full):

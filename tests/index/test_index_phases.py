@@ -77,18 +77,17 @@ def test_a_lazy_search_makes_each_search_once_and_loads_what_is_new(narrow, coun
     assert base.vectors == 200
 
 
-def test_a_lazy_search_searches_the_base_view_once(path, counted):
-    with Index(path, encoder=FakeEncoder()) as index:
-        index.add([Document(f"d{row}", f"{word} {row}") for row, word in enumerate(ALL_WORDS)])
-        index.search("toy", instruction=MOOD, mode="hybrid")
-        index.upkeep.drop_views([MOOD])
-        counted.clear()
-        index.search("toy", instruction=MOOD, mode="hybrid")
-        assert sorted(one for one in counted if one.startswith(("vectors", "words"))) == [
-            "vectors 1",  # the view of the instruction
-            "vectors 2",  # the base view
-            "words",
-        ]
+def test_a_lazy_search_searches_the_base_view_once(counted, index):
+    index.add([Document(f"d{row}", f"{word} {row}") for row, word in enumerate(ALL_WORDS)])
+    index.search("toy", instruction=MOOD, mode="hybrid")
+    index.upkeep.drop_views([MOOD])
+    counted.clear()
+    index.search("toy", instruction=MOOD, mode="hybrid")
+    assert sorted(one for one in counted if one.startswith(("vectors", "words"))) == [
+        "vectors 1",  # the view of the instruction
+        "vectors 2",  # the base view
+        "words",
+    ]
 
 
 def test_a_document_that_leaves_the_filter_between_two_answers_is_no_hit_of_the_last(index, path):
@@ -197,15 +196,9 @@ def test_no_instruction_is_the_default_one(index):
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"candidates": 0},
-        {"token_budget": 0},
-        {"prompt_tokens": -1},
-        {"typical_share": 2},
-        {"word_weight": -0.1},
-        {"plain_weight": -0.1},
-    ],
-)
+    [{"candidates": 0}, {"token_budget": 0}, {"prompt_tokens": -1}, {"typical_share": 2}, {"word_weight": -0.1},
+     {"plain_weight": -0.1}],
+)  # fmt: skip
 def test_options_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="cannot be used"):
         SearchOptions(**wrong)

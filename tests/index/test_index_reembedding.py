@@ -1,7 +1,7 @@
 import pytest
 from index_fakes import ALL_WORDS, DIM, FAULT, MOOD, FakeEncoder, documents, found, gives
 
-from retriever.core.errors import EncoderMismatchError, IndexLockedError, UsageError
+from retriever.core.errors import EncoderMismatchError, UsageError
 from retriever.core.protocols import EncoderSpec
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
@@ -9,7 +9,6 @@ from retriever.index.indexing import IndexingOptions
 from retriever.index.reembedding import PREVIOUS, forget, reembed, roll_back
 from retriever.index.sources.encoders import ENCODER
 from retriever.index.upkeep.verify import verify
-from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.workspace import Index
 
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}") for row, word in enumerate(ALL_WORDS[:12])]
@@ -140,13 +139,9 @@ def test_an_open_index_notices(old):
         assert len(reader.search("angry", mode="lexical").hits) == 1
 
 
-def test_the_same_encoder_and_a_second_writer_are_refused(old):
+def test_the_same_encoder_is_refused(old):
     with pytest.raises(UsageError, match="already"):
         reembed(old, FakeEncoder())
-    with WriterLock(old / LOCK_NAME):
-        for change in (lambda: reembed(old, Mirrored()), lambda: roll_back(old), lambda: forget(old)):
-            with pytest.raises(IndexLockedError):
-                change()
 
 
 def test_an_empty_index_changes_its_encoder_too(path):

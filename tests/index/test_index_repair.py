@@ -215,17 +215,6 @@ def test_lost_vectors_are_embedded_while_others_search_and_write(many_lost):
         assert index._opened.store.settings.get("pass 1") is True
 
 
-def test_a_repair_that_was_cut_off_is_gone_on_with(many_lost):
-    with pytest.raises(KeyboardInterrupt):
-        repair(many_lost, load=gives(lambda: FakeEncoder(fail_at=1, error=KeyboardInterrupt())))
-    assert not verify(many_lost).whole
-    done = repair(many_lost, load=gives(FakeEncoder))
-    assert (done.rebuilt, done.lost) == ([f"20 vectors of view {view}" for view in (1, 2, 3)], [])
-    assert verify(many_lost, deep=True, load=gives(FakeEncoder)).findings == []
-    with Index(many_lost, encoder=FakeEncoder()) as index:
-        assert [run["status"] for run in index.status().runs][:2] == ["finished", "interrupted"]
-
-
 def test_what_is_whole_is_left_as_it_was_but_for_what_was_deleted(whole):
     with Index(whole, encoder=FakeEncoder()) as index:
         index.delete(["d"])

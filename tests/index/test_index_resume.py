@@ -1,31 +1,20 @@
-import json
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
+import threading
 from collections import Counter
-from pathlib import Path
+from itertools import islice
 
 import pytest
-from index_fakes import ALL_WORDS, KEYWORDS, MOOD, FakeEncoder, RichEncoder, found
+from index_fakes import ALL_WORDS, DIM, MOOD, FakeEncoder, RichEncoder, documents, found
 
+from retriever.core.errors import EncoderError
 from retriever.core.types import Document
+from retriever.index.embedder import LocalEmbedder
 from retriever.index.indexing import IndexingOptions
 from retriever.store.database import DATABASE
 from retriever.workspace import Index
 
 CORPUS = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}", {"row": row}) for row, word in enumerate(ALL_WORDS[:20])]
 SMALL = IndexingOptions(batch=4)
-RUN_AND_STALL = """
-import sys
-from pathlib import Path
-sys.path[:0] = [sys.argv[1]]
-from index_fakes import MOOD, RichEncoder
-from test_index_resume import CORPUS, SMALL
-from retriever.workspace import Index
-Index(Path(sys.argv[2]), encoder=RichEncoder(stall_at=3)).add(CORPUS, instructions=[MOOD], options=SMALL)
-"""
 
 
 @pytest.fixture
@@ -116,49 +105,6 @@ def test_ctrl_c_is_recorded_and_frees_the_lock(path):
         assert index.delete(["d00"]) == ["d00"]
 
 
-def count_vectors(path):
-    try:
-        connection = sqlite3.connect(f"file:{path / DATABASE}?mode=ro", uri=True)
-    except sqlite3.OperationalError:
-        return 0
-    try:
-        return connection.execute("SELECT COUNT(*) FROM vectors").fetchone()[0]
-    except sqlite3.OperationalError:  # not made yet
-        return 0
-    finally:
-        connection.close()
-
-
-def test_a_killed_process_loses_no_whole_batch(path, answers, unbroken):
-    command = [sys.executable, "-c", RUN_AND_STALL, str(Path(__file__).parent), str(path)]
-    process = subprocess.Popen(command)
-    try:
-        patience = time.monotonic() + 180
-        while count_vectors(path) < 16:  # two batches in two views
-            assert process.poll() is None, "it ended by itself"
-            assert time.monotonic() < patience
-            time.sleep(0.01)
-        process.kill()
-    finally:
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-
-    encoder = RichEncoder()
-    with Index(path, encoder=encoder) as index:
-        kept = len(index._opened.store.documents)
-        assert kept == 8
-        assert [view.vectors for view in index.views()] == [kept, kept]
-        run = index.status().runs[0]
-        assert (run["status"], run["statistics"]["read"]) == ("interrupted", kept)
-        report = index.add(CORPUS, instructions=[MOOD], options=SMALL)
-        assert (report.added, report.unchanged) == (20 - kept, kept)
-        assert sorted(encoder.read) == sorted(
-            (document.text, asked) for document in CORPUS[kept:] for asked in ("", MOOD)
-        )
-        assert answers(index) == unbroken
-        assert json.dumps(index.status().to_json())
-
-
 def test_a_generation_that_was_written_but_never_named_is_cleared_away(path, monkeypatch):
     from retriever.store.generations import Generations
 
@@ -178,7 +124,141 @@ def test_a_generation_that_was_written_but_never_named_is_cleared_away(path, mon
         assert index.views()[0].tail == 0
 
 
-def test_the_corpus_used_here_tells_the_views_apart():
-    held = [set(document.text.split()) for document in CORPUS]
-    assert all(any(words & set(keywords) for words in held) for keywords in KEYWORDS.values())
-    assert len({document.text for document in CORPUS}) == 20
+# Batches in flight.
+
+
+PAIRS = IndexingOptions(batch=2)
+NINE = [Document(f"d{row:02}", f"{word} {ALL_WORDS[-row]}") for row, word in enumerate(ALL_WORDS[:9])]
+
+
+class Backwards:
+    """Holds three batches at once and gives the last one back first."""
+
+    def __init__(self, on_tokens):
+        self._local = LocalEmbedder(lambda tokens: None)
+
+    def embed(self, jobs):
+        jobs = iter(jobs)
+        while held := list(islice(jobs, 3)):
+            yield from reversed(list(self._local.embed(held)))
+
+
+class Awaited(FakeEncoder):
+    """Lets nobody write to a database between its first and its second reading of documents."""
+
+    def __init__(self, database):
+        super().__init__()
+        self._other = None
+        self._database = database
+
+    def _read(self, *call):
+        if self._other is None:
+            self._other = sqlite3.connect(self._database, isolation_level=None)
+            self._other.execute("BEGIN IMMEDIATE")
+        elif self._other.in_transaction:
+            self._other.rollback()
+        super()._read(*call)
+
+
+class Damaged(FakeEncoder):
+    """Has no number for a word."""
+
+    def _row(self, text, keywords):
+        return [float("nan")] * DIM if "rug" in text else super()._row(text, keywords)
+
+
+@pytest.fixture
+def threads():
+    """Whoever leaves a thread behind is found out."""
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before  # others may have ended meanwhile
+
+
+def state(index):
+    """What an index holds, whatever the order it was stored in."""
+    texts = index._opened.store.documents.get(list(index._opened.store.documents.ids()))
+    searches = [index.search(one.text, instruction=asked, k=50) for one in texts.values() for asked in ("", MOOD)]
+    views = [(view.instruction, view.vectors, view.coverage) for view in index.views()]
+    return texts, views, [(one.path, dict(found(one))) for one in searches]
+
+
+def test_the_next_batch_is_embedded_while_the_last_one_is_stored(path, threads):
+    with Index(path, encoder=FakeEncoder()) as index:
+        index.add([])
+    with Index(path, encoder=Awaited(path / DATABASE)) as index:
+        # A writer that waited for its transaction before it went on would wait for ever.
+        assert index.add(documents("toy", "lamp", "rug"), options=PAIRS).added == 3
+
+
+def test_batches_come_back_in_any_order_and_several_are_in_flight(tmp_path, threads, index, encoder):
+    repeated = [*NINE, *(Document(f"again {one.id}", one.text) for one in NINE)]
+    with Index(tmp_path / "plain", encoder=FakeEncoder()) as plain:
+        plain.add(repeated, instructions=[MOOD], options=PAIRS)
+        expected = state(plain)
+    options = IndexingOptions(batch=2, embedder=Backwards)
+    report = index.add(repeated, instructions=[MOOD], options=options)
+    assert (report.added, report.read, report.in_hand) == (18, 18, 18)
+    assert report.embedded == {1: 9, 2: 9}
+    assert len(encoder.read) == len(set(encoder.read)) == 18
+    assert state(index) == expected
+
+
+def test_a_text_in_flight_is_not_embedded_again_by_the_batch_that_is_stored_first(index, encoder):
+    texts = ["toy", "lamp", "toy", "rug", "toy", "mug", "toy", "pan"]
+    index.add(documents(*texts), options=IndexingOptions(batch=2, embedder=Backwards))
+    assert sorted(encoder.read) == sorted((text, "") for text in set(texts))
+    assert index.views()[0].coverage == 1.0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError("no more rows")])
+def test_an_error_of_the_rows_reaches_the_caller_and_what_is_embedded_is_stored(threads, error, index):
+    def rows():
+        yield from NINE[:4]
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        index.add(rows(), options=PAIRS)
+    assert caught.value is error
+    assert len(index._opened.store.documents) == 4
+
+
+def test_an_error_of_the_store_reaches_the_caller_and_the_batches_before_it_are_stored(path, threads):
+    with Index(path, encoder=Damaged()) as index:
+        with pytest.raises(EncoderError, match="NaN"):
+            index.add(documents("toy", "lamp", "rug", "mug", "pan", "book"), options=PAIRS)
+        assert list(index._opened.store.documents.ids()) == ["a", "b"]
+        assert index.status().runs[0]["status"] == "failed"
+        assert index.status().runs[0]["statistics"]["read"] == 2
+        assert index.add(documents("toy", "lamp")).unchanged == 2
+
+
+def test_rows_are_read_and_progress_is_told_in_the_callers_thread(index):
+    seen = set()
+
+    def rows():
+        for document in NINE:
+            seen.add(threading.current_thread())
+            yield document
+
+    index.add(rows(), options=PAIRS, progress=lambda report: seen.add(threading.current_thread()))
+    assert seen == {threading.current_thread()}
+
+
+def test_no_text_is_tokenised_to_be_told_that_it_is_there(path):
+    counted = []
+
+    class Counting(RichEncoder):
+        def count_tokens(self, texts):
+            counted.extend(texts)
+            return super().count_tokens(texts)
+
+    with Index(path, encoder=Counting()) as index:
+        index.add(documents("toy", "lamp", "toy"))
+        assert counted == ["toy", "lamp"]
+        counted.clear()
+        index.add(documents("toy", "lamp", "rug"), instructions=[], options=IndexingOptions(sync=True))
+        assert counted == ["rug"]
+        counted.clear()
+        index.add(documents("toy", "mug"), options=IndexingOptions(on_long="skip"))
+        assert counted == ["toy", "mug"]

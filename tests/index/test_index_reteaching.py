@@ -1,24 +1,19 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from index_fakes import MOOD, FakeEncoder, gives
-from teaching_corpus import CORPUS, EXAMPLES, mood
+from teaching_corpus import CORPUS, EXAMPLES, change, mood, vectors
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.types import Document
 from retriever.index import reembedding
-from retriever.index.reembedding import reembed, roll_back
+from retriever.index.reembedding import forget, reembed, roll_back
 from retriever.index.teaching import reteaching
+from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
 from retriever.store.sources import SourceTable
 from retriever.workspace import Index
-
-
-@pytest.fixture
-def taught(index):
-    index.add(CORPUS, instructions=[MOOD])
-    index.teaching.teach(MOOD, EXAMPLES)
-    return index
 
 
 def found(path, encoder, *, plain=None):
@@ -150,3 +145,52 @@ def test_a_kill_while_teaching_leaves_the_old_encoder_and_the_same_command_goes_
     assert list(reembed(path, second).retaught) == [MOOD]
     assert second.read == []
     assert found(path, FakeEncoder("second"))[0] == {"good"}
+
+
+# Damage to what was taught.
+
+
+@pytest.mark.parametrize(
+    ("sql", "remedy"),
+    [
+        ("UPDATE sources SET arrays = zeroblob(length(arrays))", "teach the question again"),
+        ("UPDATE sources SET state = replace(state, 'good', 'evil')", "teach the question again"),
+        ("UPDATE sources SET sha256 = 'x'", "teach the question again"),
+        ("DELETE FROM sources", "repair"),
+    ],
+)
+def test_damage_to_a_head_is_named_and_taken_out(taught, path, sql, remedy):
+    change(taught, sql)
+    findings = verify(path).findings
+    assert any(remedy in one.remedy for one in findings)
+    report = repair(path, load=gives(FakeEncoder))
+    assert any("teach it again" in one for one in report.lost)
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(path, encoder=FakeEncoder()) as index:
+        assert index.teaching.lessons(MOOD) is None
+        assert index.search("love", instruction=MOOD, mode="dense").view == 2
+        index.teaching.teach(MOOD, EXAMPLES)
+
+
+def test_a_taught_vector_that_is_damaged_is_made_again_without_the_model(taught, path):
+    held = vectors(taught, 3)
+    change(taught, "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE view_id = 3 AND content_id < 5")
+    assert len(verify(path, deep=True, load=gives(FakeEncoder)).findings) == 4
+    loaded = []
+    report = repair(path, load=lambda description: loaded.append(description) or FakeEncoder())
+    assert "4 vectors of view 3" in report.rebuilt
+    assert loaded == []
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(path, encoder=FakeEncoder()) as index:
+        for content_id, row in vectors(index, 3).items():
+            np.testing.assert_array_equal(row, held[content_id])
+
+
+def test_forgetting_the_encoder_before_leaves_what_was_taught(taught, path):
+    taught.close()
+    reembed(path, FakeEncoder("second"))
+    roll_back(path, load=gives(FakeEncoder))
+    forget(path)
+    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
+    with Index(path, encoder=FakeEncoder()) as index:
+        assert index.teaching.lessons(MOOD) is not None

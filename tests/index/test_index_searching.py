@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents, found
+from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents, found
 
 from retriever.core.errors import EncoderError, InputError
 from retriever.core.requests import SearchOptions, SearchRequest
@@ -112,81 +112,9 @@ def test_a_hybrid_search_gives_k_documents_or_all_with_their_true_cosines(search
     assert all(everything[id] == score for id, score in hits)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_an_index_changed_at_random_stays_the_plain_one(path, seed):
-    rng = random.Random(seed)
-    model = {}
-    pool = random_corpus(rng, 40)
-    with Index(path, encoder=FakeEncoder()) as index:
-        for _ in range(12):
-            step = rng.choice(["add", "add", "change", "delete", "compact"]) if model else "add"
-            if step == "add":
-                chosen = rng.sample(pool, rng.randint(1, 12))
-            elif step == "change":
-                known = rng.sample(sorted(model), min(3, len(model)))
-                chosen = [Document(id, rng.choice(pool).text, {"stars": rng.randint(1, 5)}) for id in known]
-            if step in ("add", "change"):
-                index.add(chosen, instructions=[MOOD])
-                model |= {one.id: one for one in chosen}
-            elif step == "delete":
-                gone = rng.sample(sorted(model), min(4, len(model)))
-                assert index.delete([*gone, "nobody"]) == gone
-                model = {id: one for id, one in model.items() if id not in gone}
-            else:
-                index.upkeep.repair()
-            query, k, low = " ".join(rng.choices(ALL_WORDS, k=4)), rng.randint(1, 45), rng.randint(1, 5)
-            corpus = list(model.values())
-            for instruction in ("", MOOD):
-                plain = index.search(query, instruction=instruction, k=k, mode="dense")
-                assert_plain(plain, corpus, query, k, instruction)
-                if corpus:
-                    some = index.search(query, instruction=instruction, k=k, where=f"stars <= {low}", mode="dense")
-                    assert_plain(some, corpus, query, k, instruction, lambda one, low=low: one.metadata["stars"] <= low)
-    with Index(path, encoder=FakeEncoder()) as index:
-        assert found(index.search("toy", k=99, mode="dense")) == oracle(list(model.values()), "toy", 99)
-
-
-def test_ties_go_by_document_id_whatever_the_order_of_arrival(index):
-    texts = {"c": "toy", "a": "toy too", "d": "lamp", "b": "a toy", "e": "knife"}
-    index.add([Document(id, text) for id, text in texts.items()])
-    ids = [hit.document.id for hit in index.search("toy", k=5, mode="dense").hits]
-    assert ids == ["a", "b", "c", "d", "e"]
-    for k in range(1, 5):
-        assert [hit.document.id for hit in index.search("toy", k=k, mode="dense").hits] == ids[:k]
-
-
 def test_many_ties_beyond_k(index):
     index.add([Document(f"{99 - row:02}", f"toy {row}") for row in range(60)])
     assert [hit.document.id for hit in index.search("toy", k=3, mode="dense").hits] == ["40", "41", "42"]
-
-
-def test_k_may_be_larger_than_the_index(index):
-    index.add(documents("toy", "lamp"))
-    assert found(index.search("toy", k=1000, mode="dense")) == [("a", 1), ("b", 1 - 2 / 8)]
-    assert [hit.document.id for hit in index.search("toy", k=1000, mode="hybrid").hits] == ["a", "b"]
-
-
-def test_more_documents_of_one_text_than_hits(index):
-    index.add([Document(f"{row}", "toy") for row in range(9)])
-    for mode in ("dense", "lexical", "hybrid"):
-        [hit] = index.search("toy", k=4, mode=mode).hits
-        assert (hit.document.id, list(hit.equal)) == ("0", [str(row) for row in range(1, 9)])
-
-
-def test_a_filter_chooses_among_documents_of_one_text(index):
-    index.add([Document("a", "toy", {"stars": 1}), Document("b", "toy", {"stars": 5}), Document("c", "lamp")])
-    for mode in ("dense", "lexical", "hybrid"):
-        hits = index.search("toy", k=5, where="stars > 3", mode=mode).hits
-        assert [hit.document.id for hit in hits] == ["b"]
-
-
-def test_a_filtered_search_finds_the_far_ones(index):
-    near = [Document(f"near{row}", "toy " * (row + 2), {"stars": 5}) for row in range(20)]
-    far = [Document(f"far{row}", f"toy lamp knife drone cable {row}", {"stars": 1}) for row in range(3)]
-    index.add(near + far)
-    for mode in ("dense", "lexical", "hybrid"):
-        hits = index.search("toy", k=3, where="stars = 1", mode=mode).hits
-        assert [hit.document.id for hit in hits] == ["far0", "far1", "far2"]
 
 
 @pytest.mark.parametrize("compacted", [False, True])
@@ -203,13 +131,6 @@ def test_a_deleted_document_is_gone_everywhere_at_once(index, compacted):
         assert found(best) == [("c" if instruction else "b", 1)]
     assert [view.vectors for view in index.views()] == [2 if compacted else 3] * 2
     assert index.delete(["a"]) == []
-
-
-def test_one_of_two_documents_with_a_text_is_deleted(index):
-    index.add(documents("toy", "toy"))
-    index.delete(["a"])
-    index.upkeep.repair()
-    assert found(index.search("toy", mode="dense")) == [("b", 1)]
 
 
 @pytest.mark.parametrize("compacted", [False, True])
@@ -250,20 +171,14 @@ def test_one_file_a_view_is_left(index, path):
     assert found(index.search("toy", mode="dense", k=1)) == [("1", 1)]
 
 
-def test_nothing_is_left_on_the_disk_of_what_was_deleted_and_compacted(index, path):
-    index.add(documents("toy", "lamp"))
-    index.delete(["a", "b"])
-    index.upkeep.repair()
-    assert list(path.rglob("*.faiss")) == []
-
-
-def test_everything_deleted_and_compacted(index):
+def test_everything_deleted_and_compacted(index, path):
     index.add(documents("toy", "lamp"), instructions=[MOOD])
     index.delete(["a", "b"])
     for _ in range(2):
         for mode in ("dense", "lexical", "hybrid"):
             assert index.search("toy", instruction=MOOD, mode=mode).hits == []
         index.upkeep.repair()
+    assert list(path.rglob("*.faiss")) == []
     index.add(documents("knife"))
     assert found(index.search("knife", mode="dense")) == [("a", 1)]
 
@@ -279,8 +194,7 @@ def test_an_index_without_documents(index):
 def test_the_json_of_a_search(index):
     index.add(documents("happy toy", "lamp", stars=4))
     answer = index.search("toy lamp", k=2, mode="dense").to_json()
-    took = answer.pop("took_ms")
-    assert 0 < took < 60_000
+    assert answer.pop("took_ms") > 0
     assert answer == {
         "schema_version": 1,
         "query": "toy lamp",
@@ -319,6 +233,7 @@ def test_a_lexical_search_has_no_scores_and_needs_no_encoder(index, encoder):
     assert encoder.calls == []
     assert (result.view, result.path, result.mode) == (None, "base", "lexical")
     assert found(result) == [("a", None), ("b", None)]
+    assert result.hits[0].percentile is None
     assert result.hits[0].fused > result.hits[1].fused > 0
     assert [hit["score"] for hit in result.to_json()["hits"]] == [None, None]
 
@@ -366,13 +281,6 @@ def test_a_short_hybrid_search_begins_as_the_long_one(index, k):
     assert [(hit.document.id, hit.score, hit.fused) for hit in part.hits] == whole[:k]
 
 
-def test_auto_is_one_of_the_others(index):
-    index.add(documents("toy", "a toy lamp", "lamp"))
-    result = index.search("toy lamp")
-    assert result.mode in ("dense", "lexical", "hybrid")
-    assert found(result) == found(index.search("toy lamp", mode=result.mode))
-
-
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
 @pytest.mark.parametrize("instruction", ["", MOOD])
 def test_several_queries_answer_as_each_alone(index, encoder, mode, instruction):
@@ -389,8 +297,7 @@ def test_several_queries_answer_as_each_alone(index, encoder, mode, instruction)
 
 def test_like_a_document_but_not_itself(index):
     index.add(
-        documents("love toy", "hate toy", "love lamp", "love this toy", "sad knife lamp", stars=2),
-        instructions=[MOOD],
+        documents("love toy", "hate toy", "love lamp", "love this toy", "sad knife lamp", stars=2), instructions=[MOOD]
     )
     assert found(index.search(like="a", k=3)) == [("b", 1), ("d", 1), ("c", 1 - 2 / 8)]
     assert found(index.search(like="a", k=3, instruction=MOOD)) == [("c", 1), ("d", 1), ("b", 1 - 2 / 8)]
@@ -407,16 +314,6 @@ def test_like_a_document_that_is_not_there(index):
     index.delete(["a"])
     with pytest.raises(InputError, match="no document 'a'"):
         index.search(like="a")
-
-
-def test_steps_are_for_the_query(path):
-    encoder = RichEncoder()
-    with Index(path, encoder=encoder) as index:
-        index.add(documents("kettle", "lamp", "kettle lamp"))
-        assert found(index.search("kettle lamp", mode="dense")) == [("c", 1), ("a", 1 - 1 / 8), ("b", 1 - 1 / 8)]
-        one = index.search("kettle lamp", mode="dense", steps=1)  # knows kettles, no lamps
-        assert found(one) == [("a", 1), ("c", 1 - 1 / 8), ("b", 1 - 2 / 8)]
-        assert len(index.views()) == 1
 
 
 def test_steps_with_an_encoder_that_has_none(index):

@@ -1,10 +1,15 @@
-"""A search under an instruction reads on in rounds until its hits no longer change."""
+"""Which texts a search under an instruction reads, in rounds until its hits no longer change."""
 
+import random
+
+import numpy as np
 import pytest
-from index_fakes import MOOD, FakeEncoder, Products
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, Products, add_to_base, ids
+from sklearn.linear_model import Ridge
 
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
+from retriever.index.search.feedback import FEWEST, REGULARISATION, directions
 from retriever.workspace import Index
 
 PRODUCTS = ["kettle", "lamp", "knife", "drone", "cable", "rug", "tent"]
@@ -34,10 +39,6 @@ def open_index(tmp_path, question):
     yield opened
     for index in made:
         index.close()
-
-
-def ids(result):
-    return [hit.document.id for hit in result.hits]
 
 
 def test_rounds_go_on_until_the_hits_no_longer_change(open_index, question):
@@ -79,3 +80,189 @@ def test_no_more_rounds_are_read_than_there_may_be(open_index):
     assert last.settling.round == 1
     assert last.final
     assert not last.settling.settled
+
+
+# A view that an older version left behind new documents is searched as it is; what it lacks is read once.
+
+
+RNG = random.Random(5)
+CORPUS = [Document(f"d{row:03}", f"{' '.join(RNG.sample(ALL_WORDS, 5))} {row}") for row in range(500)]
+QUERIES = [" ".join(RNG.sample(ALL_WORDS, 4)) for _ in range(10)]
+FIFTY = SearchOptions(rounds=1, token_budget=50 * (1 + 40 // 4 + 25), prompt_tokens=25)
+"""A budget for some fifty of these texts."""
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """Give an index of all five hundred whose view is complete."""
+    with Index(tmp_path / "whole", encoder=FakeEncoder()) as index:
+        index.add(CORPUS, instructions=[MOOD])
+        yield index
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """Give an index of three hundred whose view is complete."""
+    with Index(tmp_path / "asked", encoder=FakeEncoder(), search_options=FIFTY) as index:
+        index.add(CORPUS[:300], instructions=[MOOD])
+        yield index
+
+
+def ask(index, query, mode="hybrid"):
+    return list(index.search_progressively(SearchRequest(query, instruction=MOOD, mode=mode)))
+
+
+def hits(result):
+    return [(hit.document.id, hit.score, round(hit.fused, 6)) for hit in result.hits]
+
+
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+def test_one_new_document_is_read_and_all_else_stays(asked, tmp_path, mode):
+    with Index(tmp_path / "all", encoder=FakeEncoder()) as complete:
+        complete.add(CORPUS[:301], instructions=[MOOD])
+        add_to_base(asked, CORPUS[300:301])
+        asked._opened.sources.encoders.question.forget()
+        first, last = ask(asked, QUERIES[0], mode)
+        assert (first.path, last.path) == ("lazy", "complete")
+        assert asked._opened.sources.encoders.question.read == [(CORPUS[300].text, MOOD)]
+        others = [one for one in hits(last) if one[0] != CORPUS[300].id]
+        assert [id for id, *_ in hits(first) if id != CORPUS[300].id][: len(others)] == [id for id, *_ in others]
+        for query in QUERIES:
+            assert hits(asked.search(query, instruction=MOOD, mode=mode)) == hits(
+                complete.search(query, instruction=MOOD, mode=mode)
+            )
+        assert len(asked._opened.sources.encoders.question.read) == 1
+
+
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+def test_many_new_documents_are_read_by_the_first_searches_and_none_is_read_twice(asked, whole, mode):
+    add_to_base(asked, CORPUS[300:])
+    asked._opened.sources.encoders.question.forget()
+    paths, read = [], []
+    for query in QUERIES:
+        answers = ask(asked, query, mode)
+        paths.append(answers[-1].path)
+        read.append(len(asked._opened.sources.encoders.question.read))
+        if paths[-1] == "complete":
+            assert hits(answers[-1]) == hits(whole.search(query, instruction=MOOD, mode=mode))
+    texts = asked._opened.sources.encoders.question.read
+    assert len(set(texts)) == len(texts) == 200
+    assert paths == ["lazy"] * (10 - paths.count("complete")) + ["complete"] * paths.count("complete")
+    assert paths.count("complete") >= 5
+    assert read[0] >= 40
+    assert ask(asked, QUERIES[0], mode)[0].path == "complete"
+
+
+def test_what_is_read_first_is_what_the_base_view_finds_nearest(asked):
+    late = [Document("near", "kettle toy love hate"), *(Document(f"far{row}", f"nothing {row}") for row in range(60))]
+    add_to_base(asked, late[::-1])
+    asked._opened.sources.encoders.question.forget()
+    ask(asked, "kettle toy love hate", "dense")  # alike under either instruction
+    assert asked._opened.sources.encoders.question.read[0] == ("kettle toy love hate", MOOD)
+
+
+def test_a_search_under_a_filter_reads_no_more_than_the_filter_allows(asked):
+    add_to_base(asked, [Document(f"x{row}", f"toy love {row}", {"new": row % 2 == 0}) for row in range(20)])
+    asked._opened.sources.encoders.question.forget()
+    result = asked.search("love toy", instruction=MOOD, where="new = true", mode="dense")
+    assert result.path == "complete"
+    assert sorted(text for text, _ in asked._opened.sources.encoders.question.read) == sorted(
+        f"toy love {row}" for row in range(0, 20, 2)
+    )
+    assert [view.coverage for view in asked.views()] == [1.0, pytest.approx(310 / 320, abs=1e-4)]
+
+
+def test_a_view_that_lacks_most_is_not_filled_by_what_nobody_looks_for(tmp_path):
+    options = SearchOptions(rounds=1, candidates=5)
+    with Index(tmp_path / "index", encoder=FakeEncoder(), search_options=options) as index:
+        index.add(CORPUS)
+        first, last = ask(index, QUERIES[0])
+        assert (first.path, last.path) == ("base", "lazy")
+        assert 16 <= index.views()[1].vectors < 250
+
+
+# What was read teaches which other texts to read.
+
+
+@pytest.fixture
+def read():
+    rng = np.random.default_rng(0)
+    plain = rng.normal(size=(40, 12)).astype(np.float32)
+    plain /= np.linalg.norm(plain, axis=1, keepdims=True)
+    return plain, rng.normal(size=(40, 2)).astype(np.float32)
+
+
+def scaled(part):
+    centred = part - part.mean(axis=0)
+    return centred / np.sqrt(np.square(centred).sum(axis=1).mean())
+
+
+def test_what_is_predicted_is_what_ridge_regression_on_all_parts_together_predicts(read):
+    plain, similarities = read
+    other = np.random.default_rng(1).normal(size=(40, 7)).astype(np.float32)
+    together = np.concatenate([scaled(plain), scaled(other)], axis=1)
+    plainly = Ridge(alpha=REGULARISATION).fit(together, similarities).predict(together)
+    found = directions([plain, other], similarities)
+    predicted = sum(part @ rows.T for part, rows in zip([plain, other], found, strict=True))
+    np.testing.assert_allclose(predicted - predicted.mean(axis=0), plainly - plainly.mean(axis=0), atol=1e-4)
+
+
+def test_what_is_common_to_all_similarities_teaches_nothing(read):
+    plain, similarities = read
+    (first,), (second,) = directions([plain], similarities + 5), directions([plain], similarities)
+    np.testing.assert_allclose(first, second, atol=1e-5)
+
+
+def test_few_texts_teach_nothing(read):
+    plain, similarities = read
+    assert not directions([plain[: FEWEST - 1]], similarities[: FEWEST - 1])[0].any()
+
+
+def test_texts_that_are_all_alike_teach_nothing(read):
+    _, similarities = read
+    np.testing.assert_allclose(directions([np.ones((40, 3), np.float32)], similarities)[0], 0, atol=1e-6)
+
+
+def test_what_was_read_draws_texts_the_query_would_not(tmp_path):
+    # Sad are the rugs and tents alone, which the query says nothing of; of the texts it names none is.
+    products = ["kettle", "lamp", "knife", "drone", "cable", "rug", "tent"]
+    moods = {"rug": "sad", "tent": "sad"}
+    texts = [f"{one} {moods.get(one, 'calm')} {row}" for one in products for row in range(60)]
+    corpus = [Document(f"d{row:03}", text) for row, text in enumerate(texts)]
+    question, plain = FakeEncoder("question"), Products("plain")
+    options = SearchOptions(rounds=1, token_budget=1200, prompt_tokens=10, candidates=40)
+    with Index(tmp_path / "two", encoder=question, plain=plain, search_options=options) as index:
+        index.add(corpus)
+        index.search("kettle sad", instruction=MOOD, mode="dense")
+        reads = [call.texts for call in question.passes]
+        assert len(reads) == 2
+        sad = [sum("sad" in text for text in texts) / len(texts) for texts in reads]
+        assert sad[1] > 0.9 > 0.5 > sad[0] > 0
+    alone = FakeEncoder("question")
+    with Index(tmp_path / "one", encoder=alone, search_options=options) as index:
+        index.add(corpus)
+        alone.forget()
+        index.search("kettle sad", instruction=MOOD, mode="dense")
+        assert len(alone.passes) == 1
+
+
+def test_a_view_of_another_instruction_that_has_every_text_teaches_too(tmp_path):
+    # Of the mood the product says nothing and the fault everything.
+    products = ["kettle", "lamp", "knife", "drone", "cable", "rug", "tent"]
+    faults = {"sad": "leaks", "calm": "quiet"}
+    moods = ["sad", *["calm"] * 5]
+    texts = [f"{one} {moods[row % 6]} {faults[moods[row % 6]]} {row}" for one in products for row in range(60)]
+    corpus = [Document(f"d{row:03}", text) for row, text in enumerate(texts)]
+    options = SearchOptions(rounds=1, token_budget=1200, prompt_tokens=10, candidates=40)
+    shares = []
+    for name, asked in (("none", []), ("a part", []), ("all", [FAULT])):
+        question, plain = FakeEncoder("question"), Products("plain")
+        with Index(tmp_path / name, encoder=question, plain=plain, search_options=options) as index:
+            index.add(corpus, instructions=asked)
+            if name == "a part":
+                index.search("kettle leaks", instruction=FAULT, mode="dense")
+            question.forget()
+            index.search("kettle sad", instruction=MOOD, mode="dense")
+            _, second = (call.texts for call in question.passes)
+            shares.append(sum("sad" in text for text in second) / len(second))
+    assert shares[0] == shares[1] < 0.4 < 0.9 < shares[2]

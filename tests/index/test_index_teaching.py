@@ -2,37 +2,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from index_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, differing, gives, views_by_kind
-from teaching_corpus import BUDGET, CORPUS, EXAMPLES, mood, vectors
+from index_fakes import DIM, FAULT, MOOD, PRODUCT, FakeEncoder, differing, views_by_kind
+from teaching_corpus import BUDGET, CORPUS, EXAMPLES, answers_apart, mood, vectors
 
 from retriever.clusters.groups import groups_of
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.protocols import EncoderSpec
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document
-from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index
-
-
-@pytest.fixture
-def full(index):
-    index.add(CORPUS, instructions=[MOOD])
-    return index
-
-
-@pytest.fixture
-def taught(full, encoder):
-    encoder.forget()
-    full.teaching.teach(MOOD, EXAMPLES)
-    return full
-
-
-def answers_apart(index):
-    """The mean cosine of the view that is shown between texts of one answer, less that between texts of two."""
-    found = index.cluster(MOOD, k=2).material
-    labels = np.array([mood(one.text) for one in found.documents])
-    cosines, same = found.vectors @ found.vectors.T, labels[:, None] == labels
-    return float(cosines[same].mean() - cosines[~same].mean())
 
 
 def test_nothing_is_read_but_the_names_of_the_answers(taught, encoder):
@@ -51,10 +29,10 @@ def test_what_was_learned_is_said(taught):
     assert taught.status().runs[0]["command"] == "teach"
 
 
-def test_texts_of_one_answer_come_together_in_clusters(full):
-    before = answers_apart(full)
-    full.teaching.teach(MOOD, EXAMPLES)
-    assert answers_apart(full) > before + 0.1
+def test_texts_of_one_answer_come_together_in_clusters(moods):
+    before = answers_apart(moods)
+    moods.teaching.teach(MOOD, EXAMPLES)
+    assert answers_apart(moods) > before + 0.1
 
 
 def test_a_search_finds_the_answer_of_its_query(taught):
@@ -65,25 +43,27 @@ def test_a_search_finds_the_answer_of_its_query(taught):
     assert found.hits[0].words  # the model's answers are those of the untaught view
 
 
-def test_what_was_taught_names_hits_and_clusters(full):
+def test_what_was_taught_names_hits_and_clusters(moods):
     word = MOOD.split()[-1].strip("?")  # words of the question are no names, but for what was taught
-    full.teaching.teach(MOOD, [(id, {"good": word, "bad": "bad"}[answer]) for id, answer in EXAMPLES])
-    found = full.cluster(MOOD, k=2)
+    moods.teaching.teach(MOOD, [(id, {"good": word, "bad": "bad"}[answer]) for id, answer in EXAMPLES])
+    found = moods.cluster(MOOD, k=2)
     assert {one.keywords[0] for one in found.clusters} == {word, "bad"}
     alone = replace(found.material, answers=[one[:1] for one in found.material.answers])
     assert not groups_of(replace(found, material=alone)).silent.any()
-    hits = full.search("love happy", instruction=MOOD, mode="dense", k=5).hits
+    hits = moods.search("love happy", instruction=MOOD, mode="dense", k=5).hits
     assert {hit.words[0] for hit in hits} == {word}
 
 
-def test_an_open_index_elsewhere_notices(full, path):
+def test_an_open_index_elsewhere_notices(moods, path):
     with Index(path, encoder=FakeEncoder()) as other:
         before = other.search("love", instruction=MOOD, mode="dense")
-        full.teaching.teach(MOOD, EXAMPLES)
+        moods.teaching.teach(MOOD, EXAMPLES)
         assert (
-            other.search("love", instruction=MOOD, mode="dense").view == full.teaching.lessons(MOOD).view != before.view
+            other.search("love", instruction=MOOD, mode="dense").view
+            == moods.teaching.lessons(MOOD).view
+            != before.view
         )
-        full.teaching.forget(MOOD)
+        moods.teaching.forget(MOOD)
         after = other.search("love", instruction=MOOD, mode="dense")
         assert [hit.document.id for hit in after.hits] == [hit.document.id for hit in before.hits]
 
@@ -116,19 +96,19 @@ def test_the_same_examples_teach_the_same(taught):
         np.testing.assert_array_equal(row, held[content_id])
 
 
-def test_forgetting_reads_nothing_and_goes_back(full, encoder):
-    before = [hit.document.id for hit in full.search("love", instruction=MOOD, mode="dense").hits]
-    view = full.teaching.teach(MOOD, EXAMPLES).view
+def test_forgetting_reads_nothing_and_goes_back(moods, encoder):
+    before = [hit.document.id for hit in moods.search("love", instruction=MOOD, mode="dense").hits]
+    view = moods.teaching.teach(MOOD, EXAMPLES).view
     encoder.forget()
-    full.teaching.forget(f" {MOOD} ")
-    assert full.teaching.lessons(MOOD) is None
-    assert [hit.document.id for hit in full.search("love", instruction=MOOD, mode="dense").hits] == before
+    moods.teaching.forget(f" {MOOD} ")
+    assert moods.teaching.lessons(MOOD) is None
+    assert [hit.document.id for hit in moods.search("love", instruction=MOOD, mode="dense").hits] == before
     assert encoder.read == []
-    assert not (full.path / "views" / str(view)).exists()
+    assert not (moods.path / "views" / str(view)).exists()
     with pytest.raises(InputError, match="was taught nothing"):
-        full.teaching.forget(MOOD)
+        moods.teaching.forget(MOOD)
     with pytest.raises(InputError, match="was taught nothing"):
-        full.teaching.forget(FAULT)
+        moods.teaching.forget(FAULT)
 
 
 @pytest.mark.parametrize("asked", ["", " ", PRODUCT])
@@ -173,21 +153,6 @@ def test_a_question_without_a_view_is_taught_by_reading_the_examples_alone(index
     assert (view.vectors, view.lazy, view.taught) == (32, True, lessons)
 
 
-def test_a_lazy_search_reads_into_both_views(path):
-    question, plain = FakeEncoder(), FakeEncoder("plain")
-    with Index(path, encoder=question, plain=plain, search_options=BUDGET) as index:
-        index.add(CORPUS)
-        view = index.teaching.teach(MOOD, EXAMPLES).view
-        question.forget()
-        first, last = index.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
-        assert (first.path, last.path, last.view) == ("base", "lazy", view)
-        assert question.read
-        store = index._opened.store
-        assert differing(index, 2, 3) == 0
-        assert store.vectors.count(3) == 32 + len(question.read)
-        assert {mood(hit.document.text) for hit in last.hits[:5]} == {"good"}
-
-
 def test_a_search_under_way_notices_that_its_question_was_taught(path):
     with Index(path, encoder=FakeEncoder(), search_options=BUDGET) as index:
         index.add(CORPUS)
@@ -229,16 +194,6 @@ def test_both_readers_are_looked_at_where_that_helps(path):
         assert [row.needs for row in index._opened.store.sources.rows()] == [(2, 1)]
 
 
-def test_what_is_evicted_leaves_both_views(index):
-    index.add(CORPUS)
-    index.teaching.teach(MOOD, EXAMPLES)
-    index.upkeep.lazy_limit = 16 * (16 + 18) * 2
-    assert index._opened.store.vectors.count(2) < 17
-    assert differing(index, 2, 3) == 0
-    assert index.views()[1].taught is not None
-    assert verify(index.path, deep=True, load=gives(FakeEncoder)).findings == []
-
-
 def test_a_dropped_view_takes_what_it_was_taught_along(taught):
     taught.upkeep.drop_views([MOOD])
     assert [view.view_id for view in taught._opened.store.views.all()] == [1]
@@ -246,12 +201,12 @@ def test_a_dropped_view_takes_what_it_was_taught_along(taught):
     assert sorted(one.name for one in (taught.path / "views").iterdir()) == ["1"]
 
 
-def test_a_clustering_saved_before_is_not_extended_by_other_vectors(full):
-    full.clusterings.save("before", full.cluster(MOOD, k=2))
-    full.teaching.teach(MOOD, EXAMPLES)
+def test_a_clustering_saved_before_is_not_extended_by_other_vectors(moods):
+    moods.clusterings.save("before", moods.cluster(MOOD, k=2))
+    moods.teaching.teach(MOOD, EXAMPLES)
     with pytest.raises(EncoderMismatchError, match="taught or forgotten"):
-        full.clusterings.get("before")
-    full.clusterings.save("after", full.cluster(MOOD, k=2))
-    assert full.clusterings.get("after").new == []
-    full.teaching.forget(MOOD)
-    assert full.clusterings.get("before").new == []
+        moods.clusterings.get("before")
+    moods.clusterings.save("after", moods.cluster(MOOD, k=2))
+    assert moods.clusterings.get("after").new == []
+    moods.teaching.forget(MOOD)
+    assert moods.clusterings.get("before").new == []

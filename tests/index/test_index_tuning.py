@@ -1,9 +1,8 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from index_fakes import DIM, FAULT, MOOD, BlindEncoder, FakeEncoder, TunableEncoder, found, gives_each, views_by_kind
-from teaching_corpus import BUDGET, CORPUS, EXAMPLES, mood
+from teaching_corpus import BUDGET, CORPUS, EXAMPLES, answers_apart, mood
 
 from retriever.core.errors import EncoderError
 from retriever.core.requests import SearchRequest
@@ -70,14 +69,6 @@ def stops(when):
 
 def search(index, query="love happy", k=20):
     return index.search(query, instruction=MOOD, mode="dense", k=k)
-
-
-def answers_apart(index):
-    """The mean cosine of the view that is shown between texts of one answer, less that between texts of two."""
-    material = index.cluster(MOOD, k=2).material
-    labels = np.array([mood(one.text) for one in material.documents])
-    cosines, same = material.vectors @ material.vectors.T, labels[:, None] == labels
-    return float(cosines[same].mean() - cosines[~same].mean())
 
 
 def tuned_views(index):
@@ -208,11 +199,6 @@ def test_a_tuned_view_is_not_shown_and_has_no_vector_index(tuned, path):
     assert search(tuned).view == tuned.teaching.lessons(MOOD).view
 
 
-def test_a_dropped_view_takes_the_tuned_one_along(tuned):
-    tuned.upkeep.drop_views([MOOD])
-    assert [view.view_id for view in tuned._opened.store.views.all()] == [1]
-
-
 def test_a_stop_while_it_is_fine_tuned_changes_nothing(full, damage):
     full.teaching.teach(MOOD, EXAMPLES)
     lessons, hits, views = full.teaching.lessons(MOOD), found(search(full)), full._opened.store.views.all()
@@ -266,38 +252,20 @@ def test_what_is_evicted_leaves_the_tuned_view_too(lazy, damage):
     assert damage() == []
 
 
-def refused(index, says):
-    index.add(CORPUS, instructions=[MOOD])
-    index.teaching.teach(MOOD, EXAMPLES)
-    lessons, hits = index.teaching.lessons(MOOD), found(search(index))
-    with pytest.raises(EncoderError, match=says):
-        index.teaching.teach(MOOD, EXAMPLES, tune=True)
-    assert (index.teaching.lessons(MOOD), found(search(index))) == (lessons, hits)
-    assert len(index._opened.store.views.all()) == 3
-    return True
-
-
-def test_an_index_without_a_plain_reader_of_its_own_refuses(path, plain):
-    with Index(path, encoder=plain) as index:
-        assert refused(index, "no plain reader of its own")
-    assert plain.tunings == []
-
-
-def test_a_plain_reader_that_cannot_be_tuned_refuses(path, question):
-    with Index(path, encoder=question, plain=FakeEncoder()) as index:
-        assert refused(index, "cannot be fine-tuned")
-
-
-def test_a_search_under_way_notices(path, question, plain):
-    with Index(path, encoder=question, plain=plain, search_options=BUDGET) as index:
-        index.add(CORPUS)
+@pytest.mark.parametrize(
+    ("plain", "says"),
+    [(None, "no plain reader of its own"), (FakeEncoder("plain"), "cannot be fine-tuned")],
+    ids=["none", "one that cannot be tuned"],
+)
+def test_without_a_plain_reader_to_tune_it_is_refused_and_nothing_changes(path, plain, says):
+    with Index(path, encoder=TunableEncoder("question"), plain=plain) as index:
+        index.add(CORPUS, instructions=[MOOD])
         index.teaching.teach(MOOD, EXAMPLES)
-        answers = index.search_progressively(SearchRequest("love happy", instruction=MOOD, mode="dense"))
-        next(answers)
-        view = index.teaching.teach(MOOD, EXAMPLES, tune=True).view
-        *_, last = answers
-        assert last.view == view
-        assert {mood(hit.document.text) for hit in last.hits} == {"good"}
+        lessons, hits = index.teaching.lessons(MOOD), found(search(index))
+        with pytest.raises(EncoderError, match=says):
+            index.teaching.teach(MOOD, EXAMPLES, tune=True)
+        assert (index.teaching.lessons(MOOD), found(search(index))) == (lessons, hits)
+        assert len(index._opened.store.views.all()) == 3
 
 
 def test_what_a_search_reads_meanwhile_is_tuned_too(path, question, plain, damage):

@@ -1,10 +1,9 @@
 import json
-import sqlite3
 
 import numpy as np
 import pytest
 from index_fakes import FAULT, MOOD, BlindEncoder, FakeEncoder, TunableEncoder, found, gives_each, views_by_kind
-from teaching_corpus import CORPUS, EXAMPLES, mood, vectors
+from teaching_corpus import CORPUS, EXAMPLES, change, mood, vectors
 
 from retriever.core.errors import EncoderError, IndexDamagedError, InputError
 from retriever.core.types import Document
@@ -13,7 +12,6 @@ from retriever.index.teaching import part, teacher
 from retriever.index.upkeep.archive import export_index, import_index
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import Remedy, verify
-from retriever.store.database import DATABASE
 from retriever.store.sources import _digest
 from retriever.workspace import Index
 
@@ -50,12 +48,6 @@ def search(path, question=QUESTION, plain=PLAIN):
 
 def is_good(hits):
     return {mood(CORPUS[int(id[1:])].text) for id, _ in hits} == {"good"}
-
-
-def change(index, sql):
-    index.close()
-    with sqlite3.connect(index.path / DATABASE) as raw:
-        assert raw.execute(sql).rowcount
 
 
 def rewrite(index, view_id, state):
@@ -249,20 +241,12 @@ def test_another_plain_reader_is_tuned_and_so_is_the_one_before(tuned, path):
     assert is_good(search(path)[0])
 
 
-def test_beside_a_plain_reader_that_cannot_be_tuned_the_question_is_taught_untuned(tuned, path):
+@pytest.mark.parametrize("plain", [STIFF, None], ids=["one that cannot be tuned", "none"])
+def test_without_a_plain_reader_to_tune_the_question_is_taught_untuned(tuned, path, plain):
     tuned.close()
-    done = reembed(path, plain=STIFF, load=LOAD)
+    done = reembed(path, plain=plain or "none", load=LOAD)
     assert done.untaught == {}
     assert done.retaught[MOOD].tuned is None
-    with Index(path, encoder=QUESTION, plain=STIFF) as index:
-        assert index.teaching.lessons(MOOD) == done.retaught[MOOD]
-    assert verify(path, deep=True, load=LOAD).findings == []
-
-
-def test_without_a_plain_reader_the_question_is_taught_untuned(tuned, path):
-    tuned.close()
-    done = reembed(path, plain="none", load=LOAD)
-    assert done.retaught[MOOD].tuned is None
-    with Index(path, encoder=QUESTION) as index:
+    with Index(path, encoder=QUESTION, plain=plain) as index:
         assert index.teaching.lessons(MOOD) == done.retaught[MOOD]
     assert verify(path, deep=True, load=LOAD).findings == []

@@ -1,13 +1,12 @@
 """Who reads for an index: which texts come next, and what is taken as an answer."""
 
 import pytest
-from answer_fakes import NAME, FakeReader
+from answer_fakes import NAME, FakeReader, loads
 from index_fakes import FakeEncoder
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Document
-from retriever.encoders.answers import loading
 from retriever.index.indexing import IndexingOptions
 from retriever.workspace import Index
 
@@ -59,8 +58,7 @@ def test_a_query_gives_its_best_hits_without_an_answer_however_many_have_one(ind
 
 
 def test_no_language_model_is_asked_for_texts_to_answer(index, monkeypatch):
-    reader = FakeReader(PRODUCTS)
-    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": reader)
+    reader = loads(monkeypatch, FakeReader(PRODUCTS))
     index.search("toy", instruction=WHO, reader=NAME)
     asked, answered = len(reader.asked), set(index.teaching.answers(WHO))
     assert 0 < asked < len(TEXTS)

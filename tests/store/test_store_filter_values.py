@@ -69,19 +69,44 @@ def test_a_value_of_a_type_that_no_document_holds_is_named_with_what_to_write(mi
 
 @pytest.mark.parametrize(
     "expression",
-    [
-        "select = 3",
-        "version = '3'",
-        "version in ('3', 4)",
-        "mixed = '2'",
-        "mixed = 2",
-        "yes = true",
-        "select = null",
-        "nil = 'x'",
-        "tags has 'c'",
-        "not select = '1'",
-        "select = 3 or select = '3'",
-    ],
-)
+    ["select = 3", "version = '3'", "version in ('3', 4)", "mixed = '2'", "mixed = 2", "yes = true", "select = null",
+     "nil = 'x'", "tags has 'c'", "not select = '1'", "select = 3 or select = '3'"],
+)  # fmt: skip
 def test_a_filter_of_fitting_types_is_no_mistake(misfit, expression):
     assert misfit(expression) is None
+
+
+# Names in either spelling of Unicode.
+
+
+NFC, NFD = "caf\u00e9", "cafe\u0301"
+
+
+@pytest.fixture(scope="module")
+def ids(tmp_path_factory):
+    """Ids of the documents that a filter accepts, of three with a name in either spelling and one with another."""
+    path = tmp_path_factory.mktemp("spellings") / "corpus.sqlite3"
+    with Store.open(path, create=True) as store:
+        values = {"a": NFC, "b": NFD, "c": "tea"}
+        rows = [Document(id, id, {"shop": value, f"{value} tags": [value]}) for id, value in values.items()]
+        store.documents.upsert(rows)
+        yield lambda expression: {one.id for one in store.documents.accepted(parse_filter(expression))}
+
+
+@pytest.mark.parametrize("spelling", [NFC, NFD])
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [("shop = '{}'", {"a", "b"}), ("shop != '{}'", {"c"}), ("not shop = '{}'", {"c"}),
+     ("shop in ('{}', 'x')", {"a", "b"}), ("shop contains 'L{}'", set()), ("shop contains '{}'", {"a", "b"}),
+     ("shop >= '{}' and shop < 'd'", {"a"})],
+)  # fmt: skip
+def test_both_spellings_of_a_name_are_one_value(ids, expression, found, spelling):
+    assert ids(expression.format(spelling)) == found
+
+
+def test_a_field_is_found_by_either_spelling(tmp_path):
+    with Store.open(tmp_path / "corpus.sqlite3", create=True) as store:
+        store.documents.upsert([Document("a", "a", {f"{NFC} tags": [NFC], "x": {NFD: 1}})])
+        for spelling in (NFC, NFD):
+            where = parse_filter(f"[{spelling} tags] has '{spelling}' and x.{spelling} = 1")
+            assert len(store.documents.accepted(where)) == 1
