@@ -19,7 +19,7 @@ from common import read_texts, write
 from transformers.utils import logging
 
 from retriever.core.prompts import get_template
-from retriever.encoders.backbone import load_backbone
+from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.methods import EncoderOptions, build
 from retriever.encoders.sentence_encoder import SentenceEncoder, StockModel
 from retriever.encoders.transformers_backbone import TransformersBackbone, load_trainable
@@ -73,7 +73,7 @@ def _timed(call: Callable[[], object]) -> float:
     return sum(ended[:4]) - sum(began[:4])
 
 
-def cold(rounds: int) -> dict[str, Any]:
+def cold(texts: list[str], rounds: int) -> dict[str, Any]:
     """Compare a first query in a fresh process."""
 
     def started(name: str) -> Callable[[], object]:
@@ -84,8 +84,8 @@ def cold(rounds: int) -> dict[str, Any]:
     bert = {"ours": started("bert query"), "torch": started("bert query, torch")}
     llama = {"ours": started("llama query"), "transformers": started("llama query, theirs")}
     return {
-        "bert query in a new process": ratios(bert, rounds),
-        "llama query in a new process": ratios({**llama, "PEFT": started("adapter, PEFT")}, rounds),
+        "bert query": ratios(bert, rounds),
+        "llama query": ratios({**llama, "PEFT": started("adapter, PEFT")}, rounds),
     }
 
 
@@ -101,23 +101,29 @@ def bert_texts(texts: list[str], rounds: int) -> dict[str, Any]:
 
 
 def llama_texts(texts: list[str], rounds: int) -> dict[str, Any]:
-    """Compare the 135M model over texts with transformers, and warm queries with plain linear layers."""
-    plain, packed, theirs = (load_backbone("smollm2-135m") for _ in range(3))
-    theirs = TransformersBackbone.load(theirs.source, theirs.device, theirs.dtype)
+    """Compare the 135M model over texts with transformers."""
+    ours = load_backbone("smollm2-135m")
+    theirs = TransformersBackbone.load(ours.source, ours.device, ours.dtype)
+    ours.pack()
+    return _read({"ours": ours, "transformers": theirs}, [texts], rounds)
+
+
+def packed_queries(texts: list[str], rounds: int) -> dict[str, Any]:
+    """Compare twenty short queries, one after the other, with those of plain linear layers."""
+    packed, plain = load_backbone("smollm2-135m"), load_backbone("smollm2-135m")
     packed.pack()
-    read = {
-        name: build("inbedder", backbone, EncoderOptions())
-        for name, backbone in {"ours": packed, "transformers": theirs, "plain linear layers": plain}.items()
-    }
-    queries = [" ".join(text.split()[:4]) for text in texts[:20]]
+    queries = [[" ".join(text.split()[:4])] for text in texts[:20]]
+    return _read({"ours": packed, "plain linear layers": plain}, queries, 2 * rounds)
 
-    def over(given: list[str], names: tuple[str, str]) -> dict[str, Callable[[], object]]:
-        return {name: lambda name=name: read[name].encode(given, instruction=INSTRUCTION) for name in names}
 
-    return {
-        "llama over texts": ratios(over(texts, ("ours", "transformers")), rounds),
-        "packed weights, 20 queries": ratios(over(queries, ("ours", "plain linear layers")), 3 * rounds),
-    }
+def _read(backbones: Mapping[str, Backbone], calls: list[list[str]], rounds: int) -> dict[str, Any]:
+    """Compare models that read some texts, call by call, under an instruction."""
+
+    def reading(backbone: Backbone) -> Callable[[], object]:
+        encoder = build("inbedder", backbone, EncoderOptions())
+        return lambda: [encoder.encode(some, instruction=INSTRUCTION) for some in calls]
+
+    return ratios({name: reading(backbone) for name, backbone in backbones.items()}, rounds)
 
 
 def training(texts: list[str], rounds: int) -> dict[str, Any]:
@@ -160,12 +166,19 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, default=Path("examples/reviews.jsonl"))
     parser.add_argument("--limit", type=int, default=100, help="Texts.")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="Part of the names of what is measured.")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     logging.disable_progress_bar()
     texts = read_texts(options.corpus, options.limit)
-    report = {"training step": training(texts, options.rounds), "bert over texts": bert_texts(texts, options.rounds)}
-    report |= llama_texts(texts, options.rounds) | cold(options.rounds)
+    parts = {
+        "training step": training,
+        "bert over texts": bert_texts,
+        "llama over texts": llama_texts,
+        "packed weights, queries": packed_queries,
+        "new process": cold,
+    }
+    report = {name: part(texts, options.rounds) for name, part in parts.items() if options.only in name}
     write("own_kernels", options, {"threads": torch.get_num_threads(), **report})
 
 

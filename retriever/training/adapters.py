@@ -21,7 +21,7 @@ from transformers.cache_utils import Cache
 from transformers.pytorch_utils import Conv1D
 
 from retriever.core.errors import UsageError
-from retriever.encoders.instemb import untrained_look_ahead
+from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.encoders.transformers_backbone import TransformersBackbone
 from retriever.training.decoder import PackedDecoder
 from retriever.training.settings import AtLeastOne, Count, Dropout, Settings

@@ -24,7 +24,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise a UsageError that names the first field with a wrong value."""
-        for name, adapter in _adapters(type(self)).items():
+        kind: Any = type(self)
+        for name, adapter in _adapters(kind).items():
             value = getattr(self, name)
             try:
                 adapter.validate_python(value)

@@ -9,8 +9,8 @@ from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, learner, row
 from training_models import move
 
 from retriever.core.errors import UsageError
+from retriever.encoders.behind_prompt import LEARNED, InstEmbEncoder, untrained_look_ahead
 from retriever.encoders.checkpoint import load_checkpoint
-from retriever.encoders.instemb import LEARNED, InstEmbEncoder, untrained_look_ahead
 from retriever.encoders.methods import EncoderOptions, build
 from retriever.training.adapter_files import load_trained, save_trained, trained_encoder
 from retriever.training.loss_parts import order_error, similarity_error, squared_error, unit

@@ -7,8 +7,8 @@ from safetensors.torch import load_file, save_file
 from training_models import INSTRUCTIONS, TEXTS, gradients, last_states, model, move, tokeniser
 
 from retriever.core.errors import CheckpointError, UsageError
+from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.encoders.checkpoint import load_checkpoint
-from retriever.encoders.instemb import untrained_look_ahead
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.sources import write_manifest
 from retriever.training.adapter_files import load_trained, prove_active, save_trained, trained_encoder

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
-from retriever.encoders.instemb import untrained_look_ahead
+from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.evaluation.metrics import encode_each
 from retriever.training.adapters import Adapted
 from retriever.training.loss_parts import NEW_WEIGHT, fused_target, mean_similarity_error, squared_error
