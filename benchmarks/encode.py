@@ -1,4 +1,4 @@
-"""How fast texts are encoded: against SentenceTransformer, against bare matrix products, and what extra work costs.
+"""How fast texts are encoded: against SentenceTransformer, and what extra work costs.
 
     python benchmarks/encode.py --corpus CORPUS.jsonl --output benchmarks/results/encode.json
 
@@ -18,9 +18,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 
 from retriever.encoders.backbone import Backbone, load_backbone
 from retriever.encoders.base import PromptEncoder
-from retriever.encoders.linear import PackedLinear
 from retriever.encoders.methods import EncoderOptions, build
-from retriever.encoders.tokenize import token_budget
 
 INSTRUCTIONS = (
     "What kind of product is this review about?",
@@ -68,22 +66,6 @@ def against_sentence_transformer(encoder: PromptEncoder, texts: Sequence[str], r
         "speedup": median_ratio(seconds["peer"], seconds["ours"]),
         "lowest_cosine_between_both": round(float(cosines.min()), 5),
     }
-
-
-def matrix_rate(backbone: Backbone, rounds: int) -> dict[str, Any]:
-    """Return tokens/s of the model's linear layers alone, at the batch we use."""
-    rows = token_budget("cpu", reads_on=False)
-    kinds = (torch.nn.Linear, PackedLinear)
-    layers = [module for module in backbone.model.modules() if isinstance(module, kinds)]
-    inputs = {layer.in_features: torch.randn(rows, layer.in_features, dtype=backbone.dtype) for layer in layers}
-
-    @torch.inference_mode()
-    def products() -> None:
-        for layer in layers:
-            layer(inputs[layer.in_features])
-
-    seconds = time_alternating({"products": products}, max(rounds, 5))["products"]
-    return {"rows": rows, "tokens_per_second": round(rows / sorted(seconds)[len(seconds) // 2])}
 
 
 def fan_out(encoder: PromptEncoder, texts: Sequence[str], rounds: int) -> dict[str, Any]:
@@ -135,9 +117,6 @@ def main() -> None:
     texts = read_texts(options.corpus, options.limit)
     report: dict[str, Any] = {"dtype": encoder.spec.dtype, "torch_threads": torch.get_num_threads()}
     report["sentence_transformer"] = against_sentence_transformer(encoder, texts, options.rounds)
-    report["matrix_products"] = matrix_rate(backbone, options.rounds)
-    share = report["sentence_transformer"]["our_tokens_per_second"] / report["matrix_products"]["tokens_per_second"]
-    report["share_of_matrix_rate"] = round(share, 3)
     report["four_instructions"] = fan_out(encoder, texts, options.rounds)
     report["gircse"] = soft_steps(backbone, texts, options.rounds)
     write("encode", options, {**report, "peak_rss_mib": peak_rss_mib()})

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from derived import DERIVED
 from kept_out import kept_out
-from label_types import LabelType, load_label_types
+from label_types import DERIVED, LabelType, load_label_types
 
 from retriever.evaluation.rows import LabelledRow, read_rows, split_of
 from retriever.training.rows import normalise_text

@@ -1,16 +1,10 @@
-"""Put a model that `retriever finetune` made with a recipe into the package, with its card.
-
-    python recipes/ship.py default build/default build/default-2
-    python recipes/ship.py default build/default-3 --onto
+"""Put a model that `retriever finetune` made with a recipe into the package, with its card; `make train` calls it.
 
 The pieces of the training come in their order, and the last is what ships. What a user needs stays: weights, settings,
-the picture, and a card that names data, licences, recipe and scores. ``--onto`` puts the pieces behind those of the
-model that the package holds, which they went on from. ``--keep 0.4`` takes the mean of the weights before and after the
-last piece, two fifths of it those before: a piece that teaches one thing forgets some of the others, and the mean keeps
-most of both (Wortsman et al., "Model soups", 2022).
+the picture, and a card that names data, licences, recipe and scores. A piece that teaches one thing forgets some of the
+others; the mean of the weights before and after it keeps most of both (Wortsman et al., "Model soups", 2022).
 """
 
-import argparse
 import json
 import shutil
 from collections import Counter
@@ -43,30 +37,13 @@ KEPT = (
 NAMES = {"minilm": "all-MiniLM-L6-v2 (Apache-2.0)"}
 
 
-def main() -> None:
-    """Parse the options and write the folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="What the model is called in the package.")
-    parser.add_argument("pieces", type=Path, nargs="+", help="What retriever finetune wrote, piece by piece.")
-    parser.add_argument("--onto", action="store_true", help="They went on from what the package holds.")
-    parser.add_argument("--keep", type=float, default=0.0, help="Share of the weights before the last piece, 0 to 1.")
-    options = parser.parse_args()
-    keeps = [*(0.0 for _ in options.pieces[1:]), options.keep]
-    target = put(options.name, options.pieces, keeps, onto=options.onto)
-    print(f"{target.name}: {sum(one.stat().st_size for one in target.iterdir()) / 2**20:.2f} MiB")
-
-
-def put(
-    name: str, folders: Sequence[Path], keeps: Sequence[float], *, onto: bool = False, into: Path | None = None
-) -> Path:
+def put(name: str, folders: Sequence[Path], keeps: Sequence[float]) -> Path:
     """Write the folder of a model and return it.
 
     Args:
         name: what it is called.
         folders: what `retriever finetune` wrote, piece by piece.
         keeps: the share of the weights before each piece in the mean that was taken after it; 0 for none.
-        onto: the pieces went on from what stands under that name.
-        into: the folder that holds all models; None for the package's.
 
     Raises:
         CheckpointError: a piece differs from its manifest.
@@ -74,12 +51,11 @@ def put(
     for piece in folders:
         check_manifest(piece, hint="Train it again.")
     made = folders[-1]
-    target = (into or SHIPPED) / name
-    earlier = [Piece(**one) for one in json.loads((target / TRAINING).read_text(encoding="utf-8"))] if onto else []
-    pieces = earlier + [replace(Piece.read(one), keep=keep) for one, keep in zip(folders, keeps, strict=True)]
+    target = SHIPPED / name
+    pieces = [replace(Piece.read(one), keep=keep) for one, keep in zip(folders, keeps, strict=True)]
     told = json.dumps([asdict(piece) for piece in pieces], indent=1)
     described = card(name, pieces)
-    before = weights([target, *folders][-2]) if keeps[-1] else {}
+    before = weights(folders[-2]) if keeps[-1] else {}
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
@@ -264,7 +240,3 @@ def scores(pieces: Sequence[Piece]) -> list[str]:
             cells = [ranged(**one[when]) for when in ("before", "after")]
             rows.append([str(number), f"{one['task']}, {one['metric']}", *cells, str(one["items"])])
     return table(["piece", "score", "before", "after", "items"], rows)
-
-
-if __name__ == "__main__":
-    main()

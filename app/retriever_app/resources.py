@@ -13,9 +13,8 @@ from retriever.core.results import IndexStatus
 from retriever.index import profiling
 from retriever.index.profiling import Columns, Profile
 from retriever.index.sources.limits import ReadingLimits, read_budgets
-from retriever.serving.encoder_pool import EncoderPool
-from retriever.serving.index_pool import MOST_OPEN, IndexFolder, IndexPool, index_folder
 from retriever.serving.jobs import Jobs
+from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
 from retriever.workspace import Index
 from retriever_app import state
 from retriever_app.pages.train.job import MODELS_FOLDER, Trainings

@@ -22,9 +22,8 @@ from retriever.index.sources.encoders import DEFAULT_PLAIN
 from retriever.index.sources.limits import DayBudget, read_budgets
 from retriever.index.teaching.readers import DEFAULT, GIVEN
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
-from retriever.serving.encoder_pool import EncoderPool
-from retriever.serving.index_pool import IndexPool, index_folder
 from retriever.serving.jobs import Job, Jobs, indexing_progress
+from retriever.serving.pools import EncoderPool, IndexPool, index_folder
 from retriever.workspace import Index
 
 T = TypeVar("T")

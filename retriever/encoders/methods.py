@@ -40,8 +40,8 @@ class EncoderOptions:
 METHODS = {
     "plain": "retriever.encoders.inbedder:PlainEncoder",
     "inbedder": "retriever.encoders.inbedder:InBedderEncoder",
-    "instemb": "retriever.encoders.instemb:InstEmbEncoder",
-    "gircse": "retriever.encoders.gircse:GircseEncoder",
+    "instemb": "retriever.encoders.behind_prompt:InstEmbEncoder",
+    "gircse": "retriever.encoders.behind_prompt:GircseEncoder",
 }
 
 

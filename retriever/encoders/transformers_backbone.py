@@ -13,7 +13,7 @@ from transformers.utils import logging
 from retriever.core.errors import EncoderError
 from retriever.encoders.backbone import MANY_POSITIONS, Backbone, readable
 from retriever.encoders.device import pick_device, pick_dtype
-from retriever.encoders.linear import pack_linear_layers
+from retriever.encoders.kernels import pack_linear_layers
 from retriever.encoders.sources import ModelSource, find_source
 from retriever.encoders.tokenize import PieceTokenizer, read_tokenizer
 

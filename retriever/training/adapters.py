@@ -21,9 +21,10 @@ from transformers.cache_utils import Cache
 from transformers.pytorch_utils import Conv1D
 
 from retriever.core.errors import UsageError
-from retriever.encoders.instemb import untrained_look_ahead
+from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.encoders.transformers_backbone import TransformersBackbone
 from retriever.training.decoder import PackedDecoder
+from retriever.training.settings import AtLeastOne, Count, Dropout, Settings
 
 
 @contextmanager
@@ -85,7 +86,7 @@ class AdapterKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AdapterSettings:
+class AdapterSettings(Settings):
     """Settings of which part of the model is trained, and how much of it.
 
     Attributes:
@@ -102,25 +103,13 @@ class AdapterSettings:
     """
 
     kind: AdapterKind = AdapterKind.LORA
-    rank: int = 20
-    alpha: int = 40
-    dropout: float = 0.0
+    rank: AtLeastOne = 20
+    alpha: AtLeastOne = 40
+    dropout: Dropout = 0.0
     projections: tuple[str, ...] | None = None
     layers: int | None = None
-    look_ahead: int = 0
+    look_ahead: Count = 0
     train_look_ahead: bool = True
-
-    def __post_init__(self) -> None:
-        if self.kind not in set(AdapterKind):
-            raise UsageError(f"Unknown kind of adapter {self.kind!r}.", hint=f"Known: {', '.join(AdapterKind)}.")
-        if self.rank < 1:
-            raise UsageError(f"The adapter's rank is {self.rank}; it must be at least 1.")
-        if self.alpha < 1:
-            raise UsageError(f"The adapter's alpha is {self.alpha}; it must be at least 1.")
-        if not 0 <= self.dropout < 1:
-            raise UsageError(f"dropout is {self.dropout}; it must be at least 0 and below 1.")
-        if self.look_ahead < 0:
-            raise UsageError(f"look_ahead is {self.look_ahead}; it cannot be negative.")
 
 
 class TrainableBackbone(TransformersBackbone):

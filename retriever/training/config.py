@@ -9,9 +9,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from retriever.core.errors import UsageError
 from retriever.core.registry import nearest, resolve
@@ -19,8 +19,9 @@ from retriever.encoders.tokenize import MAX_TEXT_TOKENS
 from retriever.training.adapters import AdapterSettings
 from retriever.training.loop import LoopSettings
 from retriever.training.methods import DEFAULT, METHODS, TrainingMethod, find_method
-from retriever.training.negatives import MINING_MARGIN
+from retriever.training.negatives import MINING_MARGIN, Margin
 from retriever.training.objectives.base import BatchSettings
+from retriever.training.settings import Count, Settings, problem
 
 if TYPE_CHECKING:
     from retriever.training.objectives.base import ObjectiveSettings
@@ -42,7 +43,7 @@ _OPTIONAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class DataSettings:
+class DataSettings(Settings):
     """Settings of how rows are held out, cut and mined for negatives.
 
     Attributes:
@@ -54,18 +55,10 @@ class DataSettings:
             hard negative.
     """
 
-    held_out: float | None = None
-    seed: int = 0
-    max_text_tokens: int = MAX_TEXT_TOKENS
-    margin: float = MINING_MARGIN
-
-    def __post_init__(self) -> None:
-        if self.held_out is not None and not 0 < self.held_out < 1:
-            raise UsageError(f"held_out is {self.held_out}; it is a share between 0 and 1, such as 0.1.")
-        if self.seed < 0:
-            raise UsageError(f"The seed is {self.seed}; it cannot be negative.")
-        if not 1 <= self.max_text_tokens <= MAX_TEXT_TOKENS:
-            raise UsageError(f"max_text_tokens is {self.max_text_tokens}; encoders read 1 to {MAX_TEXT_TOKENS}.")
+    held_out: Annotated[float, Field(gt=0, lt=1)] | None = None
+    seed: Count = 0
+    max_text_tokens: Annotated[int, Field(ge=1, le=MAX_TEXT_TOKENS)] = MAX_TEXT_TOKENS
+    margin: Margin = MINING_MARGIN
 
     def share(self, texts: int) -> float:
         """Return the share of so many texts to keep out."""
@@ -181,20 +174,15 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
         if key not in known:
             raise UsageError(f"{place}: there is no key {key!r}.", hint=nearest(key, known))
     merged = {} if default is None else {name: getattr(default, name) for name in known}
-    for key, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"{place}: {key} is {value}; it must be a finite number.")
     try:
-        text = json.dumps({**merged, **values}, default=str, allow_nan=False)
+        text = json.dumps({**merged, **values}, default=str)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists of thousands of levels
         raise UsageError(f"{place}: a value cannot be used: {error}.", hint="Mend the file.") from error
     try:
         return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0]) if first["loc"] else ""
-        given = repr(values.get(key))[:200]
-        raise UsageError(f"{place}: {key} is {given}. {first['msg']}.", hint="Mend the file.") from error
+        key = str(next(iter(error.errors()[0]["loc"]), ""))
+        raise UsageError(f"{place}: {problem(key, values.get(key), error)}", hint="Mend the file.") from error
     except UsageError as error:
         raise UsageError(f"{place}: {error.message}", hint=error.hint) from error
 

@@ -3,6 +3,9 @@
 It computes what the model of transformers computes, from merged LoRA weights. Nothing is padded: sequences lie one
 behind the other, and only the attention takes them apart. Cheap intermediate values are computed again in the backward
 pass, and nothing is kept in two number formats.
+
+Why our own: a training step of 64 rows takes transformers with PEFT 1.36 times as long, and 1.55 times with its fused
+attention. With our merged products but the layers of transformers it is 1.20 times.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -19,6 +19,7 @@ from torch import nn
 from retriever.core.errors import TrainingError, UsageError
 from retriever.core.types import JSON
 from retriever.training.checkpoints import Position, RandomState, RunRecord, TrainingCheckpoints
+from retriever.training.settings import AtLeastOne, Positive, Settings, Share, Weight
 
 _SMOOTHING = 0.9
 _PACE_STEPS = 50
@@ -135,7 +136,7 @@ Batches: TypeAlias = Callable[[int], Sequence[Sequence[int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class LoopSettings:
+class LoopSettings(Settings):
     """Settings of how a run optimises.
 
     Attributes:
@@ -148,23 +149,13 @@ class LoopSettings:
         weight_decay: AdamW's.
     """
 
-    learning_rate: float = 1e-4
-    epochs: int = 1
-    max_steps: int | None = None
-    warmup: float = 0.1
+    learning_rate: Positive = 1e-4
+    epochs: AtLeastOne = 1
+    max_steps: AtLeastOne | None = None
+    warmup: Share = 0.1
     decay: Literal["linear", "none"] = "linear"
-    max_grad_norm: float = 1.0
-    weight_decay: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.learning_rate > 0:
-            raise UsageError(f"The learning rate is {self.learning_rate}; it must be above 0.")
-        if self.epochs < 1 or (self.max_steps is not None and self.max_steps < 1):
-            raise UsageError("A run needs at least one epoch and one step.")
-        if not 0 <= self.warmup <= 1:
-            raise UsageError(f"warmup is {self.warmup}; it is a share of the steps, from 0 to 1.")
-        if not self.max_grad_norm > 0:
-            raise UsageError(f"max_grad_norm is {self.max_grad_norm}; it must be above 0.")
+    max_grad_norm: Positive = 1.0
+    weight_decay: Weight = 0.0
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, from 0, in a run of that many."""

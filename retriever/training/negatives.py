@@ -11,27 +11,29 @@ Source: Moreira et al., "NV-Retriever: Improving text embedding models with effe
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder, VectorIndex
 from retriever.core.types import Embeddings, Ids
 from retriever.evaluation.metrics import encode_each
 from retriever.training.pairs import HardNegatives, answer_set
 from retriever.training.rows import TrainingRow, normalise_answer
+from retriever.training.settings import AtLeastOne, Settings
 from retriever.vectors.exact import ExactIndex
 
 MINING_MARGIN = 0.95
+Margin: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 _EXACT = 4096  # vectors up to which NumPy compares with all
 _AT_ONCE = 1 << 22  # (queries x candidates) of one search
 _DEEPER = 4  # how many times as many candidates are fetched when too few are left
 
 
 @dataclass(frozen=True, slots=True)
-class MiningOptions:
+class MiningOptions(Settings):
     """Settings of how negatives are mined.
 
     Attributes:
@@ -40,15 +42,9 @@ class MiningOptions:
         depth: candidates fetched at first.
     """
 
-    count: int = 4
-    margin: float = MINING_MARGIN
-    depth: int = 32
-
-    def __post_init__(self) -> None:
-        if self.count < 1 or self.depth < 1:
-            raise UsageError("Mining needs a count and a depth of at least 1.", hint="Four negatives are usual.")
-        if not 0 < self.margin <= 1:
-            raise UsageError(f"The margin is {self.margin}.", hint="Give a share between 0 and 1; 0.95 is usual.")
+    count: AtLeastOne = 4
+    margin: Margin = MINING_MARGIN
+    depth: AtLeastOne = 32
 
 
 @dataclass(frozen=True, slots=True)

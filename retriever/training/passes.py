@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from retriever.core.errors import UsageError
-from retriever.encoders.gircse import GircseEncoder
+from retriever.encoders.behind_prompt import GircseEncoder
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.reading import EncodedBatch, PromptRun
 from retriever.training.adapters import Adapted

@@ -4,7 +4,7 @@ from index_fakes import PRODUCT
 
 from retriever.api.settings import ServerLimits, ServerSettings, Tokens
 from retriever.core.types import Document
-from retriever.serving import encoder_pool
+from retriever.serving import pools
 from retriever.workspace import Index
 
 TEXTS = ["a kettle I love", "a toy I hate", "the kettle leaks", "a lamp", "a toy that is dim"]
@@ -47,9 +47,9 @@ def make(indexes, encoder):
 def serve(indexes, encoder, plain, monkeypatch):
     """Run servers of the folder until the test ends: limits and tokens are given by name."""
     reader = encoder
-    monkeypatch.setattr(encoder_pool, "load_encoder", lambda *_: reader)
-    monkeypatch.setattr(encoder_pool, "load_plain", lambda: plain)
-    monkeypatch.setattr(encoder_pool, "default_identity", lambda: "any")
+    monkeypatch.setattr(pools, "load_encoder", lambda *_: reader)
+    monkeypatch.setattr(pools, "load_plain", lambda: plain)
+    monkeypatch.setattr(pools, "default_identity", lambda: "any")
     open_servers = []
 
     def begin(*, tokens=None, instructions=None, index=None, encoder="default", **limits):

@@ -161,7 +161,7 @@ def test_an_answer_that_does_not_come_is_given_up(serve, encoder):
 
 def test_a_model_that_cannot_be_loaded_is_said_and_tried_anew(serve, encoder, monkeypatch):
     from retriever.core.errors import EncoderError
-    from retriever.serving import encoder_pool
+    from retriever.serving import pools
 
     server = serve()
 
@@ -169,7 +169,7 @@ def test_a_model_that_cannot_be_loaded_is_said_and_tried_anew(serve, encoder, mo
         raise EncoderError("The backbone is missing.", hint="pip install it.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(encoder_pool, "load_encoder", missing)
+        patch.setattr(pools, "load_encoder", missing)
         assert refused(embed(server, "a"), 503, "model_unavailable", "The backbone is missing. pip install it.")
     assert embed(server, "a").status_code == 200
 

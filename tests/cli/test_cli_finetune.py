@@ -293,7 +293,7 @@ def test_rows_that_cannot_be_read_are_skipped_with_code_3(curate, tmp_path):
         (["qa.jsonl", "qa.jsonl"], 1, ["qa.jsonl is the input"]),
         (["qa.jsonl", "none/out.jsonl"], 1, ["there is no folder none"]),
         (["qa.jsonl", "folder.jsonl"], 1, ["folder.jsonl is a folder"]),
-        (["qa.jsonl", "out.jsonl", "--margin", "2"], 2, ["The margin is 2.0"]),
+        (["qa.jsonl", "out.jsonl", "--margin", "2"], 2, ["margin is 2.0; it should be less than or equal to 1"]),
         (["qa.jsonl", "out.jsonl", "--max-chars", "2"], 2, ["4 to 2 characters"]),
         (["qa.jsonl", "out.jsonl", "--negatives", "0"], 2, ["count"]),
         (["short.jsonl", "out.jsonl"], 1, ["no row is left of 1; the step 'length' dropped 1", "Nothing was written"]),

@@ -14,8 +14,8 @@ def llama(tiny):
 
 @pytest.fixture
 def checkpoint(backbone, tmp_path):
+    from retriever.encoders.behind_prompt import InstEmbEncoder
     from retriever.encoders.checkpoint import save_checkpoint
-    from retriever.encoders.instemb import InstEmbEncoder
     from retriever.encoders.methods import EncoderOptions
 
     folder = tmp_path / "checkpoint"

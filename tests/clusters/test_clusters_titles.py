@@ -18,7 +18,7 @@ from retriever.core.types import Document
 from retriever.encoders.answers import chat, loading
 from retriever.encoders.answers.endpoint import estimated_tokens
 from retriever.encoders.answers.wire import Format
-from retriever.index.sources.asking import ReadingLimits
+from retriever.index.sources.limits import ReadingLimits
 from retriever.workspace import Index
 
 COUNTS = {"lamp": 14, "kettle": 4, "toy": 3}

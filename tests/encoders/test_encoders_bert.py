@@ -18,7 +18,7 @@ from retriever.encoders.bert.arrays import ArrayBert, plan_packs, read_weights
 from retriever.encoders.bert.layout import read_layout
 from retriever.encoders.bert.reader import BertReader
 from retriever.encoders.bert.tensors import TensorBert, quick_dtype
-from retriever.encoders.linear import can_pack
+from retriever.encoders.kernels import can_pack
 from retriever.encoders.sentence_encoder import StockModel
 
 TEXTS = [

@@ -9,9 +9,9 @@ from retriever import load_encoder
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.encoders import catalog, device
+from retriever.encoders.behind_prompt import GircseEncoder
 from retriever.encoders.catalog import CATALOG, resolve_name
 from retriever.encoders.device import pick_device, pick_dtype
-from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.inbedder import InBedderEncoder, MaskedInBedderEncoder
 from retriever.encoders.methods import METHODS
 from retriever.encoders.sources import WHEELS

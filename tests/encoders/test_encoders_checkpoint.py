@@ -9,8 +9,8 @@ from tiny_models import edit_json, flip_byte
 
 from retriever import load_encoder
 from retriever.core.errors import CheckpointError
+from retriever.encoders.behind_prompt import LEARNED, InstEmbEncoder
 from retriever.encoders.checkpoint import load_checkpoint, save_checkpoint
-from retriever.encoders.instemb import LEARNED, InstEmbEncoder
 from retriever.encoders.methods import EncoderOptions, build
 from retriever.encoders.sources import write_manifest
 from retriever.encoders.transformers_backbone import load_trainable

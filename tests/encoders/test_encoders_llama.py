@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 
 from retriever import load_encoder
 from retriever.core.errors import EncoderError
-from retriever.encoders import attention, llama
+from retriever.encoders import kernels, llama
 from retriever.encoders.backbone import load_backbone
 from retriever.encoders.llama import LlamaBackbone, read_config
 from retriever.encoders.reading import PromptRun
@@ -110,7 +110,7 @@ def test_the_fused_kernel_and_blocks_of_queries_find_the_same(saved, monkeypatch
     blocks = [read_on(backbone, rows) for rows in (ROWS, LONG)]
 
     def fused(mask, read, new, like):
-        return partial(attention._attended, hidden=attention._hidden(mask, read, new, like.device))
+        return partial(kernels._attended, hidden=kernels._hidden(mask, read, new, like.device))
 
     monkeypatch.setattr(llama, "attention", fused)  # as on a GPU
     for expected, rows in zip(blocks, (ROWS, LONG), strict=True):
@@ -149,7 +149,7 @@ def test_keys_and_values_lie_in_one_piece_that_is_moved_when_it_is_full(saved):
     run = PromptRun(backbone, ROWS, cached=True)
     run.start()
     memory = run.cache._memory
-    assert memory.shape == (3, 2, 3, 2, 9 + attention.HEADROOM, 8)
+    assert memory.shape == (3, 2, 3, 2, 9 + kernels.HEADROOM, 8)
     at_once = PromptRun(backbone, ROWS, cached=True)
     at_once.start()
     more = backbone.embed(torch.arange(10, 80).expand(3, -1))
@@ -159,7 +159,7 @@ def test_keys_and_values_lie_in_one_piece_that_is_moved_when_it_is_full(saved):
     found = []
     for part in parts:
         found.append(run.extend(part))
-        assert (run.cache._memory is memory) == (run.length <= 9 + attention.HEADROOM)
+        assert (run.cache._memory is memory) == (run.length <= 9 + kernels.HEADROOM)
     torch.testing.assert_close(torch.cat(found, dim=1), expected, atol=1e-5, rtol=1e-4)
     assert run.cache.length == run.length == 79
 

@@ -4,7 +4,7 @@ from slow_reference import MASKED, Recorder
 
 from retriever.core.errors import UsageError
 from retriever.encoders.base import tensor_digest
-from retriever.encoders.instemb import LEARNED, InstEmbEncoder
+from retriever.encoders.behind_prompt import LEARNED, InstEmbEncoder
 from retriever.encoders.methods import EncoderOptions
 
 TEXTS = ["the toy broke", "kettle boils water fast, and it is heavy", "x", "", "a sharp knife that is dull " * 4]

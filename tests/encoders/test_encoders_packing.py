@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from retriever.encoders import linear
+from retriever.encoders import kernels
 from retriever.encoders.bert.arrays import gelu, plan_packs
-from retriever.encoders.linear import PackedLinear, pack_linear_layers
+from retriever.encoders.kernels import PackedLinear, pack_linear_layers
 
-packs = pytest.mark.skipif(not linear.can_pack(), reason="this CPU has no AVX-512, so nothing is packed on it")
+packs = pytest.mark.skipif(not kernels.can_pack(), reason="this CPU has no AVX-512, so nothing is packed on it")
 
 
 def bfloat16_layer(bias):
@@ -36,7 +36,7 @@ def test_only_bfloat16_linear_layers_are_replaced():
 
 
 def test_nothing_is_packed_where_the_cpu_cannot(monkeypatch):
-    monkeypatch.setattr(linear, "can_pack", lambda: False)
+    monkeypatch.setattr(kernels, "can_pack", lambda: False)
     layer = torch.nn.Sequential(bfloat16_layer(True))
     assert pack_linear_layers(layer) == 0
     assert layer(torch.ones(1, 24, dtype=torch.bfloat16)).shape == (1, 40)
@@ -51,7 +51,7 @@ def test_a_packed_backbone_gives_the_same_embeddings(tiny):
     packed = build("plain", load_backbone(str(tiny("llama")), dtype="bfloat16"), EncoderOptions())
     packed.backbone.pack()
     replaced = any(isinstance(module, PackedLinear) for module in packed.backbone.model.modules())
-    assert replaced == linear.can_pack()
+    assert replaced == kernels.can_pack()
     cosines = (plain.encode(texts) * packed.encode(texts)).sum(axis=1)
     assert cosines.min() > 0.999
 

@@ -3,8 +3,7 @@ from functools import cache
 from itertools import chain, product
 
 import pytest
-from derived import DERIVED, RULES
-from label_types import load_label_types
+from label_types import DERIVED, RULES, load_label_types
 from text_words import clean
 
 from retriever.encoders.methods import DEFAULT_INSTRUCTION

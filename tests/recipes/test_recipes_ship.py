@@ -50,10 +50,9 @@ def earlier(tmp_path):
     return folder
 
 
-def run(monkeypatch, tmp_path, *made, name="default"):
+def run(monkeypatch, tmp_path, *made, name="default", keep=0.0):
     monkeypatch.setattr(ship, "SHIPPED", tmp_path / "pretrained")
-    monkeypatch.setattr("sys.argv", ["ship.py", name, *map(str, made)])
-    ship.main()
+    assert ship.put(name, made, [*[0.0] * (len(made) - 1), keep]) == tmp_path / "pretrained" / name
     return tmp_path / "pretrained" / name
 
 
@@ -95,14 +94,6 @@ def test_the_card_tells_of_every_piece_and_the_last_ships(monkeypatch, tmp_path,
     assert (target / "adapter_model.safetensors").read_text() == "content of adapter_model.safetensors\n"
 
 
-def test_pieces_can_go_on_from_what_is_shipped(monkeypatch, tmp_path, made, earlier):
-    at_once = run(monkeypatch, tmp_path, earlier, made)
-    wanted = {one.name: one.read_bytes() for one in at_once.iterdir()}
-    run(monkeypatch, tmp_path, earlier)
-    target = run(monkeypatch, tmp_path, made, "--onto")
-    assert {one.name: one.read_bytes() for one in target.iterdir()} == wanted
-
-
 def test_nothing_that_ships_tells_where_it_was_made(monkeypatch, tmp_path, made):
     (made / "finetune.json").write_text(json.dumps({**REPORT, "base": {"name": "/home/somebody/build/default-2"}}))
     write_manifest(made)
@@ -120,13 +111,8 @@ def weighted(made, earlier):
     return earlier, made
 
 
-@pytest.mark.parametrize("onto", [False, True])
-def test_the_mean_of_the_weights_before_and_after_the_last_piece_can_ship(monkeypatch, tmp_path, weighted, onto):
-    if onto:
-        run(monkeypatch, tmp_path, weighted[0])
-        target = run(monkeypatch, tmp_path, weighted[1], "--onto", "--keep", "0.25")
-    else:
-        target = run(monkeypatch, tmp_path, *weighted, "--keep", "0.25")
+def test_the_mean_of_the_weights_before_and_after_the_last_piece_can_ship(monkeypatch, tmp_path, weighted):
+    target = run(monkeypatch, tmp_path, *weighted, keep=0.25)
     for name in ("adapter_model.safetensors", "look_ahead.safetensors"):
         found = load_file(target / name)["a"]
         assert (found.dtype, found.tolist()) == (torch.bfloat16, [1.75] * 3)

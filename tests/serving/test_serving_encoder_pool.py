@@ -8,8 +8,8 @@ from index_fakes import FakeEncoder
 
 from retriever.core.errors import EncoderError
 from retriever.index import encoding
-from retriever.serving import encoder_pool
-from retriever.serving.encoder_pool import EncoderPool
+from retriever.serving import pools
+from retriever.serving.pools import EncoderPool
 
 THREADS = 8
 WAIT = 120  # seconds; a busy machine
@@ -98,8 +98,8 @@ def default(monkeypatch):
             return FakeEncoder(self.name)
 
     made = Default()
-    monkeypatch.setattr(encoder_pool, "default_identity", lambda: made.name)
-    monkeypatch.setattr(encoder_pool, "load_encoder", made.load)
+    monkeypatch.setattr(pools, "default_identity", lambda: made.name)
+    monkeypatch.setattr(pools, "load_encoder", made.load)
     return made
 
 

@@ -8,8 +8,7 @@ import pytest
 from index_fakes import PRODUCT, FakeEncoder
 
 from retriever.core.errors import IndexNotFoundError, UsageError
-from retriever.serving.encoder_pool import EncoderPool
-from retriever.serving.index_pool import IndexFolder, IndexPool, index_folder
+from retriever.serving.pools import EncoderPool, IndexFolder, IndexPool, index_folder
 
 THREADS = 8
 

@@ -188,6 +188,5 @@ def test_rows_of_one_set_have_nothing_to_be_told_apart_from(tiny):
 def test_what_makes_no_sense_is_refused(tiny):
     with pytest.raises(UsageError, match="look-ahead"):
         objective(learner(tiny("llama")), InstEmbSettings())
-    for wrong in ({"temperature": 0.0}, {"contrast": -1.0}, {"distillation": (), "contrast": 0.0}):
-        with pytest.raises(UsageError):
-            InstEmbSettings(**wrong)
+    with pytest.raises(UsageError, match="nothing to learn"):
+        InstEmbSettings(distillation=(), contrast=0.0)

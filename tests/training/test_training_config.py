@@ -1,11 +1,16 @@
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
 from retriever.core.errors import UsageError
+from retriever.training.adapters import AdapterSettings
 from retriever.training.config import DataSettings, default_config, read_config
+from retriever.training.loop import LoopSettings
 from retriever.training.methods import METHODS
+from retriever.training.negatives import MiningOptions
+from retriever.training.objectives.base import BatchSettings
 from retriever.training.objectives.dicl import DiclSettings
 from retriever.training.objectives.distillation import FusionSettings, SimilaritySettings
 from retriever.training.objectives.gircse import GircseSettings
@@ -101,9 +106,9 @@ def test_what_is_written_is_read_back_as_the_very_settings(read, method):
         ("[adapter]\nrank = 2.5\n", ["[adapter]: rank is 2.5", "integer"]),
         ("[loop]\nepochs = 2024-01-01\n", ["[loop]: epochs is datetime.date(2024, 1, 1)"]),
         ('[objective]\ndistillation = ["kl", "lk"]\n', ["[objective]: distillation is ['kl', 'lk']", "'mse', 'kl' or"]),
-        ("[loop]\nlearning_rate = nan\n", ["[loop]: learning_rate is nan; it must be a finite number"]),
-        ("[data]\nheld_out = 1.0\n", ["[data]: held_out is 1.0; it is a share between 0 and 1"]),
-        ("[batch]\ntexts = 1\n", ["[batch]: A batch of 1 texts has nothing to compare"]),
+        ("[loop]\nlearning_rate = nan\n", ["[loop]: learning_rate is nan; it should be"]),
+        ("[data]\nheld_out = 1.0\n", ["[data]: held_out is 1.0; it should be less than 1"]),
+        ("[batch]\ntexts = 1\n", ["[batch]: texts is 1; it should be greater than or equal to 2"]),
         ("[fusion]\nweight = 1.0\n", ["[fusion]: there is no key 'weight'", "'new_weight'"]),
         ("loop = 3\n", ["loop is a section, not a value"]),
         ('method = "instamb"\n', ["the method 'instamb' is not known", "'instemb'"]),
@@ -116,6 +121,29 @@ def test_mistakes_are_named_with_file_section_and_key(read, text, parts):
         read(text)
     assert "tune.toml" in caught.value.message
     assert [part for part in parts if part not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (AdapterSettings, [("kind", "all"), ("rank", 0), ("alpha", 0), ("dropout", 1.0), ("look_ahead", -1)]),
+        (LoopSettings, [("learning_rate", 0), ("learning_rate", math.nan), ("learning_rate", math.inf), ("epochs", 0)]),
+        (LoopSettings, [("max_steps", 0), ("warmup", 2), ("decay", "cosine"), ("max_grad_norm", 0)]),
+        (BatchSettings, [("texts", 1), ("questions", 0), ("held_tokens", 0)]),
+        (DataSettings, [("held_out", 0.0), ("held_out", 1.0), ("seed", -1), ("max_text_tokens", 0), ("margin", 0.0)]),
+        (MiningOptions, [("count", 0), ("depth", 0), ("margin", 0.0), ("margin", 1.1)]),
+        (InstEmbSettings, [("temperature", 0.0), ("contrast", -1.0), ("form", "beside"), ("views", ("sideways",))]),
+        (GircseSettings, [("steps", 0), ("temperature", 0.0), ("weight", -1.0), ("teacher_weight", -1.0)]),
+        (GircseSettings, [("negatives", -1), ("weight", math.nan)]),
+        (DiclSettings, [("margin", -0.1), ("margin", 2.5), ("temperature", 0.0), ("negatives", -1)]),
+        (SimilaritySettings, [("weight", -0.1), ("texts", 1)]),
+        (FusionSettings, [("new_weight", 1.5), ("new_weight", -0.5)]),
+    ],
+)
+def test_a_value_out_of_bounds_is_named(kind, wrong):
+    for name, value in wrong:
+        with pytest.raises(UsageError, match=rf"^{name} is {re.escape(repr(value))}; it should be "):
+            kind(**{name: value})
 
 
 def test_a_file_that_is_far_too_large_is_refused_at_once(tmp_path):

@@ -302,22 +302,6 @@ def test_a_record_cut_short_by_a_crash_is_mended(tmp_path):
     assert [row["step"] for row in one.record.rows()] == list(range(1, 10))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"learning_rate": 0},
-        {"learning_rate": float("nan")},
-        {"epochs": 0},
-        {"max_steps": 0},
-        {"warmup": 2},
-        {"max_grad_norm": 0},
-    ],
-)
-def test_settings_are_checked(settings):
-    with pytest.raises(UsageError):
-        LoopSettings(**settings)
-
-
 def test_nothing_to_train_is_refused(tmp_path):
     with pytest.raises(UsageError, match="nothing to train"):
         Trainer({}, pull, shuffled(2), SETTINGS, tmp_path, {})

@@ -215,13 +215,6 @@ def test_many_vectors_are_searched_by_faiss_with_the_same_result(monkeypatch):
     assert mine(queries, faiss, MiningOptions(5)) == mine(queries, exact, MiningOptions(5))
 
 
-@pytest.mark.parametrize("options", [{"count": 0}, {"depth": 0}, {"margin": 0.0}, {"margin": 1.1}])
-def test_options_without_sense_are_refused(options):
-    with pytest.raises(UsageError) as raised:
-        MiningOptions(**options)
-    assert raised.value.hint
-
-
 def test_queries_are_read_under_their_questions_in_few_passes():
     rows = [row("a", "x"), row("b", "x"), row("a", "x", "mood"), row("c", "x")]
     angles = {"a": 0, "b": 10, "c": 20, ("a", "mood?"): 90}

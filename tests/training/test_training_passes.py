@@ -5,7 +5,7 @@ from training_models import ANSWERS, INSTRUCTIONS, TEXTS, gradients, last_states
 
 from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
-from retriever.encoders.gircse import GircseEncoder
+from retriever.encoders.behind_prompt import GircseEncoder
 from retriever.encoders.inbedder import MaskedInBedderEncoder
 from retriever.encoders.methods import EncoderOptions
 from retriever.encoders.readout import daap

@@ -433,8 +433,8 @@ def test_what_a_masked_model_cannot_learn_beside_is_refused_before_training(aske
     [
         ({"base": "st:all-minilm-l6-v2"}, "is a sentence encoder, which is not trained here"),
         ({"index": "indexes/none"}, "instemb learns from no hard negatives"),
-        ({"minutes": 0}, "minutes is 0; it must be above 0"),
-        ({"epochs": 0}, "at least one epoch"),
+        ({"minutes": 0}, "minutes is 0; it should be greater than 0"),
+        ({"epochs": 0}, "epochs is 0"),
         ({"seed": -1}, "seed is -1"),
     ],
 )

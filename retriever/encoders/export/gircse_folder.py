@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
+from retriever.encoders.behind_prompt import GircseEncoder
 from retriever.encoders.export import Written, card_facts, check_probes, gircse_loader
-from retriever.encoders.gircse import GircseEncoder
 from retriever.encoders.tokenize import pretrained_tokenizer
 
 LOADER = "loader.py"

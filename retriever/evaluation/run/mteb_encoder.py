@@ -20,6 +20,7 @@ from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.registry import resolve
 from retriever.core.types import Document, Embeddings
+from retriever.evaluation.metrics import encode_each
 from retriever.evaluation.run.bench import IndexSearchPath
 from retriever.evaluation.suites import SearchMode
 from retriever.index.encoding import token_limit
@@ -74,7 +75,7 @@ class MtebEncoder:
             found = batch["text"] if asked is None else batch["query"]
             texts += found
             instructions += [task_instruction(task_metadata, kind)] * len(found) if asked is None else list(asked)
-        return self._encode(texts, instructions, bool(options.get("show_progress_bar", False)))
+        return encode_each(self.encoder, texts, instructions)
 
     def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> NDArray[np.float32]:
         """Return the (n, m) cosines of the rows of one array with those of another."""
@@ -83,15 +84,6 @@ class MtebEncoder:
     def similarity_pairwise(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> NDArray[np.float32]:
         """Return the (n,) cosines of rows that stand beside each other."""
         return np.asarray((_rows(embeddings1) * _rows(embeddings2)).sum(axis=-1))
-
-    def _encode(self, texts: Sequence[str], instructions: Sequence[str], show_progress: bool) -> Embeddings:
-        """Encode every text under its instruction, those that share one together."""
-        vectors = np.zeros((len(texts), self.encoder.dim), dtype=np.float32)
-        for instruction in dict.fromkeys(instructions):
-            rows = [row for row, asked in enumerate(instructions) if asked == instruction]
-            some = [texts[row] for row in rows]
-            vectors[rows] = self.encoder.encode(some, instruction=instruction, show_progress=show_progress)
-        return vectors
 
 
 class MtebSearch(Closing):

@@ -14,6 +14,7 @@ from retriever.training.adapters import Adapted
 from retriever.training.pairs import ContrastiveExample, answer_set, set_numbers
 from retriever.training.prompt_batches import PromptTokeniser
 from retriever.training.rows import TrainingRow, normalise_answer
+from retriever.training.settings import AtLeastOne, AtLeastTwo, Settings
 
 
 class Objective(Protocol):
@@ -28,7 +29,7 @@ class Objective(Protocol):
         ...
 
 
-class ObjectiveSettings:
+class ObjectiveSettings(Settings):
     """A method's own settings, a frozen dataclass: what they say to the parts of a fine-tuning that know no method."""
 
     __slots__ = ()
@@ -67,7 +68,7 @@ _LOOKED_AT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSettings:
+class BatchSettings(Settings):
     """Settings of how rows become batches.
 
     Attributes:
@@ -79,16 +80,10 @@ class BatchSettings:
         paired: put texts that share an answer into one batch, so that every row has a chance of a positive.
     """
 
-    texts: int = 16
-    questions: int = 4
-    held_tokens: int = 6144
+    texts: AtLeastTwo = 16
+    questions: AtLeastOne = 4
+    held_tokens: AtLeastOne = 6144
     paired: bool = True
-
-    def __post_init__(self) -> None:
-        if self.texts < 2:
-            raise UsageError(f"A batch of {self.texts} texts has nothing to compare.", hint="Give texts of at least 2.")
-        if self.questions < 1 or self.held_tokens < 1:
-            raise UsageError("questions and held_tokens must be at least 1.")
 
     def unpaired(self) -> "BatchSettings":
         """Return the same without pairing, for an objective that makes nothing of rows with the same answer."""

@@ -7,11 +7,12 @@ alone is the prompt of an empty text.
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from retriever.core.errors import UsageError
 from retriever.training.loss_parts import Negatives
 from retriever.training.losses import DICL_TEMPERATURE, MARGIN, DiclEmbeddings, TieredEmbeddings, dicl, tiered
 from retriever.training.objectives.base import (
@@ -26,6 +27,7 @@ from retriever.training.objectives.base import (
 from retriever.training.objectives.reading import Prompts, VectorReader
 from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, dicl_examples
 from retriever.training.rows import TrainingRow
+from retriever.training.settings import Count, Positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +41,10 @@ class DiclSettings(ObjectiveSettings):
         negatives: most wrong answers of a row.
     """
 
-    margin: float = MARGIN
-    temperature: float = DICL_TEMPERATURE
+    margin: Annotated[float, Field(ge=0, le=2)] = MARGIN
+    temperature: Positive = DICL_TEMPERATURE
     tiered: bool = False
-    negatives: int = NEGATIVES
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.margin <= 2:
-            raise UsageError(f"margin is {self.margin}; cosines differ by 0 to 2.")
-        if not self.temperature > 0:
-            raise UsageError(f"The temperature is {self.temperature}; it must be above 0.")
-        if self.negatives < 0:
-            raise UsageError(f"negatives is {self.negatives}; it cannot be negative.")
+    negatives: Count = NEGATIVES
 
 
 class DiclObjective:

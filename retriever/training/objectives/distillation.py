@@ -21,13 +21,14 @@ from torch import Tensor
 
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
-from retriever.encoders.instemb import untrained_look_ahead
+from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.evaluation.metrics import encode_each
 from retriever.training.adapters import Adapted
 from retriever.training.loss_parts import NEW_WEIGHT, fused_target, mean_similarity_error, squared_error
 from retriever.training.objectives.base import BatchSettings, Keys, Learner, Objective, TextBatches
 from retriever.training.objectives.reading import Piece, VectorReader, add_up, in_order
 from retriever.training.rows import TrainingRow
+from retriever.training.settings import AtLeastTwo, Settings, Share, Weight
 
 BASE_TEACHER = "base"  # stands for the model in training, as it was before
 MOST_TEXTS = 20_000
@@ -39,7 +40,7 @@ _COMPARED_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class SimilaritySettings:
+class SimilaritySettings(Settings):
     """Settings of learning similarities from a teacher.
 
     Attributes:
@@ -49,14 +50,8 @@ class SimilaritySettings:
     """
 
     teacher: str = "minilm"
-    weight: float = 1.0
-    texts: int = 32
-
-    def __post_init__(self) -> None:
-        if not self.weight >= 0:
-            raise UsageError(f"weight is {self.weight}; a weight cannot be negative.")
-        if self.texts < 2:
-            raise UsageError(f"{self.texts} texts make no pair.", hint="Give texts of at least 2.")
+    weight: Weight = 1.0
+    texts: AtLeastTwo = 32
 
 
 class SimilarityObjective:
@@ -160,18 +155,14 @@ def _lowest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class FusionSettings:
+class FusionSettings(Settings):
     """Settings of how the two models are fused.
 
     Attributes:
         new_weight: lambda, the trained model's share; the paper stays within 0.4 and 0.6.
     """
 
-    new_weight: float = NEW_WEIGHT
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.new_weight <= 1:
-            raise UsageError(f"new_weight is {self.new_weight}.", hint="Give a number from 0 to 1, such as 0.5.")
+    new_weight: Share = NEW_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)

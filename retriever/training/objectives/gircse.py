@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.evaluation.metrics import encode_each
 from retriever.training.loss_parts import Negatives, mean_similarity_error
@@ -37,6 +36,7 @@ from retriever.training.objectives.reading import (
 from retriever.training.pairs import NEGATIVES, ContrastiveExample, HardNegatives, gircse_examples
 from retriever.training.passes import soft_token_states
 from retriever.training.rows import TrainingRow
+from retriever.training.settings import AtLeastOne, Count, Positive, Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +53,12 @@ class GircseSettings(ObjectiveSettings):
         teacher_weight: of these similarities beside the rest.
     """
 
-    steps: int = 5
-    temperature: float = GIRCSE_TEMPERATURE
-    weight: float = 1.0
-    negatives: int = NEGATIVES
+    steps: AtLeastOne = 5
+    temperature: Positive = GIRCSE_TEMPERATURE
+    weight: Weight = 1.0
+    negatives: Count = NEGATIVES
     teacher: str = ""
-    teacher_weight: float = 100.0
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise UsageError(f"steps is {self.steps}; GIRCSE needs at least 1.")
-        if not self.temperature > 0:
-            raise UsageError(f"The temperature is {self.temperature}; it must be above 0.")
-        for name in ("weight", "teacher_weight"):
-            if not getattr(self, name) >= 0:
-                raise UsageError(f"{name} is {getattr(self, name)}; a weight cannot be negative.")
-        if self.negatives < 0:
-            raise UsageError(f"negatives is {self.negatives}; it cannot be negative.")
+    teacher_weight: Weight = 100.0
 
     @property
     def taught_by(self) -> str:

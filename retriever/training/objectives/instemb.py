@@ -30,6 +30,7 @@ from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
 from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers, TeacherStates
 from retriever.training.prompt_batches import SeparatePrompts
 from retriever.training.rows import TrainingRow
+from retriever.training.settings import Positive, Settings, Weight
 
 Distillation = Literal["mse", "kl", "ce"]
 View = Literal["dropout", "teacher", "answer", "document"]
@@ -61,16 +62,13 @@ class InstEmbSettings(ObjectiveSettings):
     direction: KlDirection = "student-first"
     views: tuple[View, ...] = ("dropout", "teacher", "answer")
     compared: Compared = "input-last"
-    temperature: float = INSTEMB_TEMPERATURE
+    temperature: Positive = INSTEMB_TEMPERATURE
     form: ContrastForm = "inside"
     strict: bool = False
-    contrast: float = 1.0
+    contrast: Weight = 1.0
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise UsageError(f"The temperature is {self.temperature}; it must be above 0.")
-        if self.contrast < 0:
-            raise UsageError(f"contrast is {self.contrast}; a weight cannot be negative.")
+        Settings.__post_init__(self)
         if not self.distillation and not self.contrast:
             raise UsageError("With neither distillation nor contrast there is nothing to learn.")
 

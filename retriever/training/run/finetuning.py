@@ -50,6 +50,7 @@ from retriever.training.run.scores import (
 )
 from retriever.training.run.stages import FUSION, Announce, Assignment, OnProgress, Stage, saved_states, stage_of, train
 from retriever.training.run.start import Base, is_trained, load_base, prepare
+from retriever.training.settings import Positive, Settings
 
 REPORT = "finetune.json"
 CARD = "README.md"
@@ -58,7 +59,7 @@ _PROVEN_TEXTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class FinetuneRequest:
+class FinetuneRequest(Settings):
     """A request to fine-tune a model.
 
     Attributes:
@@ -82,15 +83,11 @@ class FinetuneRequest:
     index: Path | None = None
     resume: bool = False
     promote: bool = True
-    minutes: float | None = None
+    minutes: Positive | None = None
     encoding: str | None = None
     device: str = "auto"
     dtype: str = "auto"
     command: str = ""
-
-    def __post_init__(self) -> None:
-        if self.minutes is not None and not self.minutes > 0:
-            raise UsageError(f"minutes is {self.minutes}; it must be above 0.")
 
     @property
     def folder(self) -> Path:

@@ -12,9 +12,9 @@ from retriever.core.errors import UsageError
 from retriever.core.fingerprint import file_hash, json_hash
 from retriever.core.prompts import get_template
 from retriever.core.types import BadRow
+from retriever.encoders.behind_prompt import InstEmbEncoder, untrained_look_ahead
 from retriever.encoders.catalog import SENTENCE_METHOD, checkpoint_folder, resolve_name
 from retriever.encoders.checkpoint import read_checkpoint_config
-from retriever.encoders.instemb import InstEmbEncoder, untrained_look_ahead
 from retriever.encoders.methods import DEFAULT_TEMPLATE, EncoderOptions
 from retriever.encoders.sources import MANIFEST
 from retriever.encoders.tokenize import MAX_INSTRUCTION_TOKENS, PieceTokenizer

@@ -6,8 +6,9 @@ cannot filter by itself is decoded and compared exactly.
 """
 
 import math
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,40 +42,33 @@ class AllowedRows:
         return faiss.IDSelectorBitmap(np.packbits(self.mask, bitorder="little"))
 
 
-class Structure(Protocol):
-    """One kind of FAISS index."""
+class Structure(ABC):
+    """One kind of FAISS index; ``most_probes`` is the largest number of probes that changes anything, 0 for none."""
 
-    most_probes: int
-    """The largest number of probes that changes anything; 0 where there is nothing to choose."""
+    most_probes = 0
 
-    def set_probes(self, probes: int) -> None:
+    def __init__(self, index: Any) -> None:  # noqa: ANN401 - a faiss.Index
+        self._index = index
+
+    def set_probes(self, probes: int) -> None:  # noqa: B027 - where there is nothing to choose
         """Choose how much of the index a quick search visits."""
-        ...
 
+    @abstractmethod
     def search(self, queries: Embeddings, k: int, allowed: AllowedRows | None) -> Neighbours:
         """Return (q, k) rows and scores, best first, -1 where nothing was found; equal scores in any order."""
-        ...
 
     def search_all(self, queries: Embeddings, k: int, allowed: AllowedRows | None) -> Neighbours:
         """Return the same after comparing with every allowed row."""
-        ...
+        return self.search(queries, k, allowed)
 
 
-class Flat:
+class Flat(Structure):
     """Codes in one array, all of them compared: ``Flat``, ``SQfp16``, ``SQ8``.
 
     A scalar quantizer adds up in the same order on every way through it (plain, selected, gathered, in an inverted
     list), so equal vectors have equal scores. ``Flat`` gives large batches to BLAS, where they can differ in the last
     bit.
     """
-
-    most_probes = 0
-
-    def __init__(self, index: Any) -> None:  # noqa: ANN401 - a faiss.IndexFlat or IndexScalarQuantizer
-        self._index = index
-
-    def set_probes(self, probes: int) -> None:
-        """Do nothing: every row is visited."""
 
     def search(self, queries: Embeddings, k: int, allowed: AllowedRows | None) -> Neighbours:
         """Compare with every allowed row."""
@@ -84,10 +78,6 @@ class Flat:
             return _run(self._index, queries, k, faiss.SearchParameters(sel=allowed.selector))
         gathered = _run(self._gathered(allowed.numbers), queries, k)
         return Neighbours(np.where(gathered.ids < 0, -1, allowed.numbers[gathered.ids]), gathered.scores)
-
-    def search_all(self, queries: Embeddings, k: int, allowed: AllowedRows | None) -> Neighbours:
-        """Do what `search` does."""
-        return self.search(queries, k, allowed)
 
     def _worth_gathering(self, queries: int, rows: int) -> bool:
         fits = rows * self._index.code_size <= _GATHER_BYTES
@@ -105,12 +95,12 @@ class Flat:
         return part
 
 
-class Inverted:
+class Inverted(Structure):
     """Inverted lists (``IVF1024,SQfp16``): a query visits the lists of its nearest centroids; a probe is a list."""
 
     def __init__(self, index: Any) -> None:  # noqa: ANN401 - a faiss.IndexIVF
-        self._index = index
-        self.most_probes: int = index.nlist
+        super().__init__(index)
+        self.most_probes = index.nlist
         # Only a flat quantizer ranks all centroids, which is what visiting every list rests on.
         flat = isinstance(faiss.downcast_index(index.quantizer), faiss.IndexFlat)
         self._decoded = None if flat else Decoded(index)
@@ -140,11 +130,11 @@ class Inverted:
         return _run(self._index, queries, k, faiss.SearchParametersIVF(sel=selector, nprobe=lists))
 
 
-class Graph:
+class Graph(Structure):
     """A neighbour graph (``HNSW32,SQ8``): a probe is one candidate kept while walking (efSearch)."""
 
     def __init__(self, index: Any) -> None:  # noqa: ANN401 - a faiss.IndexHNSW
-        self._index = index
+        super().__init__(index)
         self._storage = structure_of(faiss.downcast_index(index.storage))
         self.most_probes = min(index.ntotal, 4096)
 
@@ -167,7 +157,7 @@ class Graph:
         return self._storage.search_all(queries, k, allowed)
 
 
-class Decoded:
+class Decoded(Structure):
     """Any other index: FAISS searches all of it, filtered searches compare decoded vectors.
 
     Raises:
@@ -175,10 +165,10 @@ class Decoded:
     """
 
     def __init__(self, index: Any) -> None:  # noqa: ANN401 - a faiss.Index
-        self._index = index
+        super().__init__(index)
         self._lists = faiss.try_extract_index_ivf(index)
-        self.most_probes: int = 0 if self._lists is None else self._lists.nlist
         if self._lists is not None:
+            self.most_probes = self._lists.nlist
             self._lists.make_direct_map()
         if index.ntotal:
             index.reconstruct(0)

@@ -37,8 +37,8 @@ from retriever.index.files import (
 from retriever.index.indexing import IndexingOptions
 from retriever.index.opened import is_index
 from retriever.index.profiling import Columns, recognise, set_columns
-from retriever.serving.encoder_pool import EncoderPool
 from retriever.serving.jobs import Job
+from retriever.serving.pools import EncoderPool
 from retriever.workspace import Index
 from retriever_app.background import Progress
 from retriever_app.text import calling
