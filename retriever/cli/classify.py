@@ -22,7 +22,7 @@ from retriever.cli.options import (
     YesOption,
     texts_to_read,
 )
-from retriever.cli.reading import say_spent, with_consent
+from retriever.cli.reading import say_known, say_spent, with_consent
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 
@@ -178,6 +178,7 @@ def _show_proposal(opened: "Index", proposal: "Proposal", file: Path | None, *, 
         output.result(f"{proposed.texts:4}  {name}  {printable(proposed.category.description)}")
     said = f"{proposal.texts} answers of {proposal.reader}; {proposal.not_said} texts do not answer."
     output.say(printable(said))
+    say_known(proposal.known_answers)
     if file is not None:
         output.say(f"The categories are in {file}: edit them, then `retriever classify --into {file}`.")
 

@@ -23,7 +23,7 @@ from retriever.cli.options import (
     YesOption,
     texts_to_read,
 )
-from retriever.cli.reading import say_spent, with_consent
+from retriever.cli.reading import say_known, say_spent, with_consent
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.text import escape_formula, printable, shortened
@@ -183,6 +183,7 @@ def share_of(found: "Clustering", number: int) -> str:
 
 def say_basis(found: "Clustering") -> None:
     """Say what clusters or categories go by: what was read or taught, or a model that may not follow the question."""
+    say_known(found.known_answers)
     if found.sampled is not None:
         output.say(printable(found.sampled.sentence))
     if found.lessons is not None:

@@ -10,6 +10,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.cluster import AUTO, cluster_count
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, WhereOption
+from retriever.cli.reading import say_known
 from retriever.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def _render_ranks(found: "RankChange") -> None:
     _say_instructions(found.sides)
     for sentence in found.approximate:
         output.say(sentence)
+    for one in found.results:
+        say_known(one.known_answers)
     output.say(f"{found.overlap:.0%} of the hits are in both.")
 
 

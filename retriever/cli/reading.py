@@ -11,6 +11,7 @@ from retriever.core.errors import ConsentError
 from retriever.core.text import printable
 
 if TYPE_CHECKING:
+    from retriever.core.results import KnownAnswers
     from retriever.workspace import Index
 
 T = TypeVar("T")
@@ -40,6 +41,12 @@ def _agreed(refused: ConsentError) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return typer.confirm(f"{printable(refused.message)} May texts of this index be sent there?", err=True)
+
+
+def say_known(known: "KnownAnswers | None") -> None:
+    """Say how many answers a filter looks at; nothing where it asks for none."""
+    if known is not None:
+        output.say(known.sentence)
 
 
 def say_spent(opened: "Index") -> None:

@@ -16,7 +16,7 @@ from retriever.cli.options import (
     MaxTokensOption,
     YesOption,
 )
-from retriever.cli.reading import say_spent, with_consent
+from retriever.cli.reading import say_known, say_spent, with_consent
 from retriever.core.errors import UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import printable, shortened
@@ -68,6 +68,7 @@ def search(
         if not json:
             _render(last)  # before seconds go into the verdict
             _say_settled(last[0])
+            say_known(last[0].known_answers)
         last = _judged(opened, last)
         if not json:
             say_spent(opened)
