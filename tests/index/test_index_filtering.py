@@ -151,7 +151,7 @@ def test_a_field_of_the_reserved_name_stands_in_brackets(open_index):
     ],
 )
 def test_an_answer_that_cannot_be_asked_for_is_refused(answered, instruction, where, says):
-    with pytest.raises(FilterError, match="^") as refused:
+    with pytest.raises(FilterError) as refused:
         answered.search("sad", instruction=instruction, where=where)
     assert refused.value.message.startswith(says)
     if says.startswith(("An answer is one", "Nobody")):
@@ -175,7 +175,7 @@ def test_clusters_and_categories_are_of_what_the_filter_accepts(answered):
     assert found.to_json()["known_answers"] == {"answers": 4, "texts": 6}
     sorted_ = answered.clusterings.classify(WHO, ["refund", "repair"], where="answer != 'not said'")
     assert sorted(sorted_.assignments) == ["a", "b", "c"]
-    with pytest.raises(InputError, match="No document matches. Answers of 4 of 6 texts are known"):
+    with pytest.raises(InputError, match=r"No document matches\. Answers of 4 of 6 texts are known"):
         answered.cluster(WHO, where="answer = 'nothing like it'")
 
 
