@@ -11,7 +11,7 @@ from retriever.index.sources.answers import Reader
 from retriever.store.database import Store
 
 if TYPE_CHECKING:
-    from retriever.encoders.answers.answerer import Answered, Answerer, AnswererSpec, OnAnswers
+    from retriever.encoders.answers.answerer import Answered, Answerer, AnswererSpec, OnAnswers, Unread
     from retriever.encoders.answers.encoder import KeptAnswer
 
 HOSTS = "reader_hosts"
@@ -54,7 +54,14 @@ class Spent:
     texts: int = 0
     tokens: int = 0
     unread: int = 0
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: "dict[Unread, int]" = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> str:
+        """A sentence for each reason of the failures, with its number; empty where there are none."""
+        from retriever.encoders.answers.answerer import explained
+
+        return explained(self.failures)
 
 
 class Permit:
