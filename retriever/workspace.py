@@ -18,6 +18,7 @@ from retriever.core.text import composed
 from retriever.core.types import BadRow, Document, Embeddings, parent_id
 from retriever.index import completing
 from retriever.index.encoding import Loader, OnTexts
+from retriever.index.filtering import request_filter
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.opened import Opened
@@ -30,7 +31,6 @@ from retriever.index.teaching.asking import Groups
 from retriever.index.teaching.part import Teaching
 from retriever.index.upkeep.part import Upkeep
 from retriever.index.verdicts.stored import stored_verdict
-from retriever.store.filters import optional_filter
 
 if TYPE_CHECKING:
     from retriever.clusters.clustering import Clustering
@@ -163,7 +163,7 @@ class Index(Closing):
             EncoderError: steps are asked for and the encoder has none.
             UsageError: as `SearchRequest`; or the instruction is too long, or the regular expression takes too long.
             InputError: there is no document that hits are to resemble.
-            FilterError: the filter cannot be parsed or names an unknown field.
+            FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
         """
         return self.search_many([request])[0]
 
@@ -247,7 +247,7 @@ class Index(Closing):
         Args:
             instruction: what the clusters are to answer; None or blank for the default.
             k: how many; None to choose by silhouette.
-            where: a filter over metadata.
+            where: a filter over metadata, and over the answers to the instruction that are known.
             by: metadata fields whose values are counted in every cluster.
             over: a metadata field with dates, by whose months documents are counted.
             ids: the documents to cluster, those of one cluster say; None for all.
@@ -258,12 +258,13 @@ class Index(Closing):
         Raises:
             UsageError: k is larger than the corpus, or a field is not there.
             InputError: the filter matches nothing, or none of the ids is there.
-            FilterError: the filter cannot be parsed or names an unknown field.
+            FilterError: the filter cannot be parsed, names an unknown field, or asks for answers that nobody gives.
         """
         from retriever.clusters.clustering import ClusterRequest  # scikit-learn takes a second to load
 
         chosen = None if ids is None else frozenset(ids)
-        request = ClusterRequest(instruction, k, optional_filter(where), tuple(by), over, chosen, read)
+        condition = request_filter(self._opened.store, where, instruction)
+        request = ClusterRequest(instruction, k, condition, tuple(by), over, chosen, read)
         return self.clusterings.of([request], progress=progress)[0]
 
     def delete(self, ids: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from retriever.core.requests import SearchOptions
 from retriever.core.results import SearchResult
 from retriever.core.types import Document
 from retriever.index.teaching.readers import GIVEN, ReaderPlace
+from retriever.index.teaching.unanswered import AnswersStatus
 from retriever_app import text
 
 VARIABLE = "RETRIEVER_READER"
@@ -78,6 +79,22 @@ def sending(place: ReaderPlace, sends: str) -> str:
 def serving(reader: str) -> str:
     """Say who answers a question."""
     return "Answers that were handed in serve this question." if reader == GIVEN else f"{reader} reads this question."
+
+
+def unanswered(status: AnswersStatus, reasons: str) -> str:
+    """Say how many texts have no answer to a question, and why answers did not come; empty where all have one.
+
+    Args:
+        status: of the question.
+        reasons: why answers to any question did not come since the app opened the index, counted.
+    """
+    lacking = status.texts - status.answers
+    if lacking <= 0:
+        return ""
+    said = f"{lacking:,} of {text.count(status.texts, 'different text')} {'has' if lacking == 1 else 'have'} no answer."
+    if not reasons:
+        return said
+    return f"{said} Since the app opened the index, answers to this and other questions did not come: {reasons}"
 
 
 def search_sends() -> str:

@@ -14,8 +14,8 @@ from retriever.core.errors import EncoderError
 from retriever.index.teaching.readers import DEFAULT, ReaderPlace
 from retriever.serving.jobs import Job
 from retriever.workspace import Index
-from retriever_app import readers, resources
-from retriever_app.components import attempt, ended, show_problem
+from retriever_app import readers, resources, state
+from retriever_app.components import attempt, ended, show_attempt, show_problem
 from retriever_app.readers import AnswerRow, Offers
 from retriever_app.text import plain
 
@@ -106,6 +106,16 @@ def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) 
     """Draw texts with their answers as a table; an answer that is written there goes before the language model's."""
     if not question or not rows or not index.teaching.reader(question):
         return
+    with st.expander("Correct answers", expanded=_CORRECTED in st.session_state, type="compact"):
+        _correct(index, question, rows)
+
+
+@st.fragment
+def _correct(index: Index, question: str, rows: Sequence[AnswerRow]) -> None:
+    """Draw the table. What is written there is stored at once, and the rest of the page is drawn anew by a button.
+
+    A page that is drawn anew has another table, which would take the place of the one that is being written in.
+    """
     key = f"answers {sha256(repr((question, rows)).encode()).hexdigest()}"
 
     def take() -> None:
@@ -113,21 +123,23 @@ def show_answers(index: Index, question: str | None, rows: Sequence[AnswerRow]) 
         attempt(lambda: index.teaching.give_answers(question, written))
         st.session_state[_CORRECTED] = st.session_state.get(_CORRECTED, 0) + 1
 
-    with st.expander("Correct answers", expanded=_CORRECTED in st.session_state, type="compact"):
-        st.caption(
-            "Click an answer and type another. Yours goes before the language model's; an empty one takes it back."
-        )
-        st.data_editor(
-            [{"answer": row.answer, "review": row.beginning} for row in rows],
-            key=key,
-            on_change=take,
-            disabled=["review"],
-            column_config={
-                "answer": st.column_config.TextColumn("Answer", width="medium", max_chars=160),
-                "review": st.column_config.TextColumn("Review", width="large"),
-            },
-            hide_index=True,
-        )
+    show_attempt()
+    st.caption("Click an answer and type another. Yours goes before the language model's; an empty one takes it back.")
+    if said := readers.unanswered(index.teaching.answers_status(question), index.teaching.spent.reasons):
+        st.caption(plain(said))
+    st.data_editor(
+        [{"answer": row.answer, "review": row.beginning} for row in rows],
+        key=key,
+        on_change=take,
+        disabled=["review"],
+        column_config={
+            "answer": st.column_config.TextColumn("Answer", width="medium", max_chars=160),
+            "review": st.column_config.TextColumn("Review", width="large"),
+        },
+        hide_index=True,
+    )
+    if st.button("Draw the page with these answers", disabled=not st.session_state[key]["edited_rows"]):
+        state.rerun()
 
 
 def _offers(index: Index) -> Offers:

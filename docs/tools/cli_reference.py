@@ -41,6 +41,14 @@ alone: `--where "[product category] = 'books'"`; backticks do as well, and doubl
 A filter that no document matches because the field holds values of another type (`stars = '1'`) is wrong usage (2), and
 the message says how to write it. `--by` counts a document whose value is a list under each item.
 
+Where a language model, a program or a person answers the instruction, `search`, `cluster` and `classify` filter by the
+answers as well: `--where "answer = 'refund' and stars <= 2"`, whatever the case. Where documents have a field `answer`
+(also as the last part of a name, `form.answer`), that is meant, and `@answer` is the answer; `@answer` always is, and
+`[answer]` is always the field. What is known when the command begins decides, a person's answer before the model's, and
+nothing is read for the filter: a text without an answer matches no filter that names it, `!=` and `or` included. A line
+on stderr, and `known_answers` in JSON (`answers` of `texts`), say how many answers there were. Without an instruction
+that somebody answers, in `report` and between the clusters of two instructions, `answer` is wrong usage (2).
+
 Files other than Parquet are UTF-8. One that is not stops the command before anything is done, with a guess:
 `retriever index reviews.csv --encoding windows-1252` reads it. Cells may be parted by commas, semicolons, tabs or bars.
 Texts, ids and values are composed (Unicode's NFC), and a text without a visible character is empty, and skipped. Where

@@ -19,7 +19,7 @@ from retriever.cli.options import (
     SaveOption,
     WhereOption,
 )
-from retriever.cli.reading import Reading
+from retriever.cli.reading import Reading, say_known
 from retriever.core.errors import UsageError
 from retriever.core.text import printable, shortened
 from retriever.forms import command_options, made
@@ -157,6 +157,7 @@ def _show_proposal(proposal: "Proposal", file: Path | None, *, json: bool) -> No
         output.result(f"{proposed.texts:4}  {name}  {printable(proposed.category.description)}")
     said = f"{proposal.texts} answers of {proposal.reader}; {proposal.not_said} texts do not answer."
     output.say(printable(said))
+    say_known(proposal.known_answers)
     if file is not None:
         output.say(f"The categories are in {file}: edit them, then `retriever classify --into {file}`.")
 

@@ -21,7 +21,7 @@ from retriever.cli.options import (
     SaveOption,
     WhereOption,
 )
-from retriever.cli.reading import Reading
+from retriever.cli.reading import Reading, say_known
 from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.text import escape_formula, printable, shortened
@@ -203,6 +203,7 @@ def share_of(found: "Clustering", number: int) -> str:
 
 def say_basis(found: "Clustering") -> None:
     """Say what clusters or categories go by: what was read or taught, or a model that may not follow the question."""
+    say_known(found.known_answers)
     if found.sampled is not None:
         output.say(printable(found.sampled.sentence))
     if found.lessons is not None:

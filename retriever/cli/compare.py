@@ -11,7 +11,7 @@ import typer
 from retriever.cli import output
 from retriever.cli.cluster import AUTO, cluster_count
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption, WhereOption
-from retriever.cli.reading import Reading
+from retriever.cli.reading import Reading, say_known
 from retriever.core.errors import UsageError
 from retriever.forms import command_options, made
 
@@ -84,6 +84,8 @@ def _render_ranks(found: "RankChange") -> None:
     _say_instructions(found.sides)
     for sentence in found.approximate:
         output.say(sentence)
+    for one in found.results:
+        say_known(one.known_answers)
     output.say(f"{found.overlap:.0%} of the hits are in both.")
 
 

@@ -26,7 +26,11 @@ IndexOption = Annotated[Path, typer.Option("--index", help="Index folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", callback=possible_device)]
 WhereOption = Annotated[
-    str | None, typer.Option("--where", help="Filter over metadata: \"stars <= 2 and category = 'toy'\".")
+    str | None,
+    typer.Option(
+        "--where",
+        help="Filter over metadata and known answers: \"stars <= 2 and category = 'toy'\", \"answer = 'refund'\".",
+    ),
 ]
 SaveOption = Annotated[str | None, typer.Option("--save", help="Save what was made under this name.")]
 SavedOption = Annotated[

@@ -16,6 +16,7 @@ from retriever.core.text import printable
 
 if TYPE_CHECKING:
     from retriever.clusters.chosen import Read
+    from retriever.core.results import KnownAnswers
     from retriever.workspace import Index
 
 T = TypeVar("T")
@@ -88,6 +89,12 @@ def _agreed(refused: ConsentError) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return typer.confirm(f"{printable(refused.message)} May texts of this index be sent there?", err=True)
+
+
+def say_known(known: "KnownAnswers | None") -> None:
+    """Say how many answers a filter looks at; nothing where it asks for none."""
+    if known is not None:
+        output.say(known.sentence)
 
 
 def _say_spent(opened: "Index") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from retriever.cli import output
 from retriever.cli.options import DEFAULT_INDEX, DeviceOption, IndexOption, JsonOption
-from retriever.cli.reading import Reading
+from retriever.cli.reading import Reading, say_known
 from retriever.core.errors import UsageError
 from retriever.core.requests import SearchRequest
 from retriever.core.text import printable, shortened
@@ -55,6 +55,7 @@ def search(
         if not json:
             _render(last)  # before seconds go into the verdict
             _say_settled(last[0])
+            say_known(last[0].known_answers)
         last = _judged(opened, last)
     if json:
         documents = [one.to_json() for one in last]

@@ -18,7 +18,7 @@ from retriever.clusters.phrases import Phrase
 from retriever.clusters.placing import CategoryNames, Centroids, Options, Places, Placing
 from retriever.clusters.reading import Sampled
 from retriever.core.errors import UsageError
-from retriever.core.results import SCHEMA_VERSION, Lessons
+from retriever.core.results import SCHEMA_VERSION, KnownAnswers, Lessons
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
 from retriever.store.filters import Filter
@@ -222,6 +222,11 @@ class Clustering:
         return " ".join(filter(None, parts))
 
     @property
+    def known_answers(self) -> KnownAnswers | None:
+        """The answers that its filter looks at; None where the filter asks for none."""
+        return None if self.request.where is None else self.request.where.known
+
+    @property
     def doubts(self) -> str:
         """What clusters are where their question is hardly followed, or else that they do not hold."""
         return self.division or _unsteady(self)
@@ -239,7 +244,7 @@ class Clustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        where = self.request.where
+        where, known = self.request.where, self.known_answers
         document = {
             "schema_version": SCHEMA_VERSION,
             "instruction": self.request.instruction or "",
@@ -256,6 +261,7 @@ class Clustering:
             "taught": None if self.lessons is None else asdict(self.lessons),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
             "sampled": None if self.sampled is None else self.sampled.to_json(),
+            "known_answers": None if known is None else asdict(known),
             "caution": self.caution,
         }
         if self.named:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,7 @@ class RankChange:
             "query": self.results[0].query,
             "instructions": [one.instruction or "" for one in self.sides],
             "paths": [one.path for one in self.results],
+            "known_answers": [one.known_answers and asdict(one.known_answers) for one in self.results],
             "verdicts": [one.verdict_json() for one in self.sides],
             "overlap": round(self.overlap, 4),
             "documents": [one.to_json() for one in self.moved],

@@ -9,10 +9,11 @@ from retriever.clusters.numbers import Numbers, count
 from retriever.clusters.periods import Period, fitting
 from retriever.core.errors import UsageError
 from retriever.core.fields import values_by_name
+from retriever.index.filtering import request_filter
 from retriever.index.opened import HasOpened, opened
 from retriever.index.profiling import Columns, iso_date, read_columns, star_value
 from retriever.index.selection import nothing_matches, selected_documents
-from retriever.store.filters import optional_filter, resolve_field
+from retriever.store.filters import resolve_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,13 @@ def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Cou
         UsageError: a field that was named is not there, or holds no ratings or days.
         FilterError: the filter cannot be parsed or names an unknown field.
     """
-    groups, condition = groups.by_document(), optional_filter(request.where)
+    groups, store = groups.by_document(), opened(index).store
+    condition = request_filter(store, request.where)
     if condition is not None:
-        groups = groups.only({one.id for one in selected_documents(opened(index).store, condition, None)})
+        groups = groups.only({one.id for one in selected_documents(store, condition, None)})
     if not groups.documents:
-        raise nothing_matches(opened(index).store, condition)
-    known, columns = opened(index).store.documents.fields(), read_columns(index)
+        raise nothing_matches(store, condition)
+    known, columns = store.documents.fields(), read_columns(index)
     rating = _named(request.stars, known) or columns.stars
     written = _named(request.date, known) or columns.date
     metadata = [values_by_name(one.metadata) for one in groups.documents]

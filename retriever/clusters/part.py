@@ -12,6 +12,7 @@ from retriever.clusters.chosen import BUDGET, Chosen, Read
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
 from retriever.core.types import Embeddings, Ids, parent_id
 from retriever.index.completing import complete, complete_with, lacking
+from retriever.index.filtering import request_filter
 from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
@@ -19,7 +20,6 @@ from retriever.index.sources.catalog import Listed, current, serving
 from retriever.index.teaching.readers import serve_by
 from retriever.index.verdicts.stored import stored_verdict
 from retriever.store.answers import GIVEN
-from retriever.store.filters import optional_filter
 
 if TYPE_CHECKING:
     from retriever.clusters.categories import Category
@@ -69,7 +69,7 @@ class Clusterings:
         """
         from retriever.clusters.clustering import ClusterRequest
 
-        condition = optional_filter(where)
+        condition = request_filter(self._opened.store, where, *instructions)
         return self.of([ClusterRequest(one, k, condition, read=read) for one in instructions], progress=progress)
 
     def of(self, requests: "Sequence[ClusterRequest]", *, progress: OnIndexing | None = None) -> "list[Clustering]":
@@ -123,9 +123,13 @@ class Clusterings:
         """
         from retriever.clusters.computing import still_holds
 
-        store = self._opened.store
+        store, where = self._opened.store, found.request.where
         shown = serving(current(store), found.question)
-        return shown is not None and shown.view.view_id == found.view and still_holds(store, shown, found)
+        if shown is None or shown.view.view_id != found.view:
+            return False
+        if where is not None:  # answers may have come
+            where = request_filter(store, where.expression, found.request.instruction)
+        return still_holds(store, shown, replace(found, request=replace(found.request, where=where)))
 
     def classify(
         self,
@@ -148,7 +152,7 @@ class Clusterings:
             into: two or more categories, or their names.
             several: whether a document may belong to several; open answers are compared with the names then, whoever
                 gave them.
-            where: a filter over metadata.
+            where: a filter over metadata, and over the answers to the instruction that are known.
             read: texts that a language model reads, where one serves the instruction; the rest is estimated.
             progress: called with the growing report while the view is completed.
 
@@ -163,7 +167,7 @@ class Clusterings:
         asked, opened = question_of(instruction), self._opened
         categories = checked(one if isinstance(one, Category) else Category(one.strip()) for one in into)
         require_documents(opened, [id for one in categories for id in one.examples])
-        request = ClassifyRequest(asked, categories, several, optional_filter(where))
+        request = ClassifyRequest(asked, categories, several, request_filter(opened.store, where, asked))
         shown = serving(opened.sources.listed(), asked)
         if not several and shown is not None and self._read_by_model(shown):
             return self._sorted_by_model(request, opened.sources.encoder_name(shown), read, progress)
@@ -194,7 +198,7 @@ class Clusterings:
 
         Args:
             instruction: what the categories are answers to.
-            where: a filter over metadata.
+            where: a filter over metadata, and over the answers to the instruction that are known.
             progress: called with the growing report while texts are read.
 
         Raises:
@@ -205,7 +209,8 @@ class Clusterings:
         from retriever.clusters.categories import question_of
         from retriever.clusters.proposing import TEXTS, propose
 
-        asked, opened, condition = question_of(instruction), self._opened, optional_filter(where)
+        asked, opened = question_of(instruction), self._opened
+        condition = request_filter(opened.store, where, asked)
         shown = serving(opened.sources.listed(), asked)
         if shown is None or not shown.costly:
             raise UsageError(
@@ -220,7 +225,8 @@ class Clusterings:
         shown = complete(opened, [asked], condition, progress=progress)[0]
         stored = opened.store.vectors.get(shown.view.view_id, population)
         answers = [words[0] for words in stored.words]
-        return propose(shown.instruction, opened.sources.encoder_name(shown), answers, stored.embeddings)
+        proposal = propose(shown.instruction, opened.sources.encoder_name(shown), answers, stored.embeddings)
+        return replace(proposal, known_answers=None if condition is None else condition.known)
 
     def save(self, name: str, found: "Clustering") -> None:
         """Save clusters or categories under a new name; later documents go to them.
@@ -326,7 +332,8 @@ class Clusterings:
         from retriever.clusters.placing import Centroids
         from retriever.clusters.saved import kept
 
-        opened, saved = self._opened, kept(self._opened.store.clusterings.get(name))
+        opened = self._opened
+        saved = kept(opened.store, opened.store.clusterings.get(name))
         shown = opened.sources.of(saved.question).key.fingerprint
         # Categories stay in the view that they were made in, whatever serves their question since.
         stays = not isinstance(saved.placing, Centroids) and self._views_of(saved)

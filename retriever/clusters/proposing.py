@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from retriever.clusters.categories import Category
 from retriever.clusters.phrases import EMPTY, NOTHING, Phrase, counted
 from retriever.core.errors import InputError
 from retriever.core.paths import write_output
-from retriever.core.results import SCHEMA_VERSION
+from retriever.core.results import SCHEMA_VERSION, KnownAnswers
 from retriever.core.types import Embeddings
 from retriever.encoders.answers.answerer import NOT_SAID
 
@@ -44,6 +44,7 @@ class Proposal:
         texts: whose answers were looked at.
         not_said: those of them that do not answer.
         categories: those with most texts first.
+        known_answers: the answers that the filter looks at; None where it asks for none.
     """
 
     instruction: str
@@ -51,6 +52,7 @@ class Proposal:
     texts: int
     not_said: int
     categories: Sequence[Proposed]
+    known_answers: KnownAnswers | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -62,6 +64,7 @@ class Proposal:
             "texts": self.texts,
             "not_said": self.not_said,
             "categories": categories,
+            "known_answers": None if self.known_answers is None else asdict(self.known_answers),
         }
 
 

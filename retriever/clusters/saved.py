@@ -29,10 +29,11 @@ from retriever.clusters.placing import (
 )
 from retriever.core.errors import UsageError
 from retriever.core.types import Document, Embeddings
+from retriever.index.filtering import request_filter
 from retriever.index.sources.catalog import Listed
 from retriever.store.clusterings import LATER, StoredClustering
 from retriever.store.database import Store
-from retriever.store.filters import Filter, optional_filter
+from retriever.store.filters import Filter
 
 BaseVectors: TypeAlias = Callable[[CategoryNames, Sequence[Document]], Embeddings | None]
 """Gives what the base encoder makes of documents, (n, e); None where it is not the one that the categories are of."""
@@ -130,8 +131,8 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
     store.clusterings.save(name, fingerprint, document, stored_vectors(found.placing))
 
 
-def kept(stored: StoredClustering) -> Kept:
-    """Return a clustering as it was saved, from what `save` stored."""
+def kept(store: Store, stored: StoredClustering) -> Kept:
+    """Return a clustering as it was saved, from what `save` stored; its filter is that of the answers known now."""
     document = stored.document
     clusters = [Cluster.from_json(one) for one in document["clusters"]]
     chosen, stability = document["chosen"], document["stability"]
@@ -140,7 +141,7 @@ def kept(stored: StoredClustering) -> Kept:
         created=stored.created,
         fingerprint=stored.fingerprint,
         instruction=document["instruction"] or None,
-        where=optional_filter(document["where"]),
+        where=request_filter(store, document["where"], document["instruction"]),
         clusters=clusters,
         choice=None if chosen is None else Choice.from_json(chosen, len(clusters)),
         stability=None if stability is None else Stability.from_json(stability),

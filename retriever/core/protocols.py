@@ -190,7 +190,7 @@ class Encoder(ABC):
         """Return what was read of some texts, unless one of them could not be."""
         if view.unread:
             raise EncoderError(
-                f"{self.spec.label} left {len(view.unread)} of {len(view.words)} texts unread.",
+                f"{self.spec.label} left {len(view.unread)} of {len(view.words)} texts unread. {view.reasons}".strip(),
                 hint="Try again, or another model.",
             )
         return view

@@ -30,7 +30,9 @@ class SearchRequest:
     instruction: str | None = option(None, "What to look at in every text, in plain words: 'What broke?'.")
     k: int = option(10, "Hits wanted.", least=1)
     where: str | None = option(
-        None, "Filter over metadata: \"stars <= 2 and category = 'toy'\"; also !=, in, has, contains."
+        None,
+        "Filter over metadata and known answers: \"stars <= 2 and category = 'toy'\", \"answer = 'refund'\"; "
+        "also !=, in, has, contains.",
     )
     mode: Mode = option("auto", "By vectors (dense), by words (lexical), both (hybrid), or auto.")
     like: str | None = option(None, "Instead of a query, the id of a document that hits resemble.")

@@ -86,6 +86,24 @@ class Settling:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownAnswers:
+    """The answers in words that a filter over answers looks at: those that were known when the request began.
+
+    Attributes:
+        answers: distinct texts that have one.
+        texts: distinct texts of the index.
+    """
+
+    answers: int
+    texts: int
+
+    @property
+    def sentence(self) -> str:
+        """The numbers, and what they mean for the result."""
+        return f"Answers of {self.answers} of {self.texts} texts are known; the filter looks at these alone."
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """The answer to one query.
 
@@ -102,6 +120,7 @@ class SearchResult:
         verdict: whether the model follows the instruction; None without one, and as long as nobody has looked.
         final: whether no better answer comes after it.
         settling: how far it has settled; None where nothing was read for it.
+        known_answers: the answers that its filter looks at; None where the filter asks for none.
     """
 
     query: str
@@ -115,6 +134,7 @@ class SearchResult:
     verdict: Verdict | None = None
     final: bool = True
     settling: Settling | None = None
+    known_answers: KnownAnswers | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
@@ -147,6 +167,7 @@ class SearchResult:
             "took_ms": round(self.took_ms, 1),
             "settling": None if self.settling is None else asdict(self.settling),
             "verdict": None if self.verdict is None else self.verdict.to_json(),
+            "known_answers": None if self.known_answers is None else asdict(self.known_answers),
         }
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from retriever.core.errors import UsageError
 from retriever.core.fields import names_of, values_by_name
+from retriever.index.filtering import request_filter
 from retriever.index.opened import HasOpened, opened
 from retriever.index.selection import require_fitting
-from retriever.store.filters import optional_filter, resolve_field
+from retriever.store.filters import resolve_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def count_documents(index: HasOpened, where: str | None = None, by: str | None =
     field = None if by is None else resolve_field(by, fields)
     if field is not None and field not in fields:
         raise UsageError(f"No document has a field {by!r}.", hint=f"Fields: {', '.join(sorted(fields)) or 'none'}.")
-    condition = optional_filter(where)
+    condition = request_filter(store, where)
     documents = store.documents.accepted(condition)
     if not documents:
         require_fitting(store, condition)

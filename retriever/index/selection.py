@@ -74,4 +74,6 @@ def nothing_matches(store: Store, where: Filter | None = None) -> InputError:
     require_fitting(store, where)
     if not len(store.documents):
         return InputError("The index holds no documents.", hint="Add some with `retriever index CORPUS`.")
+    if where is not None and where.known is not None:
+        return InputError(f"No document matches. {where.known.sentence}", hint="Loosen --where, or read more texts.")
     return InputError("No document matches.", hint="Loosen --where; `retriever status` shows what the index holds.")

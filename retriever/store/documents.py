@@ -214,7 +214,8 @@ class Documents:
         asked, scope = list(ids), self._units.scope
         for wanted in id_batches(asked):
             rows = self._db.rows(
-                f"SELECT content_id FROM {scope.accepted} documents.id IN (SELECT value FROM json_each(?)))", (wanted,)
+                f"SELECT {scope.content} FROM {scope.accepted} WHERE documents.id IN (SELECT value FROM json_each(?))",
+                (wanted,),
             )
             found.update(row[0] for row in rows)
         if self._units.divided:
@@ -262,7 +263,7 @@ class Documents:
         return found
 
     def accepted(self, where: Filter | None = None) -> list[Document]:
-        """Return the documents that a filter accepts, whole, by ascending id."""
+        """Return the documents that a filter over metadata accepts, whole, by ascending id."""
         condition = self._compile(where)
         rows = self._db.rows(
             f"SELECT {_WHOLE} FROM documents JOIN contents USING (content_id) WHERE {condition.sql} "
@@ -286,7 +287,7 @@ class Documents:
         condition, scope = self._compile(where), self._units.scope
         return as_ids(
             self._db.rows(
-                f"SELECT DISTINCT content_id FROM {scope.accepted} {condition.sql}) ORDER BY content_id",
+                f"SELECT DISTINCT {scope.content} FROM {scope.accepted} WHERE {condition.sql} ORDER BY 1",
                 condition.parameters,
             )
         )
@@ -361,7 +362,7 @@ class Documents:
         return IndexDamagedError(f"{self._db.path} is damaged: {what} is not what was stored.", hint=REPAIR)
 
     def _compile(self, where: Filter | None) -> Compiled:
-        return Compiled("1", ()) if where is None else where.compile(self.fields())
+        return Compiled("1", ()) if where is None else where.compile(self.fields(), self._units.scope.content)
 
 
 def match_expression(query: str) -> str:

@@ -65,7 +65,14 @@ class FilterGroup:
     nodes: tuple["Node", ...]
 
 
-Node: TypeAlias = "Comparison | Not | FilterGroup"
+@dataclass(frozen=True, slots=True)
+class TextsAmong:
+    """The documents, or units, whose text is among some, given by content id."""
+
+    contents: tuple[int, ...]
+
+
+Node: TypeAlias = "Comparison | Not | FilterGroup | TextsAmong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +104,21 @@ class _Operand:
 _LIST_ITEM = _Operand("item.type", "item.value", ())
 
 
-def compile_node(node: Node, path_of: Callable[[Comparison], str]) -> Compiled:
-    """Return the SQL of a tree; ``path_of`` resolves the field a comparison names."""
+def compile_node(node: Node, path_of: Callable[[Comparison], str], content: str) -> Compiled:
+    """Return the SQL of a tree.
+
+    Args:
+        node: the tree.
+        path_of: resolves the field a comparison names.
+        content: the column with the content id of the document, or of its unit.
+    """
     if isinstance(node, Not):
-        inner = compile_node(node.node, path_of)
+        inner = compile_node(node.node, path_of, content)
         return Compiled(f"NOT {inner.sql}", inner.parameters)
     if isinstance(node, FilterGroup):
-        return _joined(node.operator, [compile_node(child, path_of) for child in node.nodes])
+        return _joined(node.operator, [compile_node(child, path_of, content) for child in node.nodes])
+    if isinstance(node, TextsAmong):
+        return Compiled(f"({content} IN (SELECT value FROM json_each(?)))", (json.dumps(node.contents),))
     condition = _comparison(node, path_of(node))
     return Compiled(f"COALESCE({condition.sql}, 0)", condition.parameters)
 
@@ -235,7 +250,7 @@ def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> Misf
         node: the filter.
         types_of: what documents hold in the field of a comparison.
     """
-    if isinstance(node, Not):  # true of every document where its inner node is false of all
+    if isinstance(node, Not | TextsAmong):  # `not` is true of every document where its inner node is false of all
         return None
     if isinstance(node, FilterGroup):
         found = [find_misfit(one, types_of) for one in node.nodes]

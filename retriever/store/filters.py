@@ -5,20 +5,22 @@
     value        12, -0.5, 'text', "text", true, false, null; a quote inside a string is doubled
     field        stars, labels.stars, [product category]; the last part is enough where it is unique. A name that is no
                  plain word stands in brackets, or in backticks or, where a field is wanted, in double quotes
+    answer       the answer in words to the request's instruction, where no field is meant; @answer always is
+                 (`answer_filters`)
 
 `has` looks for an item of a list; `contains` for a part of a text, whatever the case. Dates are strings, so ISO dates
 compare as they should. Comparisons are typed and a missing field makes one false, even ``x != 1``; therefore
 ``not x = 1`` is true of a document without ``x``.
 """
 
-import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
 from retriever.core.errors import FilterError
 from retriever.core.registry import nearest
+from retriever.core.results import KnownAnswers
 from retriever.core.text import composed
 from retriever.store.filter_tree import (
     Comparison,
@@ -27,10 +29,14 @@ from retriever.store.filter_tree import (
     HeldTypes,
     Node,
     Not,
+    TextsAmong,
     Value,
     compile_node,
     find_misfit,
 )
+
+ANSWER = "@answer"
+"""Stands in a filter for the answer to the request's instruction; a field of this name goes in brackets."""
 
 MAX_LENGTH = 2000
 MAX_DEPTH = 32
@@ -40,6 +46,7 @@ _TOKEN = re.compile(
     rf"""\s*(?:
         (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
       | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+      | (?P<answer>{ANSWER}(?![\w.-]))
       | (?P<word>{_WORD})
       | (?P<quoted>`[^`]+`|\[[^\]]+\])
       | (?P<operator><=|>=|!=|<>|==|=|<|>)
@@ -51,7 +58,6 @@ _TOKEN = re.compile(
 _CONSTANTS: Mapping[str, Value] = {"true": True, "false": False, "null": None}
 _WORD_OPERATORS = ("in", "has", "contains")
 _KEYWORDS = {*_CONSTANTS, *_WORD_OPERATORS, "and", "or", "not"}
-_AMONG = "documents.content_id IN (SELECT value FROM json_each(?))"
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
@@ -61,29 +67,29 @@ class Filter:
 
     Attributes:
         expression: as somebody wrote it.
-        root: what it says; None where it accepts all metadata.
-        contents: ids of the texts that a document must have one of; None for any.
+        root: what it says.
+        known: how many answers there were for it to look at; None where it asks for none.
     """
 
     expression: str
-    root: "Node | None"
-    contents: tuple[int, ...] | None = None
+    root: Node
+    known: KnownAnswers | None = None
 
-    def compile(self, fields: Mapping[str, str]) -> Compiled:
-        """Return the condition over ``documents.metadata``.
+    def compile(self, fields: Mapping[str, str], content: str = "documents.content_id") -> Compiled:
+        """Return the condition over the row of ``documents``, and of their units where these are embedded.
 
         Args:
             fields: the index's field names and their JSON paths.
+            content: the column with the content id of what is embedded.
 
         Raises:
             FilterError: a field is unknown, or its last part belongs to several.
         """
-        said = Compiled("1", ())
-        if self.root is not None:
-            said = compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
-        if self.contents is None:
-            return said
-        return Compiled(f"({said.sql} AND {_AMONG})", (*said.parameters, json.dumps(self.contents)))
+        return compile_node(self.root, lambda node: fields[self._resolve(node, fields)], content)
+
+    def among(self, contents: Collection[int]) -> "Filter":
+        """Return the filter that also asks for a text among some, given by content id."""
+        return replace(self, root=FilterGroup("AND", (self.root, TextsAmong(tuple(sorted(contents))))))
 
     def misfit(self, fields: Mapping[str, str], types_at: Callable[[str], HeldTypes]) -> FilterError | None:
         """Return what is wrong with a filter that no document can match, because fields hold values of other types.
@@ -92,8 +98,6 @@ class Filter:
             fields: as for `compile`.
             types_at: gives the JSON types that a path's values have, and those of the items of lists there.
         """
-        if self.root is None:
-            return None
         found = find_misfit(self.root, lambda node: types_at(fields[self._resolve(node, fields)]))
         return None if found is None else FilterError(f"No document matches: {found.held}.", hint=found.advice)
 
@@ -101,11 +105,7 @@ class Filter:
         try:
             return resolve_field(node.field, fields)
         except FilterError as error:
-            raise _error(error.message, self.expression, node.position, error.hint) from None
-
-
-EVERYTHING = Filter("", None)
-"""Accepts every document."""
+            raise filter_error(error.message, self.expression, node.position, error.hint) from None
 
 
 def resolve_field(name: str, fields: Mapping[str, str]) -> str:
@@ -118,22 +118,31 @@ def resolve_field(name: str, fields: Mapping[str, str]) -> str:
     Raises:
         FilterError: no field has that name, or its last part belongs to several.
     """
-    if name in fields:  # one that holds a dot has quotes of its own
-        return name
-    name = _unquoted(name)
-    if name in fields:
-        return name
-    name = composed(name)
-    plain = {field: composed(field.replace('"', "")) for field in fields}
-    found = [field for field in fields if plain[field] == name]
-    found = found or [field for field in fields if plain[field].endswith(f".{name}")]
+    found = fields_meant(name, fields)
     if len(found) == 1:
         return found[0]
+    name = composed(_unquoted(name))
     if found:
         hint = f"Write one of: {', '.join(map(spelled, sorted(found)))}."
         raise FilterError(f"The field {name!r} is ambiguous.", hint=hint)
     hint = nearest(name, map(spelled, fields)) if fields else "The documents have no metadata."
     raise FilterError(f"No document has a field {name!r}.", hint=hint)
+
+
+def fields_meant(name: str, fields: Mapping[str, str]) -> list[str]:
+    """Return the fields that a name may mean: the one of that name, or else those whose last part it is.
+
+    Arguments as for `resolve_field`.
+    """
+    if name in fields:  # one that holds a dot has quotes of its own
+        return [name]
+    name = _unquoted(name)
+    if name in fields:
+        return [name]
+    name = composed(name)
+    plain = {field: composed(field.replace('"', "")) for field in fields}
+    found = [field for field in fields if plain[field] == name]
+    return found or [field for field in fields if plain[field].endswith(f".{name}")]
 
 
 def spelled(field: str) -> str:
@@ -148,15 +157,6 @@ def _unquoted(name: str) -> str:
     if len(name) > 2 and name[0] + name[-1] in ("[]", "``"):
         return name[1:-1]
     return name[1:-1].replace('""', '"') if len(name) > 2 and name[0] == name[-1] == '"' else name
-
-
-def optional_filter(expression: str | None) -> Filter | None:
-    """Parse a filter; one that is empty or blank is none.
-
-    Raises:
-        FilterError: the expression is malformed.
-    """
-    return parse_filter(expression) if expression is not None and expression.strip() else None
 
 
 def parse_filter(expression: str) -> Filter:
@@ -186,7 +186,7 @@ class _Token:
 
     @property
     def is_name(self) -> bool:
-        return self.kind in ("word", "quoted") or (self.kind == "string" and self.text[0] == '"')
+        return self.kind in ("word", "quoted", "answer") or (self.kind == "string" and self.text[0] == '"')
 
     @property
     def is_operator(self) -> bool:
@@ -343,11 +343,11 @@ class _Parser:
         return self._error(f"Expected {wanted}, but {found} here.", self._next.position, hint)
 
     def _error(self, problem: str, position: int, hint: str = "") -> FilterError:
-        return _error(problem, self._expression, position, hint)
+        return filter_error(problem, self._expression, position, hint)
 
 
-def _error(problem: str, expression: str, position: int, hint: str) -> FilterError:
-    """Return an error that shows the expression around a position and points at it."""
+def filter_error(problem: str, expression: str, position: int, hint: str) -> FilterError:
+    """Return the error of a problem in a filter, which shows the expression around a position and points at it."""
     start = max(0, position - 60)
     shown = re.sub(r"\s", " ", expression[start : position + 40])
     return FilterError(f"{problem}\n  {shown}\n  {' ' * (position - start)}^", hint=f"\n{hint}" if hint else "")

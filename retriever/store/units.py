@@ -38,20 +38,23 @@ class Scope:
     Attributes:
         live: the rows whose content_id is of a text that is embedded and has a document, under the name ``live``.
         holders: the documents that a content is of; ``= content id`` follows.
-        accepted: the rows whose content_id is of a document that fits; a condition on documents and a bracket follow.
+        accepted: every document with what is embedded of it.
+        content: the column of ``holders`` and ``accepted`` with the content id of what is embedded.
     """
 
     live: str
     holders: str
     accepted: str
+    content: str
 
 
-_OF_DOCUMENTS = Scope("documents AS live", "documents WHERE documents.content_id", "documents WHERE (")
+_OF_DOCUMENTS = Scope("documents AS live", "documents WHERE documents.content_id", "documents", "documents.content_id")
 _OF_UNITS = Scope(
     "(SELECT content_id FROM units WHERE EXISTS "
     "(SELECT 1 FROM documents WHERE documents.content_id = units.whole_id)) AS live",
     "units JOIN documents ON documents.content_id = units.whole_id WHERE units.content_id",
-    "units WHERE whole_id IN (SELECT content_id FROM documents WHERE ",
+    "units JOIN documents ON documents.content_id = units.whole_id",
+    "units.content_id",
 )
 
 

@@ -136,6 +136,25 @@ def test_an_agent_reads_for_an_index_until_everything_is_answered(server, encode
     assert [group["size"] for group in groups] == [10, 10, 10]
 
 
+def test_filters_over_answers_hold_over_http_and_for_agents(server):
+    asked = {"instruction": WHO, "where": "answer = 'a cook'"}
+    assert refused(search(server, **asked), 400, "invalid_request", "Nobody answers 'Who uses it?' in words.")
+    put(server, {"r1": "A cook", "r4": "a cook", "r2": "a child"})
+    found = search(server, **asked).json()
+    assert sorted(hit["id"] for hit in found["hits"]) == ["r1", "r4"]
+    assert found["known_answers"] == {"answers": 3, "texts": 30}
+    job = server.post("/indexes/reviews/cluster", {**asked, "k": 1}, token=READER, params={"wait": 60}).json()
+    assert (sorted(job["result"]["assignments"]), job["result"]["known_answers"]["answers"]) == (["r1", "r4"], 3)
+    hits = answer(server, "search", token=READER, query="it", **asked)
+    assert sorted(hit["id"] for hit in hits["hits"]) == ["r1", "r4"]
+    assert hits["filter"] == "Answers of 3 of 30 texts are known; the filter looks at these alone."
+    for more in ("r1", "r7"):
+        put(server, {more: "a cook"})
+        groups = answer(server, "cluster", token=READER, k=1, **asked)
+        assert groups["filter"].startswith(f"Answers of {3 + (more == 'r7')} of 30")
+    assert groups["documents"] == 3
+
+
 def test_a_query_gives_its_best_texts_that_nobody_answered(server):
     for count in (4, 6):
         found = answer(server, "texts_to_answer", token=WRITER, instruction=WHO, n=count, query="toy")

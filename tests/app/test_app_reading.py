@@ -13,7 +13,10 @@ from retriever.clusters.reading import Sampled
 from retriever.core.errors import EncoderError
 from retriever.core.types import Document
 from retriever.encoders.answers import loading
+from retriever.encoders.answers.answerer import Unread
+from retriever.index.sources.asking import Spent
 from retriever.index.teaching.readers import ReaderPlace
+from retriever.index.teaching.unanswered import AnswersStatus
 from retriever.workspace import Index
 from retriever_app import readers, resources
 from retriever_app.pages.clusters import model as clusters
@@ -55,6 +58,24 @@ def test_what_is_written_in_the_table_goes_to_its_text_and_nothing_takes_it_back
     assert rows[1] == AnswerRow("b", "Fine.", "")
     edited = {0: {"answer": None}, 1: {"answer": " handle "}}
     assert readers.corrections(rows, edited) == {"a": None, "b": "handle"}
+
+
+def test_the_table_says_how_many_texts_have_no_answer_and_why():
+    status = AnswersStatus("chat:m", 60, 1600, 60)
+    assert readers.unanswered(status, "") == "1,540 of 1,600 different texts have no answer."
+    reasons = Spent(failures={Unread.REFUSED: 1, Unread.CUT: 2}).reasons
+    assert readers.unanswered(replace(status, answers=1599), reasons) == (
+        "1 of 1,600 different texts has no answer. Since the app opened the index, answers to this and other questions "
+        "did not come: The reply was cut at the limit of tokens. (2) The model or its server refused to answer. (1)"
+    )
+    assert readers.unanswered(replace(status, answers=1600), reasons) == ""
+
+
+def test_answers_are_shown_with_how_many_there_are(make, app, reader):
+    with Index(make(), encoder=load_encoder()) as index:
+        index.teaching.give_answers(WHO, {"r1": "a lamp"})
+    session = settle(app("search", q="lamp", instruction=WHO))
+    assert "different texts have no answer" in shown(session)
 
 
 def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp_path):

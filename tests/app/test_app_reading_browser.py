@@ -56,22 +56,28 @@ def test_a_question_is_read_corrected_clustered_and_taken_back(page, address, mo
     page.locator(".stMarkdownBadge", has_text="toy").first.wait_for()
     page.get_by_text(re.compile("the best candidates were read")).wait_for()
     assert 0 < len(sent(model)) <= readers.MOST_A_SEARCH
-    correct_the_first_answer(page, tmp_path / "indexes" / "reviews", "lamp")
+    correct_the_first_answers(page, tmp_path / "indexes" / "reviews", ["lamp", "a puzzle", "a doll"])
     clusters_of_a_sample(page, model)
     press(page, "Use the index's own model again")
     page.get_by_text(OFFER).wait_for()
 
 
-def correct_the_first_answer(page, folder, answer):
+def correct_the_first_answers(page, folder, answers):
+    """Write answers in the first rows one right after the other: none is lost while an earlier one is taken."""
     page.get_by_text("Correct answers").click()
+    page.get_by_text(re.compile(r"\d+ of 240 different texts have no answer\.")).wait_for()
     rest(page)
     table = page.locator("[data-testid=stDataFrame] canvas").first
     table.scroll_into_view_if_needed()
-    table.dblclick(position={"x": 60, "y": 52}, force=True)
-    page.locator("#portal textarea").fill(answer)
-    page.keyboard.press("Enter")
+    for row, answer in enumerate(answers):
+        table.dblclick(position={"x": 60, "y": 52 + 35 * row}, force=True)
+        page.locator("#portal textarea").fill(answer)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(200)  # what is written is sent a moment later
     with Index(folder, encoder=load_encoder()) as index:
-        assert until(page, lambda: index.teaching.answers(WHO)["d02"] == answer)
+        assert until(page, lambda: set(answers) <= set(index.teaching.answers(WHO).values()))
+        assert index.teaching.answers(WHO)["d02"] == answers[0]
+    press(page, "Draw the page with these answers")
     sync_api.expect(page.get_by_text(re.compile("· d02$"))).to_have_count(0)  # what it is no longer about is no hit
 
 

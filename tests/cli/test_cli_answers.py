@@ -87,3 +87,24 @@ def test_what_cannot_be_done_says_why(indexed, write, argv, code, says):
     write([{"id": "r1", "answer": "a cook"}], "a.jsonl")
     write(b"id,text\nr1,x\n", "table.csv")
     assert indexed("answers", *argv).failed_with(code, says)
+
+
+def test_searches_clusters_and_categories_are_filtered_by_answers(indexed, write):
+    rows = [("r1", "refund"), ("r2", "Refund"), ("r3", "repair")]
+    give(indexed, write([{"id": id, "answer": answer} for id, answer in rows], "a.jsonl"))
+    asked = ["--instruction", WHO, "--where", "answer = 'refund'"]
+    known = "Answers of 3 of 5 texts are known; the filter looks at these alone."
+    for command in (["search", "it broke"], ["cluster", "-k", "1"], ["classify", "--into", "refund, repair"]):
+        ran = indexed(*command, *asked)
+        assert (ran.code, known in ran.err) == (0, True), ran.err
+        document = indexed(*command, *asked, "--json").document
+        found = document.get("assignments") or [hit["id"] for hit in document["hits"]]
+        assert sorted(found) == ["r1", "r2"]
+        assert document["known_answers"] == {"answers": 3, "texts": 5}
+    assert indexed("cluster", "--instruction", WHO, "--where", "answer = 'x'").failed_with(1, known)
+
+
+@pytest.mark.parametrize("command", [["search", "it broke"], ["cluster"], ["classify", "--into", "refund, repair"]])
+def test_a_filter_over_answers_that_nobody_gives_names_the_next_step(indexed, command):
+    ran = indexed(*command, "--instruction", WHO, "--where", "answer = 'refund'")
+    assert ran.failed_with(2, f"Nobody answers {WHO!r} in words.", "--reader chat:MODEL")

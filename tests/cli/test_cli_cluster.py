@@ -6,7 +6,7 @@ import pytest
 PRODUCT = "Which product is it?"
 KEYS = (
     "schema_version instruction where view documents units k chosen stability clusters months assignments "
-    "taught verdict sampled caution"
+    "taught verdict sampled known_answers caution"
 ).split()
 
 

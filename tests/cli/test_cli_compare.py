@@ -9,7 +9,7 @@ BOTH = ["--instruction", PRODUCT, "--instruction", MOOD]
 
 def test_hits_side_by_side(indexed):
     ran = indexed("compare", *BOTH, "--query", "I love this lamp", "--hits", "2", "--json")
-    assert " ".join(ran.document) == "schema_version query instructions paths verdicts overlap documents"
+    assert " ".join(ran.document) == "schema_version query instructions paths known_answers verdicts overlap documents"
     assert ran.document["instructions"] == [PRODUCT, MOOD]
     ranks = {one["id"]: one["ranks"] for one in ran.document["documents"]}
     assert 1 in ranks["r4"]

@@ -253,7 +253,7 @@ def test_a_clustering_saved_under_a_filter_reads_nothing_outside_of_it(full, enc
 def test_a_new_document_with_the_text_of_an_old_one_joins_it(saved):
     old = CORPUS[5]
     saved.add([Document("again", old.text)])
-    stored = kept(saved._opened.store.clusterings.get("products"))
+    stored = kept(saved._opened.store, saved._opened.store.clusterings.get("products"))
     unreachable = replace(stored, placing=replace(stored.placing, floors=np.full(3, 2.0)))
     material = read_material(saved._opened.store, complete(saved._opened, [PRODUCT])[0])
     places, new = extended(unreachable, material, None)
@@ -266,7 +266,7 @@ def test_the_floor_of_a_saved_clustering_has_a_tolerance(saved, above, fits):
     new = Document("new", "the toy and a clock")
     saved.add([new])
     material = read_material(saved._opened.store, complete(saved._opened, [PRODUCT])[0], ids=frozenset([new.id]))
-    stored = kept(saved._opened.store.clusterings.get("products"))
+    stored = kept(saved._opened.store, saved._opened.store.clusterings.get("products"))
     nearest = float((stored.placing.vectors @ material.vectors[0]).max())
     floors = np.full(3, nearest + above)
     places, _ = extended(replace(stored, placing=replace(stored.placing, floors=floors)), material, None)
@@ -279,7 +279,7 @@ def test_a_small_cluster_has_its_floor_three_deviations_below_the_mean(index):
     index.add([Document(f"l{row:03}", f"lamp{' rug pan sofa' * (row == 0)}{' x' * row}") for row in range(10)])
     found = index.cluster(PRODUCT, k=2)
     index.clusterings.save("both", found)
-    large, small = kept(index._opened.store.clusterings.get("both")).placing.floors
+    large, small = kept(index._opened.store, index._opened.store.clusterings.get("both")).placing.floors
     cosines = [found.nearness()[found.labels == number].astype(float) for number in (0, 1)]
     assert [len(one) for one in cosines] == [120, 10]
     assert large == pytest.approx(np.percentile(cosines[0], 1))

@@ -21,6 +21,7 @@ SQL_PARTS = {  # what an SQL text may be made of besides constants in capitals: 
     "scope.live": "one of two constants (retriever.store.units)",
     "scope.holders": "one of two constants",
     "scope.accepted": "one of two constants",
+    "scope.content": "one of two constants",
     "', '.join('?' * len(asked))": "question marks",
     "table": "a key of a constant",
     "column": "a key of a constant",

@@ -90,12 +90,28 @@ def test_an_empty_instruction_asks_nothing_of_anybody():
     assert sum(told) == sum(base.count_tokens(TEXTS))
 
 
-def test_texts_without_an_answer_are_an_error_that_says_how_many_and_the_rest_is_remembered():
+def test_texts_without_an_answer_are_an_error_that_says_how_many_and_why_and_the_rest_is_remembered():
     memory, answerer = Remembered(), LastWords()
     encoder = AnswerEncoder(answerer, LengthEncoder(), memory)
-    with pytest.raises(EncoderError, match=r"chat:last left 1 of 5 texts unread\."):
+    with pytest.raises(EncoderError) as unread:
         encoder.encode(TEXTS, instruction="what?")
+    assert unread.value.message == "chat:last left 1 of 5 texts unread. The answer is blank. (1)"
     assert set(memory.answers) == {(text, "what?") for text in TEXTS[:3]}
+
+
+def test_the_reasons_of_all_that_was_asked_are_counted_together(monkeypatch):
+    answerer, memory = LastWords(), Remembered()
+    memory.put([KeptAnswer("a kettle", "what?", "kettle")])
+    encoder = AnswerEncoder(answerer, LengthEncoder(), memory)
+    reasons = iter([{Unread.CUT: 1, Unread.REFUSED: 2}, {Unread.CUT: 3}])
+    monkeypatch.setattr(answerer, "answer", lambda texts, questions, keep: Answered([], next(reasons)))
+    what, who, alone = encoder.encode_views(["a kettle", "a lamp"], ["what?", "who?", ""])
+    assert (what.unread, who.unread, alone.unread) == ({1}, {0, 1}, frozenset())
+    assert what.reasons == who.reasons
+    assert what.reasons == (
+        "The reply was cut at the limit of tokens. (4) The model or its server refused to answer. (2)"
+    )
+    assert alone.reasons == ""
 
 
 def test_nothing_is_asked_twice_and_texts_that_lack_the_same_answers_are_asked_about_together():

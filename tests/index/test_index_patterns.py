@@ -5,6 +5,7 @@ from index_fakes import MOOD, PRODUCT, ids
 
 from retriever.core.errors import FilterError
 from retriever.core.types import Document
+from retriever.index.indexing import IndexingOptions
 
 TEXTS = ["kettle 12", "kettle 7, kettle 8", "toy 12", "toy love", "lamp 12 12", "rug"]
 
@@ -44,6 +45,15 @@ def test_what_resembles_a_document_holds_the_expression(full):
 def test_documents_of_one_text_are_told_apart_by_the_filter(full):
     full.add([Document("twin", "kettle 12", {"row": 9})])
     assert ids(full.search("kettle", regex="12", where="row = 9")) == ["twin"]
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
+def test_of_sentences_those_that_hold_the_expression_are_found(index, mode):
+    texts = ["My kettle was sad . The lamp was loud .", "A lamp was sad . The rug was dim ."]
+    rows = [Document(f"d{row}", text, {"row": row}) for row, text in enumerate(texts)]
+    index.add(rows, options=IndexingOptions(units="sentences"))
+    assert [hit.unit.id for hit in index.search("was", mode=mode, regex="loud|dim").hits] == ["d0#2", "d1#2"]
+    assert [hit.unit.id for hit in index.search("was", mode=mode, regex="lamp", where="row = 0").hits] == ["d0#2"]
 
 
 def test_a_bad_filter_beside_an_expression_is_refused(full):

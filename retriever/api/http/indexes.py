@@ -26,7 +26,9 @@ from retriever.workspace import Index
 router = APIRouter(prefix="/indexes", tags=["Indexes"])
 
 IndexName = Annotated[str, InPath(description="The name of an index.", examples=["reviews"])]
-Where = Annotated[str | None, Field(description="A filter over metadata, as the command line's --where.")]
+Where = Annotated[
+    str | None, Field(description="A filter over metadata and known answers, as the command line's --where.")
+]
 _QUESTION = "What kind of product is this review about?"
 
 _SEARCHES: dict[str, Any] = {
@@ -142,6 +144,13 @@ class FoundSettling(BaseModel):
     settled: bool
 
 
+class FoundAnswers(BaseModel):
+    """The answers that a filter over answers looks at: how many texts have one, of how many."""
+
+    answers: int
+    texts: int
+
+
 class SearchAnswer(BaseModel):
     """The answer to a search, as `retriever search --json` prints it."""
 
@@ -158,6 +167,7 @@ class SearchAnswer(BaseModel):
     verdict: FoundVerdict | None = Field(
         description="Whether the model follows the instruction; null without one, and as long as nobody has looked."
     )
+    known_answers: FoundAnswers | None = Field(description="Null where the filter asks for no answers.")
 
 
 @model_fields(SearchRequest)

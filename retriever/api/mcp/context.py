@@ -31,7 +31,10 @@ IndexName = Annotated[
 ]
 Where = Annotated[
     str,
-    Field(description="Filter over metadata: \"stars <= 2 and category = 'toy'\"; =, !=, <, <=, in, has, contains."),
+    Field(
+        description="Filter over metadata: \"stars <= 2 and category = 'toy'\"; =, !=, <, <=, in, has, contains. "
+        "Under an instruction that is answered in words, over its known answers too: \"answer = 'refund'\"."
+    ),
 ]
 Reader = Annotated[
     str,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from retriever.api.mcp.context import MOST_HITS, Bounded, IndexName, Reader, ToolContext, Where, hit_of
 from retriever.core.requests import SearchRequest
+from retriever.core.results import KnownAnswers
 from retriever.forms import made, tool_arguments
 from retriever.serving.jobs import Job, indexing_progress
 from retriever.workspace import Index
@@ -41,6 +42,7 @@ async def search(context: ToolContext, *, index: IndexName = "", **options: obje
         subject = {key: bounded.text(value) for key, value in subject.items() if value is not None}
         kept: dict[str, Any] = {key: document[key] for key in ("instruction", "path", "mode")}
         kept["verdict"] = None if result.verdict is None else result.verdict.sentence
+        kept |= _known(result.known_answers)
         return bounded.closed({"index": name, **subject, **kept, "hits": hits})
 
     return await context.work(searched)
@@ -82,7 +84,7 @@ async def cluster(
         sizes = {"documents": len(clustering.topics), **({} if units is None else {"units": units})}
         verdict = None if clustering.verdict is None else clustering.verdict.sentence
         heads = {"index": name, "instruction": instruction, "verdict": verdict, "caution": clustering.caution}
-        return bounded.closed({**heads, **sizes, "groups": groups})
+        return bounded.closed({**heads, **_known(clustering.known_answers), **sizes, "groups": groups})
 
     return await context.job("cluster", (name, instruction, k, where, by, reader), work)
 
@@ -132,6 +134,11 @@ async def diagnose(
     return await context.job("diagnose", (name, instruction), work)
 
 
+def _known(known: KnownAnswers | None) -> dict[str, str]:
+    """Return a sentence on the answers that a filter looks at; nothing where it asks for none."""
+    return {} if known is None else {"filter": known.sentence}
+
+
 def _group(bounded: Bounded, group: "Cluster") -> dict[str, Any]:
     counts = {"by": {field: dict(spread.counts) for field, spread in group.spreads.items()}} if group.spreads else {}
     return {
@@ -158,6 +165,7 @@ def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, s
         "overlap": round(compared.overlap, 4),
         "paths": [result.path for result in compared.results],
         "verdicts": _sentences(compared.sides),
+        "filters": [one.known_answers and one.known_answers.sentence for one in compared.results],
         "documents": bounded.take(compared.moved, lambda moved: moved.to_json(), of="documents"),
     }
 

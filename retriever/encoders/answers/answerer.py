@@ -51,6 +51,12 @@ _SENTENCES = {
 }
 
 
+def explained(failures: Mapping[Unread, int]) -> str:
+    """Return a sentence for each reason of failure, most frequent first, with its number."""
+    ordered = sorted(failures.items(), key=lambda item: (-item[1], item[0]))
+    return " ".join(f"{reason.sentence} ({count})" for reason, count in ordered if count)
+
+
 @dataclass(frozen=True, slots=True)
 class AnswererSpec:
     """What identifies an answerer and says where texts go; the hash over it is `Answerer.fingerprint`.
@@ -102,9 +108,8 @@ class Answered:
     cut: int = 0
 
     def explain(self) -> str:
-        """Return a sentence for each reason of failure, most frequent first, with its number."""
-        ordered = sorted(self.failures.items(), key=lambda item: (-item[1], item[0]))
-        return " ".join(f"{reason.sentence} ({count})" for reason, count in ordered)
+        """Return a sentence for each reason of failure, as `explained` does."""
+        return explained(self.failures)
 
 
 OnAnswers = Callable[[list[Answer]], None]

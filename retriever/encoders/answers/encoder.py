@@ -16,7 +16,7 @@ from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import Encoder, EncoderSpec
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Encoded
-from retriever.encoders.answers.answerer import Answer, Answerer
+from retriever.encoders.answers.answerer import Answer, Answered, Answerer, Unread, explained
 from retriever.encoders.tokenize import distinct
 
 POOLING = "re-enc"
@@ -84,19 +84,22 @@ class AnswerEncoder(Encoder):
     ) -> list[Encoded]:
         """Embed the answers about every text under every instruction; the one word of a text is its answer.
 
-        A text without an answer is unread, as `Encoded.unread` has it.
+        A text without an answer is unread, as `Encoded.unread` has it; `Encoded.reasons` are of all instructions.
 
         Raises:
             EncoderError: the model cannot be asked; answers until then are remembered.
         """
         unique, positions = distinct(texts)
         questions, _ = distinct(filter(None, (instruction.strip() for instruction in instructions)))
-        answers = self._answers(unique, questions, on_tokens)
+        failures: Counter[Unread] = Counter()
+        answers = self._answers(unique, questions, failures, on_tokens)
+        reasons = explained(failures)
         alone = None if questions else on_tokens
         views = []
         for instruction in instructions:
             if question := instruction.strip():
-                views.append(self._embedded([answers[question][position] for position in positions], words))
+                of_texts = [answers[question][position] for position in positions]
+                views.append(replace(self._embedded(of_texts, words), reasons=reasons))
             else:
                 views += self.base.encode_views(texts, [""], on_tokens=alone)
         return views
@@ -120,9 +123,13 @@ class AnswerEncoder(Encoder):
         return self.answerer.count_tokens(texts)
 
     def _answers(
-        self, texts: Sequence[str], questions: Sequence[str], on_tokens: Callable[[int], None] | None
+        self,
+        texts: Sequence[str],
+        questions: Sequence[str],
+        failures: Counter[Unread],
+        on_tokens: Callable[[int], None] | None,
     ) -> dict[str, list[str | None]]:
-        """Return the answers to each question about distinct texts, remembered or asked for."""
+        """Return the answers to each question about distinct texts, remembered or asked for; count those that fail."""
         answers: dict[str, list[str | None]] = {question: self._remembered(texts, question) for question in questions}
         lacking: dict[tuple[str, ...], list[int]] = {}  # texts that lack the same answers are asked about together
         for row in range(len(texts)):
@@ -133,7 +140,7 @@ class AnswerEncoder(Encoder):
             on_tokens(sum(counts[row] for row in lacking.get((), [])))
         for wanted, rows in lacking.items():
             if wanted:
-                self._ask(texts, rows, wanted, answers)
+                failures.update(self._ask(texts, rows, wanted, answers).failures)
             if wanted and on_tokens is not None:
                 on_tokens(sum(counts[row] for row in rows))
         return answers
@@ -147,7 +154,7 @@ class AnswerEncoder(Encoder):
         rows: Sequence[int],
         questions: Sequence[str],
         answers: dict[str, list[str | None]],
-    ) -> None:
+    ) -> Answered:
         """Ask for answers about some of the texts, and remember each as it comes."""
 
         def keep(kept: list[Answer]) -> None:
@@ -156,7 +163,7 @@ class AnswerEncoder(Encoder):
             if self.memory is not None:
                 self.memory.put([KeptAnswer(texts[rows[one.row]], questions[one.question], one.answer) for one in kept])
 
-        self.answerer.answer([texts[row] for row in rows], questions, keep=keep)
+        return self.answerer.answer([texts[row] for row in rows], questions, keep=keep)
 
 
 class SampledEncoder(Encoder):

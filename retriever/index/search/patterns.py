@@ -6,9 +6,11 @@ from dataclasses import replace
 from retriever.core.patterns import TextPattern
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchResult
+from retriever.index.filtering import request_filter
 from retriever.index.selection import require_fitting, selected_contents
 from retriever.store.database import Store
-from retriever.store.filters import EVERYTHING, Filter, optional_filter
+from retriever.store.filter_tree import TextsAmong
+from retriever.store.filters import Filter
 
 _AT_ONCE = 1000  # texts held at once
 
@@ -39,7 +41,7 @@ def holding(store: Store, regex: str | None, where: Filter | None) -> Filter | N
     if regex is None:
         return where
     found = counted(store, TextPattern(regex), where)
-    return replace(where or EVERYTHING, contents=tuple(sorted(found)))
+    return Filter("", TextsAmong(tuple(found))) if where is None else where.among(found)
 
 
 def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
@@ -48,7 +50,7 @@ def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
     How often is what ``fused`` says. There is no query. Errors as `counted`.
     """
     started = time.perf_counter()
-    condition = optional_filter(request.where)
+    condition = request_filter(store, request.where)
     with store.snapshot():
         found = most_often(store, counted(store, TextPattern(request.regex or ""), condition), request.k, condition)
     return replace(found, took_ms=(time.perf_counter() - started) * 1000)

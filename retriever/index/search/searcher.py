@@ -18,6 +18,7 @@ from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import Mode, SearchPath, SearchResult, Settling
 from retriever.core.types import Embeddings
 from retriever.index.encoding import OnTexts, texts_read, with_steps
+from retriever.index.filtering import request_filter
 from retriever.index.open_views import OpenViews
 from retriever.index.search.auto import auto_mode
 from retriever.index.search.beside import Beside, nearest_beside, plain_queries
@@ -49,7 +50,7 @@ from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import encode_queries, of_one_encoder
 from retriever.index.sources.source import Source
 from retriever.store.database import Store
-from retriever.store.filters import Filter, optional_filter
+from retriever.store.filters import Filter
 from retriever.store.views import ViewKey
 
 T = TypeVar("T")
@@ -90,7 +91,8 @@ class Searcher:
             on_texts: told how many texts are read, and of how many; what it raises ends the search.
 
         Raises:
-            FilterError: the filter cannot be parsed, names an unknown field, or has values of a type it never holds.
+            FilterError: the filter cannot be parsed, names an unknown field, has values of a type it never holds, or
+                asks for answers that there are none of (`request_filter`).
             EncoderError: steps are asked for and the encoder has none.
             UsageError: the instruction is too long, or the regular expression is none or takes too long.
         """
@@ -108,7 +110,8 @@ class Searcher:
 
     def _holding(self, request: SearchRequest) -> Filter | None:
         """Return the filter of a request, which also asks for its regular expression."""
-        return holding(self._store, request.regex, optional_filter(request.where))
+        where = request_filter(self._store, request.where, request.instruction)
+        return holding(self._store, request.regex, where)
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """Return an answer drawn from one state of the database.
@@ -384,7 +387,8 @@ class Searcher:
         results = as_results(self._store, asked.queries, asked.request, asked.where, answers, asked.started)
         if not any(one.hits for one in results):
             require_fitting(self._store, asked.where)
-        return First([replace(one, final=unfinished is None) for one in results], unfinished)
+        known = None if asked.where is None else asked.where.known
+        return First([replace(one, final=unfinished is None, known_answers=known) for one in results], unfinished)
 
 
 def _of_one_encoder(one: ViewKey, other: ViewKey) -> bool:

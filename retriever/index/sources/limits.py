@@ -6,8 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, ReadingLimitError, UsageError
+
+if TYPE_CHECKING:
+    from retriever.encoders.answers.answerer import Unread
 
 SETTINGS = "settings.toml"
 """The file of limits, in the folder that indexes lie in."""
@@ -60,7 +64,14 @@ class Spent:
     texts: int = 0
     tokens: int = 0
     unread: int = 0
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: "dict[Unread, int]" = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> str:
+        """A sentence for each reason of the failures, with its number; empty where there are none."""
+        from retriever.encoders.answers.answerer import explained
+
+        return explained(self.failures)
 
 
 class DayBudget:

@@ -7,13 +7,13 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import Ids
 from retriever.index import encoding, reembedding
 from retriever.index.completing import complete, lacking
+from retriever.index.filtering import request_filter
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions, OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.sources.encoders import PlainReader
 from retriever.index.upkeep import archive, repair, verify
 from retriever.index.view_upkeep import drop_views, lazy_limit, set_lazy_limit, views_of
-from retriever.store.filters import optional_filter
 
 
 class Upkeep:
@@ -52,7 +52,8 @@ class Upkeep:
             UsageError: an instruction is too long.
             FilterError: the filter cannot be parsed or names an unknown field.
         """
-        complete(self._opened, instructions, optional_filter(where), ids, options=options, progress=progress)
+        condition = request_filter(self._opened.store, where, *instructions)
+        complete(self._opened, instructions, condition, ids, options=options, progress=progress)
 
     def lacking(
         self, instructions: Sequence[str], *, where: str | None = None, ids: Collection[str] | None = None
@@ -64,7 +65,8 @@ class Upkeep:
             where: look at the documents that this filter over metadata accepts.
             ids: look at these documents; None for all.
         """
-        return lacking(self._opened, instructions, optional_filter(where), ids)
+        condition = request_filter(self._opened.store, where, *instructions)
+        return lacking(self._opened, instructions, condition, ids)
 
     def cost(self, contents: Ids) -> int:
         """Count the tokens that the texts of some content ids have together, for the question reader."""
