@@ -15,8 +15,9 @@ from test_api_mcp import asked
 
 from retriever.api.http.run import listening
 from retriever.api.problems import without_places
-from retriever.core.errors import UsageError
+from retriever.core.errors import IndexDamagedError, UsageError
 from retriever.index.upkeep.verify import verify
+from retriever.workspace import Index
 
 ROOT = Path(__file__).parents[2]
 EMBED = "/v1/embeddings"
@@ -154,9 +155,12 @@ def test_no_error_of_a_server_tells_where_its_files_lie(make, serve, tmp_path, m
         server.post("/indexes/reviews/cluster?wait=30", {"instruction": MOOD}),
     ]
     assert all(refused(one, 500, "index_damaged", "reviews is damaged") for one in answers)
-    begun = server.post("/indexes/reviews/cluster", {"instruction": MOOD}).json()
+    broken = IndexDamagedError(f"{damaged.absolute()} is damaged.")
+    monkeypatch.setattr(Index, "cluster", lambda *_, **options: (_ for _ in ()).throw(broken))
+    make("whole")
+    begun = server.post("/indexes/whole/cluster", {"instruction": MOOD}).json()
     later = server.get(f"/jobs/{begun['id']}?wait=30").json()["error"]["message"]
-    agent = asked(server, "search", query="lamp").content[0].text
+    agent = asked(server, "search", index="reviews", query="lamp").content[0].text
     for told in (*(one.text for one in answers), later, agent):
         assert "reviews is damaged" in told
         assert "sqlite3" not in told
