@@ -362,6 +362,7 @@ class Documents:
     def rebuild_words(self) -> None:
         """Make the word index anew from the texts."""
         with self._db.writing(documents=True):
+            self._db.write("REPLACE INTO contents_fts_config VALUES ('version', 4)")  # 'rebuild' refuses another format
             self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('rebuild')")
 
     def _damaged(self, what: str) -> IndexDamagedError:

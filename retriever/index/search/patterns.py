@@ -56,7 +56,7 @@ def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
 
 
 def most_often(store: Store, found: dict[int, int], k: int, where: Filter | None) -> SearchResult:
-    """Return the k documents with the highest counts, equal ones by id; it took no time yet.
+    """Return the k documents with the highest counts, equal ones by id; a divided one has that of its best part.
 
     Args:
         store: the index's database.
