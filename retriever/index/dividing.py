@@ -59,10 +59,7 @@ def divide_again(store: Store) -> int:
     """Divide the documents again of whose parts some are gone; return how many. Joins the transaction."""
     lacking = store.parts.lacking()
     if lacking:
-        from retriever.corpus.sentences import sentences
-
-        whole = store.documents.get(lacking).values()
-        store.documents.put([checked(one).divided(sentences(one.text)) for one in whole])
+        store.documents.put(divided(store, [*map(checked, store.documents.get(lacking).values())]))
     return len(lacking)
 
 

@@ -42,14 +42,18 @@ class Parts:
         return 1 + int(parts) + others - int(divided)
 
     def known(self, hashes: Iterable[bytes]) -> dict[bytes, list[Span]]:
-        """Return how a document with the text of a hash is divided, for every hash of such a text."""
+        """Return how a document with the text of a hash is divided, for every hash of such a text.
+
+        A document of whose parts some are gone is not looked at.
+        """
         wanted, found = list(hashes), dict[bytes, list[Span]]()
         for first in range(0, len(wanted), _HASH_BATCH):
             batch = wanted[first : first + _HASH_BATCH]
             marks = ",".join("?" * len(batch))
             rows = self._db.rows(
                 "SELECT hash, start, stop FROM (SELECT hash, MIN(id) AS first FROM contents "
-                f"JOIN documents USING (content_id) WHERE hash IN ({marks}) AND parts > 0 GROUP BY hash) "
+                f"JOIN documents USING (content_id) WHERE hash IN ({marks}) AND parts > 0 AND parts = "
+                "(SELECT COUNT(*) FROM documents AS part WHERE part.parent = documents.id) GROUP BY hash) "
                 "CROSS JOIN documents ON parent = first ORDER BY hash, number",
                 batch,
             )

@@ -5,7 +5,7 @@ from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEnc
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
-from retriever.core.types import Document
+from retriever.core.types import Document, Span
 from retriever.index.counting import count_documents
 from retriever.index.indexing import IndexingOptions
 from retriever.index.profiling import profile, read_columns
@@ -257,6 +257,24 @@ def test_a_regular_expression_finds_documents_by_their_sentences(divided):
     assert units(divided.search(regex="was", k=1)) == ["a#2"]
     assert [hit.document.text for hit in divided.search(regex="lamp").hits] == list(TEXTS[:2])
     assert units(divided.search("kettle", regex="lamp|sofa", k=5)) == ["a#2", "b#1"]
+
+
+def test_what_was_divided_once_stays_so_under_other_rules(divided, encoder, monkeypatch):
+    monkeypatch.setattr("retriever.corpus.sentences.sentences", lambda text: [Span(0, len(text))])
+    encoder.forget()
+    report = divided.add([*documents(*TEXTS), Document("twin", TEXTS[0]), Document("n", "A rug came . A bike too .")])
+    assert (report.unchanged, report.added) == (3, 2)
+    assert [text for text, _ in encoder.read] == ["A rug came . A bike too ."]
+    assert divided.documents(["twin#2"])["twin#2"].text == "The lamp was bad ."
+    assert divided.status().unit_count == 8
+
+
+def test_a_document_that_lost_a_sentence_has_it_again_once_it_is_put(divided, encoder):
+    divided._opened.store._db.write("DELETE FROM documents WHERE parent = 'b' AND number = 2")
+    encoder.forget()
+    assert divided.add(documents(*TEXTS)).updated == 1
+    assert (divided.status().unit_count, encoder.read) == (5, [])
+    assert divided._opened.store.parts.lacking() == []
 
 
 def test_long_sentences_are_cut_noted_or_refused(path):
