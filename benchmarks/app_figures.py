@@ -34,9 +34,9 @@ from retriever.core.protocols import WrappedEncoder
 from retriever.core.requests import SearchRequest
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
+from retriever.index.dividing import UnitKind
 from retriever.index.indexing import IndexingOptions
 from retriever.index.sources.encoders import load_plain
-from retriever.store.units import UnitKind
 from retriever.workspace import Index
 
 INSTRUCTION = "What kind of product is this review about?"

@@ -15,7 +15,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.results import IndexingReport, IndexStatus, SearchResult, ViewStatus
 from retriever.core.text import composed
-from retriever.core.types import BadRow, Document, Embeddings, parent_id
+from retriever.core.types import BadRow, Document, Embeddings
 from retriever.index import completing
 from retriever.index.encoding import Loader, OnTexts
 from retriever.index.filtering import request_filter
@@ -119,7 +119,7 @@ class Index(Closing):
         self._opened.close()
 
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return documents by their ids, and units by theirs; ids that are not there are left out."""
+        """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
         return self._opened.documents(ids)
 
     def add(
@@ -149,7 +149,7 @@ class Index(Closing):
         Raises:
             IndexLockedError: another process writes to this index.
             EncoderMismatchError: the index was made with another encoder.
-            UsageError: the index holds documents, embedded in other units.
+            UsageError: the index holds documents, of which something else is embedded.
         """
         return completing.add(self._opened, documents, instructions, options, index_type, progress)
 
@@ -201,7 +201,7 @@ class Index(Closing):
         queries = [one.query or "" for one in requests]
         if request.like is not None:
             like = self._resembled(request.like)
-            queries, request = [like.text] * len(requests), replace(request, like=parent_id(like))
+            queries, request = [like.text] * len(requests), replace(request, like=like.parent_id)
         views = self._opened.views
         for results in self._searcher().search(queries, request, on_texts):
             views.note_use(one.view for one in results if one.view is not None)
@@ -209,7 +209,7 @@ class Index(Closing):
         views.shrink()
 
     def _resembled(self, id: str) -> Document:
-        """Return the document or the unit of an id.
+        """Return the document or the part of an id.
 
         Raises:
             InputError: there is none.

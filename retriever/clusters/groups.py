@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from retriever.clusters.arithmetic.naming import answer_words
 from retriever.clusters.clustering import Clustering
 from retriever.core.errors import UsageError
-from retriever.core.types import Document, parent_id
+from retriever.core.types import Document
 
 NOT_SAID = "not said"
 """The answer of a language model where a text does not answer."""
@@ -47,13 +47,13 @@ class Groups:
         return replace(self, documents=documents, members=self.members[:, rows], silent=self.silent[rows])
 
     def by_document(self) -> "Groups":
-        """Return the same groups of whole reviews where these are of their units: a review is where a part of it is.
+        """Return the same groups of whole reviews where these are of their parts: a review is where a part of it is.
 
-        Silent is a review of which every unit is.
+        Silent is a review of which every part is.
         """
         rows: dict[str, list[int]] = {}
         for row, one in enumerate(self.documents):
-            rows.setdefault(parent_id(one), []).append(row)
+            rows.setdefault(one.parent_id, []).append(row)
         if rows.keys() == {one.id for one in self.documents}:
             return self
         documents = [

@@ -1,4 +1,4 @@
-"""What is clustered: documents or their units, row by row, as a view has them."""
+"""What is clustered: the embedded documents, row by row, as a view has them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from retriever.core.fingerprint import content_hash
-from retriever.core.types import Document, Embeddings, Unit, parent_id
+from retriever.core.types import Document, Embeddings
 from retriever.index.selection import is_among, place, selected_contents
 from retriever.index.sources.catalog import Listed
 from retriever.store.database import Store
@@ -16,10 +16,10 @@ from retriever.store.filters import Filter
 
 @dataclass(frozen=True)
 class Material:
-    """The documents that are clustered, or their units, row by row, with their vectors and the model's words.
+    """The documents that are clustered, row by row, with their vectors and the model's words.
 
     Attributes:
-        documents: by ascending id; units in the order of their document.
+        documents: by ascending id; parts in the order of their document.
         vectors: (n, dim) theirs in the view.
         answers: the model's words for each.
         leads: how many of them, from the first, are answers as somebody named them.
@@ -44,8 +44,8 @@ class Material:
 
     @property
     def units(self) -> int | None:
-        """How many units they are; None where they are whole documents."""
-        return len(self.documents) if any(isinstance(one, Unit) for one in self.documents[:1]) else None
+        """How many there are where they are parts of documents; None where they are whole."""
+        return len(self.documents) if any(one.part for one in self.documents[:1]) else None
 
     @cached_property
     def text_keys(self) -> dict[str, str]:
@@ -55,7 +55,7 @@ class Material:
     @cached_property
     def parents(self) -> list[str]:
         """The ids of the documents that the rows are of."""
-        return [parent_id(one) for one in self.documents]
+        return [one.parent_id for one in self.documents]
 
     def once(self, labels: Sequence[int]) -> list[int]:
         """Return the rows that are the first of their document in their cluster, given the cluster of every row."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from retriever.clusters.chosen import BUDGET, Chosen, Read
 from retriever.core.errors import EncoderMismatchError, InputError, UsageError
-from retriever.core.types import Embeddings, Ids, parent_id
+from retriever.core.types import Embeddings, Ids
 from retriever.index.completing import complete, complete_with, lacking
 from retriever.index.filtering import request_filter
 from retriever.index.indexing import OnIndexing
@@ -382,5 +382,5 @@ class Clusterings:
         clusters = len(found.clusters)
         labels = {content: clusters if number < 0 else number for content, number in numbers.items()}
         evenly = set(drawn_evenly(self._opened, shown, population).tolist())
-        ids = frozenset(parent_id(row) for row in found.material.documents if contents[row.text] in evenly)
+        ids = frozenset(row.parent_id for row in found.material.documents if contents[row.text] in evenly)
         return replace(sampled(self._opened, shown, population, labels, clusters + 1), evenly=ids)

@@ -21,7 +21,7 @@ from retriever.core.errors import UsageError
 from retriever.core.paths import write_output
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.text import printable, readable_markdown, shortened
-from retriever.core.types import JSON, parent_id
+from retriever.core.types import JSON
 
 QUOTES = 3
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
@@ -142,7 +142,7 @@ def make_report(
     descriptions = {one.number: one.description for one in found.clusters if one.description}
     named_by = ", ".join(dict.fromkeys(one.named_by for one in found.clusters if one.named_by))
     texts = {one.id: one.text for one in counted.groups.documents}
-    texts |= {one.id: one.text for one in found.material.documents if parent_id(one) in texts}  # units say it shorter
+    texts |= {one.id: one.text for one in found.material.documents if one.parent_id in texts}  # parts say it shorter
     numbers, own = counted.numbers, found.request.where
     compared = [one for each in numbers.segments.values() for one in each]
     compared += numbers.trend.latest if numbers.trend else []

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from retriever.core.types import JSON, Document, Span, Unit
+from retriever.core.types import JSON, Document, Span
 from retriever.core.verdicts import Verdict
 
 Mode = Literal["auto", "dense", "lexical", "hybrid"]
@@ -28,10 +28,9 @@ class Hit:
             None where there is no score or the view has few vectors.
         dense_rank: its text's place in the ranking by the view's vectors, from 1; None where that does not hold it.
         lexical_rank: its text's place in the ranking by words.
-        unit: the unit of it that was found, its best, which score, words and ranks are of; None where documents are
-            embedded whole.
+        unit: its part that was found, the best, which score, words and ranks are of; None where it is embedded whole.
         equal: ids of the other documents with this text that the filter accepts, ascending.
-        part: where in its text the part is that was found: the unit's place, or that of the window of a long text that
+        part: where in its text the part is that was found: that part's place, or that of the window of a long text that
             is nearer to the query than the whole. None where the whole was found, or words alone.
     """
 
@@ -42,7 +41,7 @@ class Hit:
     percentile: float | None = None
     dense_rank: int | None = None
     lexical_rank: int | None = None
-    unit: Unit | None = None
+    unit: Document | None = None
     equal: Sequence[str] = ()
     part: Span | None = None
 
@@ -53,11 +52,17 @@ class Hit:
 
     @property
     def unit_json(self) -> dict[str, Any] | None:
-        """The documented JSON object of the unit."""
-        unit = self.unit
-        if unit is None:
+        """The documented JSON object of the part that is embedded by itself."""
+        if self.unit is None or self.unit.part is None:
             return None
-        return {"id": unit.id, "number": unit.number, "start": unit.start, "end": unit.end, "text": unit.text}
+        span = self.unit.part.span
+        return {
+            "id": self.unit.id,
+            "number": self.unit.number,
+            "start": span.start,
+            "end": span.end,
+            "text": self.unit.text,
+        }
 
     @property
     def part_json(self) -> dict[str, Any] | None:

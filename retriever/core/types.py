@@ -17,25 +17,6 @@ Ids: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """One document of a corpus.
-
-    Attributes:
-        id: unique within the corpus.
-        text: what is embedded and searched; a title, where there is one, is its first line.
-        metadata: everything else the row held, as JSON values.
-        file: that it was read from; empty where it was not. Not compared, nor is ``line``.
-        line: in that file, as `BadRow` has it.
-    """
-
-    id: str
-    text: str
-    metadata: Mapping[str, JSON] = field(default_factory=dict)
-    file: str = field(default="", compare=False, repr=False, kw_only=True)
-    line: int = field(default=0, compare=False, repr=False, kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
 class Span:
     """A part of a text: the characters from ``start`` up to ``end``, which is the first behind it."""
 
@@ -44,37 +25,54 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit(Document):
-    """A part of a document that is embedded and found by itself, with its parent's metadata.
+class Part:
+    """The place of a document that is a part of another one, such as a sentence of a review.
 
     Attributes:
-        id: of the unit, as `unit_id` makes it.
-        text: of the unit alone.
-        parent: id of the document.
-        number: which of the document's units it is, from 1.
-        start: where it begins in the document's text, in characters.
-        end: the first character behind it.
+        parent: id of the other document.
+        number: which of its parts this is, from 1.
+        span: where it stands in the text of the parent.
     """
 
-    parent: str = ""
-    number: int = 1
-    start: int = 0
-    end: int = 0
+    parent: str
+    number: int
+    span: Span
 
 
-def unit_id(parent: str, number: int) -> str:
-    """Return the id of a document's unit: ``r-17#2`` is the second of ``r-17``."""
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a corpus.
+
+    Attributes:
+        id: unique within the corpus.
+        text: what is embedded and searched; a title, where there is one, is its first line.
+        metadata: everything else the row held, as JSON values; a part has that of its parent.
+        file: that it was read from; empty where it was not. Not compared, nor is ``line``.
+        line: in that file, as `BadRow` has it.
+        part: its place in its parent; None for a whole document.
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+    file: str = field(default="", compare=False, repr=False, kw_only=True)
+    line: int = field(default=0, compare=False, repr=False, kw_only=True)
+    part: Part | None = field(default=None, repr=False, kw_only=True)
+
+    @property
+    def parent_id(self) -> str:
+        """The id of the document that it is a part of; a whole document is its own."""
+        return self.id if self.part is None else self.part.parent
+
+    @property
+    def number(self) -> int:
+        """Which of its parent's parts it is, from 1; 0 for a whole document."""
+        return 0 if self.part is None else self.part.number
+
+
+def child_id(parent: str, number: int) -> str:
+    """Return the id of a part of a document: ``r-17#2`` is the second of ``r-17``."""
     return f"{parent}#{number}"
-
-
-def parent_of(unit: str) -> str:
-    """Return the id of the document that the unit of an id is of."""
-    return unit.rpartition("#")[0]
-
-
-def parent_id(document: Document) -> str:
-    """Return the id of the document that a unit is of; a whole document is its own."""
-    return document.parent if isinstance(document, Unit) else document.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import numpy as np
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
 from retriever.core.verdicts import Verdict
+from retriever.index.dividing import choose
 from retriever.index.encoding import OnTexts
 from retriever.index.files import Reading, as_read
 from retriever.index.generations import IndexType, build_outgrown, remember
@@ -31,7 +32,7 @@ def add(
     with opened.writing("index") as run_id:
         store, sources = opened.store, opened.sources
         remember(store, index_type, opened.path, sources.encoders.dims())
-        store.units.choose(None if options is None else options.units)
+        choose(store, None if options is None else options.units)
         asked = [*instructions, *(view.key.instruction for view in own_views(store) if not view.lazy)]
         indexer = Indexer(store, sources, [*map(sources.of, asked)], options=options, progress=progress)
         rows = as_read(documents, raw=options is not None and options.raw)

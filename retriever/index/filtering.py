@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from retriever.core.text import composed
+from retriever.core.text import normal_instruction
 from retriever.index.sources.answers import Answers
 from retriever.index.sources.catalog import serving, sources_of
 from retriever.store.answer_filters import decided_by, first_answer, with_answer_named
@@ -43,7 +43,7 @@ def request_filter(store: Store, where: str | None, *instructions: str | None) -
 
 def _answers(store: Store, *instructions: str | None) -> Answers | str:
     """Return the source whose answers a filter asks for, or why there is none."""
-    asked = {composed((one or "").strip()) for one in instructions} or {""}
+    asked = {normal_instruction(one) for one in instructions} or {""}
     if len(asked) > 1:
         return "An answer is one to a single instruction, and several are compared."
     (instruction,) = asked

@@ -14,7 +14,7 @@ from typing import Literal
 from retriever.core.errors import InputError, UsageError
 from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
-from retriever.index.dividing import divided, windows_of, windows_with_vectors
+from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
 from retriever.index.encoding import count_tokens, token_limit
 from retriever.index.parcels import Parcel, TokenCounts, UnknownTexts, put_aside
@@ -24,7 +24,6 @@ from retriever.index.sources.source import Source
 from retriever.index.workers.embedder import Workers
 from retriever.store.checking import CheckedDocument, checked
 from retriever.store.database import Store
-from retriever.store.units import UnitKind
 from retriever.store.views import View
 
 OnLong = Literal["truncate", "skip", "error"]
@@ -329,7 +328,7 @@ class Indexer:
         cut, ids = self.report.truncated, ", ".join(self.report.truncated_ids[:_SHOWN])
         texts = "1 text was" if cut == 1 else f"{cut} texts were"
         more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
-        parts = "" if self._store.units.divided else " Searches without an instruction find all parts of them."
+        parts = "" if kind(self._store) == "sentences" else " Searches without an instruction find all parts of them."
         return f"{texts} cut to the encoder's {token_limit(self._base.reader)} tokens: {ids}{more}.{parts}"
 
     def _delete_absent(self) -> None:

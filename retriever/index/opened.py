@@ -204,12 +204,8 @@ class Opened(Closing):
         return other
 
     def documents(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return documents by their ids, and units by theirs; ids that are not there are left out."""
-        wanted = list(ids)
-        found = self.store.documents.get(wanted)
-        if self.store.units.divided:
-            found |= self.store.units.get([id for id in wanted if id not in found])
-        return found
+        """Return documents by their ids, and their parts by theirs; ids that are not there are left out."""
+        return self.store.documents.get(list(ids))
 
     def close(self) -> None:
         """Close the database."""

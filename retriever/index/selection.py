@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 
 from retriever.core.errors import InputError
-from retriever.core.types import Document, Ids, Unit, parent_id
+from retriever.core.types import Document, Ids
 from retriever.store.database import Store
 from retriever.store.filters import Filter
 
@@ -16,7 +16,7 @@ def selected_contents(store: Store, where: Filter | None, ids: Collection[str] |
     Args:
         store: the index's database.
         where: a filter; None for all documents.
-        ids: of documents, or of units; None for all, unknown ones are left out.
+        ids: of documents, or of parts; None for all, unknown ones are left out.
 
     Raises:
         FilterError: the filter names an unknown field.
@@ -29,7 +29,7 @@ def selected_contents(store: Store, where: Filter | None, ids: Collection[str] |
 
 
 def selected_documents(store: Store, where: Filter | None, ids: Collection[str] | None) -> list[Document]:
-    """Return the documents that the filter accepts and that are among the ids, in order; of an index of units, these.
+    """Return the embedded documents that the filter accepts and that are among the ids, in order.
 
     Args:
         store: as for `selected_contents`.
@@ -45,13 +45,13 @@ def selected_documents(store: Store, where: Filter | None, ids: Collection[str] 
 
 
 def is_among(document: Document, ids: Collection[str] | None) -> bool:
-    """Return whether a document or unit is meant by some ids: by its own, or by its parent's."""
-    return ids is None or document.id in ids or parent_id(document) in ids
+    """Return whether a document is meant by some ids: by its own, or by its parent's."""
+    return ids is None or document.id in ids or document.parent_id in ids
 
 
 def place(document: Document) -> tuple[str, int]:
-    """Return what documents are sorted by: their id; units by their document and their place in it."""
-    return parent_id(document), document.number if isinstance(document, Unit) else 0
+    """Return what documents are sorted by: their id; parts by that of their parent and their place in it."""
+    return document.parent_id, document.number
 
 
 def require_fitting(store: Store, where: Filter | None) -> None:

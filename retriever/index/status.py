@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from retriever.core.results import IndexStatus, ViewStatus
+from retriever.index.dividing import kind
 from retriever.index.generations import chosen_type
 from retriever.index.run_record import last_runs
 from retriever.index.sources.catalog import Listed, Sources, current, family, own_views, sources_of
@@ -30,8 +31,8 @@ def index_status(store: Store, folder: Path) -> IndexStatus:
         vector_index=chosen_type(store),
         runs=[{**asdict(run), "statistics": dict(run.statistics)} for run in last_runs(store, folder, _RUNS)],
         quarantined=bad,
-        units=store.units.kind,
-        unit_count=store.units.count() or len(store.documents),
+        units=kind(store),
+        unit_count=store.documents.count_embedded(),
     )
 
 

@@ -9,7 +9,7 @@ from retriever.core.errors import InputError
 from retriever.core.fields import MAX_DEPTH, json_text, leaves
 from retriever.core.fingerprint import content_hash
 from retriever.core.text import is_blank
-from retriever.core.types import Document, Span
+from retriever.core.types import Document, Part, Span, child_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +21,29 @@ class CheckedDocument:
         hash: of its text.
         metadata: as the JSON text that is stored.
         fields: names and JSON paths of the metadata's leaves.
-        units: the parts of the text that are embedded in its place, in order; none where the text itself is.
+        children: its parts in order, which are embedded in its place; none where it is embedded itself.
     """
 
     document: Document
     hash: bytes
     metadata: str
     fields: Sequence[tuple[str, str]]
-    units: Sequence[Span] = ()
+    children: "Sequence[CheckedDocument]" = ()
 
     @property
     def embedded(self) -> Mapping[bytes, str]:
-        """The distinct texts that are embedded, by hash: the document's own, or those of its units."""
-        if not self.units:
-            return {self.hash: self.document.text}
-        texts = (self.document.text[one.start : one.end] for one in self.units)
-        return {content_hash(text): text for text in texts}
+        """The distinct texts that are embedded, by hash: the document's own, or those of its children."""
+        return {one.hash: one.document.text for one in self.children or (self,)}
 
-    def divided(self, units: Sequence[Span]) -> "CheckedDocument":
-        """Return the document with its text in units."""
-        return replace(self, units=units)
+    def divided(self, spans: Sequence[Span]) -> "CheckedDocument":
+        """Return the document with a child for each of some parts of its text."""
+        whole = self.document
+        children = []
+        for number, span in enumerate(spans, start=1):
+            text, part = whole.text[span.start : span.end], Part(whole.id, number, span)
+            child = replace(whole, id=child_id(whole.id, number), text=text, part=part)
+            children.append(CheckedDocument(child, content_hash(text), self.metadata, ()))
+        return replace(self, children=children)
 
 
 def checked(document: Document) -> CheckedDocument:

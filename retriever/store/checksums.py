@@ -1,6 +1,6 @@
 """Checksums inside the database, since SQLite itself notices damaged pages but not a flipped bit in a value.
 
-Texts carry their SHA-256. Documents, units and vectors carry a CRC-32 of their row, checked whenever a row is read. The
+Texts carry their SHA-256. Documents and vectors carry a CRC-32 of their row, checked whenever a row is read. The
 few rows that say what everything else means (views, vector indexes, settings, metadata fields, random cosines,
 verdicts, what makes views) or what people said (edits of clusterings) have theirs in one table,
 the seals: every transaction renews those of the rows that it changed, and all are checked when an index is opened.
@@ -9,6 +9,7 @@ the seals: every transaction renews those of the rows that it changed, and all a
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from retriever.core.errors import IndexDamagedError
 from retriever.store.connection import Connections
@@ -34,19 +35,15 @@ _CHANGED = "changed_rows"
 """The connection's temporary table of the rows that a transaction changed; temporary triggers fill it."""
 
 
-def document_checksum(id: str, content_id: int, metadata: str) -> int:
-    """Return the CRC-32 of a document's row."""
-    return zlib.crc32(f"{content_id} {id}\0{metadata}".encode())
+def document_checksum(row: Sequence[Any]) -> int:
+    """Return the CRC-32 of a document's row: id, parent, number, start, stop, parts, content id and metadata."""
+    id, parent, number, start, stop, parts, content_id, metadata = row
+    return zlib.crc32(f"{content_id} {number} {start} {stop} {parts} {id}\0{parent}\0{metadata}".encode())
 
 
 def vector_checksum(view_id: int, content_id: int, vector: bytes, words: str | None, windows: str | None = None) -> int:
     """Return the CRC-32 of a vector's row."""
     return zlib.crc32(vector, zlib.crc32(f"{view_id} {content_id} {words or ''}{windows or ''}".encode()))
-
-
-def unit_checksum(whole_id: int, number: int, start: int, stop: int, content_id: int) -> int:
-    """Return the CRC-32 of a unit's row."""
-    return zlib.crc32(f"{whole_id} {number} {start} {stop} {content_id}".encode())
 
 
 def row_checksum(row: Sequence[object]) -> int:

@@ -223,7 +223,8 @@ def _translated(path: Path) -> Iterator[None]:
 def explain(error: sqlite3.Error, path: Path) -> Exception:
     """Translate an error of SQLite's into one that the user should read; a programming mistake comes back as it is."""
     extended = getattr(error, "sqlite_errorcode", None)
-    if extended is None and str(error).startswith("Could not decode to UTF-8"):
+    undecodable = extended is None and str(error).startswith("Could not decode to UTF-8")
+    if undecodable or "invalid fts5 file format" in str(error):  # the word index no longer says what it is
         return IndexDamagedError(
             f"{path} is damaged: {error}.", hint="Run `retriever verify`, then `retriever repair`."
         )

@@ -17,11 +17,11 @@ from retriever.store.documents import Documents
 from retriever.store.generations import Generations
 from retriever.store.inspection import Inspection
 from retriever.store.mending import Mending
+from retriever.store.parts import Parts
 from retriever.store.runs import Runs
 from retriever.store.schema import create_tables, lacks_tables
 from retriever.store.settings import Settings
 from retriever.store.sources import SourceTable
-from retriever.store.units import Units
 from retriever.store.vectors import Vectors
 from retriever.store.views import SettledTable, SimilarityTable, VerdictTable, Views
 
@@ -43,7 +43,7 @@ class Store(Closing):
         self._db = connections
         self.path = connections.path
         self.documents = Documents(connections)
-        self.units = Units(connections)
+        self.parts = Parts(connections)
         self.vectors = Vectors(connections)
         self.views = Views(connections)
         self.generations = Generations(connections)

@@ -8,25 +8,25 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
-from retriever.core.types import Document, Ids, Span
+from retriever.core.types import Document, Ids, child_id
 from retriever.core.words import QUERY_STOPWORDS
 from retriever.store.batches import BATCH, as_ids, content_batches, id_batches
-from retriever.store.checking import CheckedDocument, checked, same_metadata
+from retriever.store.checking import CheckedDocument, checked
 from retriever.store.checksums import REPAIR, document_checksum
-from retriever.store.connection import Connections, Rows
+from retriever.store.connection import Connections
+from retriever.store.document_rows import ROW, Row, as_documents, as_row, same_rows
 from retriever.store.filter_tree import Compiled, HeldTypes
 from retriever.store.filters import Filter
-from retriever.store.stored_json import stored_json, stored_json_list
-from retriever.store.units import Units
 
 _HASH_BATCH = 500  # hashes are bound one by one
-_MATCHES = (  # the documents of the content at hand that a condition accepts follow, and a closing bracket
+_MATCHES = (  # a condition that one of the text's documents meets follows, and a closing bracket
     "SELECT rowid AS content_id, -bm25(contents_fts) AS score FROM contents_fts WHERE contents_fts MATCH ? "
-    "AND EXISTS (SELECT 1"
+    "AND EXISTS (SELECT 1 FROM documents WHERE documents.content_id = contents_fts.rowid AND parts = 0 AND"
 )
+_FIRST = "SELECT MIN(COALESCE(parent, id)) FROM documents WHERE documents.content_id = found.content_id AND parts = 0"
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _MAX_WORDS = 256  # distinct words of a query that are looked for
-_WHOLE = "documents.content_id, documents.id, text, metadata, documents.checksum, hash"
+_STORED = "id, parent, number, start, stop, parts, content_id, metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,25 @@ class Documents:
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
-        self._units = Units(connections)
 
     def __len__(self) -> int:
-        return self._db.number("SELECT COUNT(*) FROM documents")
+        return self._db.number(
+            "SELECT (SELECT COUNT(*) FROM documents) - (SELECT COUNT(*) FROM documents WHERE parent IS NOT NULL)"
+        )
 
     def count_to(self, most: int) -> int:
-        """Count the documents, but no further than ``most``: a million take milliseconds."""
-        return self._db.number("SELECT COUNT(*) FROM (SELECT 1 FROM documents LIMIT ?)", (min(most, 1 << 62),))
+        """Count the documents that are no parts, but no further than ``most``: a million take milliseconds."""
+        most = min(most, 1 << 62)
+        return self._db.number("SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE parent IS NULL LIMIT ?)", (most,))
+
+    def count_embedded(self) -> int:
+        """Count the documents that are embedded: those that are not divided, and the parts of the others."""
+        return self._db.number(
+            "SELECT (SELECT COUNT(*) FROM documents) - (SELECT COUNT(*) FROM documents WHERE parts > 0)"
+        )
 
     def ids(self) -> Iterator[str]:
-        """Yield every document's id in ascending order; the documents may change meanwhile."""
+        """Yield the id of every document that is no part, in ascending order; the documents may change meanwhile."""
         last = ""
         while rows := self._db.rows("SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT ?", (last, BATCH)):
             if not all(isinstance(row[0], str) for row in rows):
@@ -80,16 +88,24 @@ class Documents:
             last = rows[-1][0]
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
-        """Return the documents that exist, by id, in the order asked for."""
+        """Return the documents that exist, by id, in the order asked for; parts by theirs where no other has the id."""
         found: dict[str, Document] = {}
         for wanted in id_batches(ids):
             rows = self._db.rows(
-                f"SELECT {_WHOLE} FROM json_each(?) AS wanted "
+                f"SELECT {ROW} FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.id = wanted.value JOIN contents USING (content_id)",
                 (wanted,),
             )
-            self._check(rows)
-            found.update((id, Document(id, text, stored_json(data))) for _, id, text, data, *_ in rows)
+            found.update((one.id, one) for one in as_documents(rows, self._db.path))
+        asked = {id for id in ids if id not in found}
+        for wanted in _parents(asked):
+            rows = self._db.rows(
+                f"SELECT {ROW} FROM json_each(?) AS wanted "
+                "CROSS JOIN documents ON documents.parent = wanted.value JOIN contents USING (content_id)",
+                (wanted,),
+            )
+            chosen = [row for row in rows if child_id(row[1], row[2]) in asked]
+            found.update((one.id, one) for one in as_documents(chosen, self._db.path))
         return {id: found[id] for id in dict.fromkeys(ids) if id in found}
 
     def upsert(self, documents: Sequence[Document]) -> Upserted:
@@ -105,45 +121,35 @@ class Documents:
     def put(self, documents: Sequence[CheckedDocument]) -> Upserted:
         """Insert or replace checked documents, as `upsert` does."""
         texts = {one.hash: one.document.text for one in documents}
+        embedded = {digest: text for one in documents for digest, text in one.embedded.items()}
+        changed: dict[str, list[Row]] = {}
+        added = updated = 0
         with self._db.writing(documents=True):
-            stored = self.stored([one.document.id for one in documents])
-            contents = self._ensure_contents(texts)
-            content_ids = [contents[one.hash] for one in documents]
-            changed: dict[str, tuple[str, int, str, int]] = {}
-            added = updated = 0
-            for one, content_id in zip(documents, content_ids, strict=True):
-                id, dump = one.document.id, one.metadata
+            stored = self._stored([one.document.id for one in documents])
+            contents = self._ensure_contents(texts | embedded)
+            for one in documents:
+                id, rows = one.document.id, [as_row(each, contents[each.hash]) for each in (one, *one.children)]
                 before = stored.get(id)
-                if before is not None and before[0] == content_id and same_metadata(before[1], dump):
+                if before is not None and same_rows(before, rows):
                     continue
                 added, updated = (added + 1, updated) if before is None else (added, updated + 1)
-                stored[id] = (content_id, dump)
-                changed[id] = (id, content_id, dump, document_checksum(id, content_id, dump))
+                stored[id] = changed[id] = rows
+            self._db.write_many("DELETE FROM documents WHERE parent = ?", [(id,) for id in changed])
             self._db.write_many(
-                "INSERT INTO documents VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-                "content_id = excluded.content_id, metadata = excluded.metadata, checksum = excluded.checksum",
-                changed.values(),
+                f"INSERT INTO documents ({_STORED}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET parts = excluded.parts, content_id = excluded.content_id, "
+                "metadata = excluded.metadata, checksum = excluded.checksum",
+                [(*row, document_checksum(row)) for rows in changed.values() for row in rows],
             )
             fields = dict.fromkeys(field for one in documents for field in one.fields)
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
-            whole = {one.document.text: contents[one.hash] for one in documents if not one.units}
-            embedded = whole | self.divide(
-                {contents[one.hash]: (one.document.text, one.units) for one in documents if one.units}
-            )
-        return Upserted(added, updated, len(documents) - added - updated, content_ids, embedded)
-
-    def divide(self, wholes: Mapping[int, tuple[str, Sequence[Span]]]) -> dict[str, int]:
-        """Store the units of texts, given with them by content id; return the content id of every unit's text."""
-        texts = {whole: [text[unit.start : unit.end] for unit in units] for whole, (text, units) in wholes.items()}
-        hashes = {content_hash(text): text for group in texts.values() for text in group}
-        with self._db.writing(documents=True):
-            contents = self._ensure_contents(hashes)
-            ids = {text: contents[digest] for digest, text in hashes.items()}
-            self._units.put(
-                {whole: units for whole, (_, units) in wholes.items()},
-                {whole: [ids[text] for text in group] for whole, group in texts.items()},
-            )
-        return ids
+        return Upserted(
+            added,
+            updated,
+            len(documents) - added - updated,
+            [contents[one.hash] for one in documents],
+            {text: contents[digest] for digest, text in embedded.items()},
+        )
 
     def known(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the content id of every text that is stored already."""
@@ -159,14 +165,19 @@ class Documents:
             found.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
         return found
 
-    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return the content id and the metadata, as its JSON text, of the documents that exist, by id."""
-        rows: Rows = []
+    def _stored(self, ids: Sequence[str]) -> dict[str, list[Row]]:
+        """Return the rows of the documents that exist and of their parts, in order, by the documents' ids."""
+        found: dict[str, list[Row]] = {}
         for wanted in id_batches(ids):
-            rows += self._db.rows(
-                "SELECT id, content_id, metadata FROM documents WHERE id IN (SELECT value FROM json_each(?))", (wanted,)
+            rows = self._db.rows(
+                f"SELECT {_STORED} FROM documents WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
+                f"SELECT {_STORED} FROM documents WHERE parent IN (SELECT value FROM json_each(?1)) "
+                "ORDER BY parent, number",
+                (wanted,),
             )
-        return {id: (content_id, data) for id, content_id, data in rows}
+            for row in rows:
+                found.setdefault(row[0] or row[1], []).append(row)
+        return found
 
     def _ensure_contents(self, texts: dict[bytes, str]) -> dict[bytes, int]:
         """Return the content id of every hash, storing the texts that are new in the order given."""
@@ -178,7 +189,7 @@ class Documents:
         return found | self.by_hash(new)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
-        """Delete documents and return the ids that were there; their texts stay until `collect_garbage`."""
+        """Delete documents with their parts and return the ids that were there; texts stay until `collect_garbage`."""
         deleted: set[str] = set()
         wanted = list(dict.fromkeys(ids))
         with self._db.writing(documents=True):
@@ -196,30 +207,33 @@ class Documents:
 
     def count_contents(self) -> int:
         """Return the number of distinct texts that are embedded and have a document."""
-        scope = self._units.scope
-        return self._db.number(f"SELECT COUNT(DISTINCT content_id) FROM {scope.live}")
+        return self._db.number("SELECT COUNT(DISTINCT content_id) FROM documents WHERE parts = 0")
 
     def count_texts(self) -> int:
-        """Return the number of distinct texts of documents."""
-        return self._db.number("SELECT COUNT(DISTINCT content_id) FROM documents")
+        """Return the number of distinct texts of the documents that are no parts."""
+        return self._db.number("SELECT COUNT(DISTINCT content_id) FROM documents WHERE parent IS NULL")
 
     def live_contents(self) -> Ids:
         """Return the ids of the texts that are embedded and have a document, ascending."""
-        scope = self._units.scope
-        return as_ids(self._db.rows(f"SELECT DISTINCT content_id FROM {scope.live} ORDER BY content_id"))
+        return as_ids(self._db.rows("SELECT DISTINCT content_id FROM documents WHERE parts = 0 ORDER BY content_id"))
 
     def contents_of(self, ids: Iterable[str]) -> Ids:
-        """Return the ids of the texts embedded of some documents or units, ascending; unknown ones are left out."""
-        found: set[int] = set()
-        asked, scope = list(ids), self._units.scope
-        for wanted in id_batches(asked):
+        """Return the ids of the texts embedded of some documents or parts, ascending; unknown ones are left out."""
+        asked, found = set(ids), set[int]()
+        for wanted in id_batches(list(asked)):
             rows = self._db.rows(
-                f"SELECT {scope.content} FROM {scope.accepted} WHERE documents.id IN (SELECT value FROM json_each(?))",
+                "SELECT content_id FROM documents WHERE parts = 0 AND id IN (SELECT value FROM json_each(?1)) "
+                "UNION SELECT content_id FROM documents WHERE parent IN (SELECT value FROM json_each(?1))",
                 (wanted,),
             )
             found.update(row[0] for row in rows)
-        if self._units.divided:
-            found.update(self._units.contents_of(asked).tolist())
+        for wanted in _parents(asked):
+            rows = self._db.rows(
+                "SELECT documents.parent, number, content_id FROM json_each(?) AS wanted "
+                "CROSS JOIN documents ON documents.parent = wanted.value",
+                (wanted,),
+            )
+            found.update(content_id for parent, number, content_id in rows if child_id(parent, number) in asked)
         return np.array(sorted(found), dtype=np.int64)
 
     def texts(self, content_ids: Sequence[int] | Ids) -> dict[int, str]:
@@ -242,41 +256,46 @@ class Documents:
         return found
 
     def expand(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> Mapping[int, Sequence[Document]]:
-        """Return the documents of each content sorted by id; contents without a matching document are left out.
+        """Return the embedded documents of each content sorted by id, parts by parent and number.
 
-        In an index of units they are `Unit`s, with texts and ids of their own.
+        Contents without a matching document are left out.
         """
-        condition = self._compile(where)
-        if self._units.divided:
-            return self._units.expand(content_ids, condition)
-        found: dict[int, list[Document]] = {}
+        condition, found = self._compile(where), dict[int, list[Document]]()
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
-                f"SELECT {_WHOLE} FROM json_each(?) AS wanted "
+                f"SELECT {ROW} FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.content_id = wanted.value JOIN contents USING (content_id) "
-                f"WHERE {condition.sql} ORDER BY documents.id",
+                f"WHERE parts = 0 AND {condition.sql} ORDER BY COALESCE(documents.parent, documents.id), number",
                 (wanted, *condition.parameters),
             )
-            self._check(rows)
-            for (content_id, id, text, *_), data in zip(rows, stored_json_list(row[3] for row in rows), strict=True):
-                found.setdefault(content_id, []).append(Document(id, text, data))
+            for row, document in zip(rows, as_documents(rows, self._db.path), strict=True):
+                found.setdefault(row[6], []).append(document)
         return found
 
     def accepted(self, where: Filter | None = None) -> list[Document]:
-        """Return the documents that a filter over metadata accepts, whole, by ascending id."""
+        """Return the documents that a filter over metadata accepts and that are no parts, by ascending id."""
         condition = self._compile(where)
         rows = self._db.rows(
-            f"SELECT {_WHOLE} FROM documents JOIN contents USING (content_id) WHERE {condition.sql} "
+            f"SELECT {ROW} FROM documents JOIN contents USING (content_id) WHERE parent IS NULL AND {condition.sql} "
             "ORDER BY documents.id",
             condition.parameters,
         )
-        self._check(rows)
-        metadata = stored_json_list(row[3] for row in rows)
-        return [Document(id, text, data) for (_, id, text, *_), data in zip(rows, metadata, strict=True)]
+        return list(as_documents(rows, self._db.path))
 
     def wholes(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[int]]:
-        """Return the texts of documents that each content is a unit of; see `expand`."""
-        return self._units.wholes(content_ids, self._compile(where))
+        """Return the texts of the documents that each content is a part of, or all of; see `expand`."""
+        condition, found = self._compile(where), dict[int, list[int]]()
+        for wanted in content_batches(content_ids):
+            rows = self._db.rows(
+                "SELECT DISTINCT documents.content_id, whole.content_id FROM json_each(?) AS wanted "
+                "CROSS JOIN documents ON documents.content_id = wanted.value "
+                "CROSS JOIN documents AS whole ON whole.id = COALESCE(documents.parent, documents.id) "
+                f"WHERE documents.parts = 0 AND {condition.sql}",
+                (wanted, *condition.parameters),
+            )
+            for content_id, whole_id in rows:
+                found.setdefault(content_id, []).append(whole_id)
+        return found
 
     def matching(self, where: Filter) -> Ids:
         """Return the ids of the texts embedded of documents that the filter accepts, ascending.
@@ -284,10 +303,10 @@ class Documents:
         Raises:
             FilterError: the filter names a field no document has.
         """
-        condition, scope = self._compile(where), self._units.scope
+        condition = self._compile(where)
         return as_ids(
             self._db.rows(
-                f"SELECT DISTINCT {scope.content} FROM {scope.accepted} WHERE {condition.sql} ORDER BY 1",
+                f"SELECT DISTINCT content_id FROM documents WHERE parts = 0 AND {condition.sql} ORDER BY content_id",
                 condition.parameters,
             )
         )
@@ -299,22 +318,20 @@ class Documents:
         matches the filter are found.
         """
         expression = match_expression(query)
-        condition, scope = self._compile(where), self._units.scope
+        condition = self._compile(where)
         if not expression or k < 1:
             return []
         given = (expression, *condition.parameters)
         rows = self._db.rows(
-            f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_fts.rowid "
-            f"AND {condition.sql}) ORDER BY score DESC LIMIT ?) AS found ORDER BY score DESC, "
-            f"(SELECT MIN(id) FROM {scope.holders} = found.content_id AND {condition.sql}) LIMIT ?",
+            f"SELECT content_id, score FROM ({_MATCHES} {condition.sql}) ORDER BY score DESC LIMIT ?) AS found "
+            f"ORDER BY score DESC, ({_FIRST} AND {condition.sql}) LIMIT ?",
             (*given, k + 1, *condition.parameters, k + 1),
         )
         if len(rows) > k and rows[k][1] == rows[k - 1][1]:  # FTS5 has chosen among these ties
             above = [row for row in rows if row[1] > rows[k][1]]
             tied = self._db.rows(
-                f"SELECT content_id, score FROM ({_MATCHES} FROM {scope.holders} = contents_fts.rowid AND "
-                f"{condition.sql})) AS found WHERE score = ? "
-                f"ORDER BY (SELECT MIN(id) FROM {scope.holders} = found.content_id AND {condition.sql}) LIMIT ?",
+                f"SELECT content_id, score FROM ({_MATCHES} {condition.sql})) AS found WHERE score = ? "
+                f"ORDER BY ({_FIRST} AND {condition.sql}) LIMIT ?",
                 (*given, rows[k][1], *condition.parameters, k - len(above)),
             )
             rows = above + tied
@@ -326,43 +343,38 @@ class Documents:
 
     def held_types(self, path: str) -> HeldTypes:
         """Return the types of what documents hold at a JSON path of their metadata; all of them are looked at."""
-        values = self._db.rows("SELECT DISTINCT json_type(metadata, ?) FROM documents", (path,))
+        values = self._db.rows("SELECT DISTINCT json_type(metadata, ?) FROM documents WHERE parent IS NULL", (path,))
         items = self._db.rows(
             "SELECT DISTINCT item.type FROM documents, json_each(metadata, ?) AS item "
-            "WHERE json_type(metadata, ?) = 'array'",
+            "WHERE documents.parent IS NULL AND json_type(metadata, ?) = 'array'",
             (path, path),
         )
         return HeldTypes(*(frozenset(row[0] for row in rows if row[0]) for rows in (values, items)))
 
     def collect_garbage(self) -> int:
-        """Remove the texts without a document, with units, vectors and words, and return how many those were."""
+        """Remove the texts without a document, with their vectors and words, and return how many those were."""
         with self._db.writing(documents=True):
-            self._db.write(
-                "DELETE FROM units WHERE NOT EXISTS "
-                "(SELECT 1 FROM documents WHERE documents.content_id = units.whole_id)"
-            )
             return self._db.write(
                 "DELETE FROM contents WHERE NOT EXISTS "
-                "(SELECT 1 FROM documents WHERE documents.content_id = contents.content_id) AND NOT EXISTS "
-                "(SELECT 1 FROM units WHERE units.content_id = contents.content_id)"
+                "(SELECT 1 FROM documents WHERE documents.content_id = contents.content_id)"
             )
 
     def rebuild_words(self) -> None:
         """Make the word index anew from the texts."""
         with self._db.writing(documents=True):
+            self._db.write("REPLACE INTO contents_fts_config VALUES ('version', 4)")  # 'rebuild' refuses another format
             self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('rebuild')")
-
-    def _check(self, rows: Rows) -> None:
-        """Refuse rows of `_WHOLE` that are not what was stored."""
-        for content_id, id, text, data, checksum, digest in rows:
-            if document_checksum(id, content_id, data) != checksum or content_hash(text) != digest:
-                raise self._damaged(f"document {id!r}")
 
     def _damaged(self, what: str) -> IndexDamagedError:
         return IndexDamagedError(f"{self._db.path} is damaged: {what} is not what was stored.", hint=REPAIR)
 
     def _compile(self, where: Filter | None) -> Compiled:
-        return Compiled("1", ()) if where is None else where.compile(self.fields(), self._units.scope.content)
+        return Compiled("1", ()) if where is None else where.compile(self.fields())
+
+
+def _parents(ids: Iterable[str]) -> Iterator[str]:
+    """Yield the ids of the documents that some ids could be of parts of, as `id_batches` does."""
+    return id_batches(list({id.rpartition("#")[0] for id in ids if "#" in id}))
 
 
 def match_expression(query: str) -> str:

@@ -104,21 +104,20 @@ class _Operand:
 _LIST_ITEM = _Operand("item.type", "item.value", ())
 
 
-def compile_node(node: Node, path_of: Callable[[Comparison], str], content: str) -> Compiled:
+def compile_node(node: Node, path_of: Callable[[Comparison], str]) -> Compiled:
     """Return the SQL of a tree.
 
     Args:
         node: the tree.
         path_of: resolves the field a comparison names.
-        content: the column with the content id of the document, or of its unit.
     """
     if isinstance(node, Not):
-        inner = compile_node(node.node, path_of, content)
+        inner = compile_node(node.node, path_of)
         return Compiled(f"NOT {inner.sql}", inner.parameters)
     if isinstance(node, FilterGroup):
-        return _joined(node.operator, [compile_node(child, path_of, content) for child in node.nodes])
+        return _joined(node.operator, [compile_node(child, path_of) for child in node.nodes])
     if isinstance(node, TextsAmong):
-        return Compiled(f"({content} IN (SELECT value FROM json_each(?)))", (json.dumps(node.contents),))
+        return Compiled("(documents.content_id IN (SELECT value FROM json_each(?)))", (json.dumps(node.contents),))
     condition = _comparison(node, path_of(node))
     return Compiled(f"COALESCE({condition.sql}, 0)", condition.parameters)
 

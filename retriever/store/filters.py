@@ -75,17 +75,16 @@ class Filter:
     root: Node
     known: KnownAnswers | None = None
 
-    def compile(self, fields: Mapping[str, str], content: str = "documents.content_id") -> Compiled:
-        """Return the condition over the row of ``documents``, and of their units where these are embedded.
+    def compile(self, fields: Mapping[str, str]) -> Compiled:
+        """Return the condition over the row of ``documents``.
 
         Args:
             fields: the index's field names and their JSON paths.
-            content: the column with the content id of what is embedded.
 
         Raises:
             FilterError: a field is unknown, or its last part belongs to several.
         """
-        return compile_node(self.root, lambda node: fields[self._resolve(node, fields)], content)
+        return compile_node(self.root, lambda node: fields[self._resolve(node, fields)])
 
     def among(self, contents: Collection[int]) -> "Filter":
         """Return the filter that also asks for a text among some, given by content id."""

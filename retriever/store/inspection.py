@@ -14,13 +14,12 @@ from retriever.store.batches import as_ids
 from retriever.store.checksums import REPAIR, BrokenSeal, Seals, document_checksum, vector_checksum
 from retriever.store.clusterings import ClusteringTable
 from retriever.store.connection import Connections
+from retriever.store.parts import Parts
 from retriever.store.sources import SourceTable
-from retriever.store.units import Units
 
 _BATCH = 2000
 _COUNTED = "SELECT COUNT(*), SUM(content_id)"
 _LISTED = "FROM vectors INDEXED BY sqlite_autoindex_vectors_1 WHERE view_id = ?"
-_OF_WHOLES = "SELECT SUM(whole_id) FROM units INDEXED BY sqlite_autoindex_units_1"
 _JSON = {
     ("documents", "metadata"): "object",
     ("vectors", "words"): "array",
@@ -52,7 +51,7 @@ class RowDamage:
     Attributes:
         texts: content ids.
         documents: those that differ, or whose text does or is missing: what stands in the place of the id, by rowid.
-        units: content ids of texts of documents whose units are wrong, or not all there.
+        divided: ids of other documents whose parts differ or are not all there; they can be divided again.
         vectors: rows of any view, by vector id.
         seals: rows of the catalogue.
         clusterings: what stands in the place of the name, by rowid.
@@ -62,7 +61,7 @@ class RowDamage:
 
     texts: Sequence[int]
     documents: Mapping[int, str]
-    units: Sequence[int]
+    divided: Sequence[str]
     vectors: Mapping[int, DamagedVector]
     seals: Sequence[BrokenSeal]
     clusterings: Mapping[int, str]
@@ -86,17 +85,21 @@ class Inspection:
         Looked at once: damage comes while a file lies there. The index and the table are read once, 0.2 s a million.
 
         Raises:
-            IndexDamagedError: the numbers of documents or units, or the sums of their texts' ids, differ.
+            IndexDamagedError: the numbers of documents or of parts, or the sums of their texts' ids, differ.
         """
         if self._documents_listed:
             return
         with self._db.snapshot():
-            table = self._db.row(f"{_COUNTED} FROM documents NOT INDEXED")
-            index = self._db.row(f"{_COUNTED} FROM documents INDEXED BY documents_by_content WHERE content_id >= 0")
-            units = self._db.row(f"{_COUNTED}, SUM(whole_id) FROM units NOT INDEXED")
-            by_content = self._db.row(f"{_COUNTED} FROM units INDEXED BY units_by_content WHERE content_id >= 0")
-            by_whole = self._db.row(f"{_OF_WHOLES} WHERE whole_id >= 0")
-        if table != index or units != (*(by_content or ()), *(by_whole or ())):
+            table = self._db.row(f"{_COUNTED}, SUM(parts), COUNT(parent), SUM(number) FROM documents NOT INDEXED")
+            by_content = self._db.row(
+                f"{_COUNTED} FROM documents INDEXED BY documents_by_content WHERE content_id >= 0"
+            )
+            divided = self._db.row("SELECT SUM(parts) FROM documents INDEXED BY documents_divided WHERE parts > 0")
+            by_parent = self._db.row(
+                "SELECT COUNT(*), SUM(number) FROM documents INDEXED BY documents_by_parent WHERE parent IS NOT NULL"
+            )
+        listed = (*(by_content or ()), *(divided or ()), *(by_parent or ()))
+        if [one or 0 for one in table or ()] != [one or 0 for one in listed]:
             raise self.hidden("documents")
         self._documents_listed = True
 
@@ -159,10 +162,13 @@ class Inspection:
         """Return the rows that differ from their checksum; the structure has to be whole."""
         with self._db.snapshot(), self._db.escaped_text():
             texts = list(self._texts())
+            damaged = list(self._documents(set(texts)))
+            lost = {rowid: id for rowid, id, parent in damaged if parent is None}
+            wrong = {parent for *_, parent in damaged if parent is not None} | {*Parts(self._db).misfits()}
             return RowDamage(
                 texts,
-                dict(self._documents(set(texts))),
-                Units(self._db).damaged(),
+                lost,
+                sorted(wrong - {*lost.values()}),
                 dict(self._vectors()),
                 Seals(self._db).broken(),
                 ClusteringTable(self._db).damaged(),
@@ -186,13 +192,15 @@ class Inspection:
             if content_hash(text) != digest:
                 yield content_id
 
-    def _documents(self, damaged_texts: Set[int]) -> Iterator[tuple[int, str]]:
-        for rowid, id, content_id, metadata, checksum, text in self._all(
-            "SELECT documents.rowid, id, documents.content_id, metadata, checksum, contents.content_id FROM documents "
-            "LEFT JOIN contents USING (content_id) WHERE documents.rowid > ? ORDER BY documents.rowid LIMIT ?"
+    def _documents(self, damaged_texts: Set[int]) -> Iterator[tuple[int, str, str | None]]:
+        """Yield rowid, id and parent of the documents that differ."""
+        for rowid, *row, checksum, text in self._all(
+            "SELECT documents.rowid, id, parent, number, start, stop, parts, documents.content_id, metadata, checksum, "
+            "contents.content_id FROM documents LEFT JOIN contents USING (content_id) WHERE documents.rowid > ? "
+            "ORDER BY documents.rowid LIMIT ?"
         ):
-            if document_checksum(id, content_id, metadata) != checksum or text is None or text in damaged_texts:
-                yield rowid, id
+            if document_checksum(row) != checksum or text is None or text in damaged_texts:
+                yield rowid, row[0], row[1]
 
     def _vectors(self) -> Iterator[tuple[int, DamagedVector]]:
         for vector_id, view_id, content_id, vector, words, windows, checksum in self._all(

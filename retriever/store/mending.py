@@ -8,8 +8,8 @@ from retriever.store.checksums import BrokenSeal, Seals
 from retriever.store.clusterings import EditTable
 from retriever.store.connection import Connections
 from retriever.store.inspection import RowDamage
+from retriever.store.parts import Parts
 from retriever.store.stored_json import stored_json
-from retriever.store.units import Units
 from retriever.store.views import Views
 
 _AGAIN = {
@@ -19,7 +19,7 @@ _AGAIN = {
 }
 """What to do about a row of the catalogue that is gone, by kind; those of the other kinds are made anew."""
 
-_REFERRING = ("vectors", "units", "similarities", "verdicts", "sources", "answers", "edits", "quarantine")
+_REFERRING = ("vectors", "similarities", "verdicts", "sources", "answers", "edits", "quarantine")
 
 
 class Mending:
@@ -41,7 +41,8 @@ class Mending:
         with self._db.writing(documents=True):
             lost = [f"document {id!r}: index it again" for id in damage.documents.values()]
             self._delete("documents", damage.documents)
-            Units(self._db).remove(damage.units)
+            Parts(self._db).remove(damage.divided)
+            self._delete("documents", orphans.get("documents", ()))
             self._db.write_many("DELETE FROM contents WHERE content_id = ?", [(one,) for one in damage.texts])
             self._db.write_many("DELETE FROM vectors WHERE vector_id = ?", [(one,) for one in damage.vectors])
             for table in _REFERRING:
@@ -82,7 +83,7 @@ class Mending:
     def _rebuild_fields(self) -> None:
         """Make the list of metadata fields anew from the documents."""
         self._db.write("DELETE FROM fields")
-        for (text,) in self._db.rows("SELECT metadata FROM documents"):
+        for (text,) in self._db.rows("SELECT metadata FROM documents WHERE parent IS NULL"):
             fields = metadata_fields(Document("", "", stored_json(text)))
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from retriever.core.errors import IndexNotFoundError, InputError, SchemaError
 from retriever.store.connection import Connections, connect, explain
 
-VERSION = 3
+VERSION = 4
 """Version of the tables below; the database holds it as its ``user_version``."""
 
 _TABLES = f"""
@@ -20,26 +20,22 @@ CREATE TABLE contents (
     hash BLOB NOT NULL UNIQUE,
     text TEXT NOT NULL
 ) STRICT;
+-- A document that is divided is not embedded; its parts are, each a document with a parent.
 CREATE TABLE documents (
-    id TEXT NOT NULL PRIMARY KEY,
+    id TEXT UNIQUE,             -- a part has none, so that no document can have the id of a part
+    parent TEXT REFERENCES documents (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,    -- which part of its parent it is, from 1; else 0
+    start INTEGER NOT NULL,     -- where it stands in its parent's text
+    stop INTEGER NOT NULL,
+    parts INTEGER NOT NULL,     -- how many it is divided into
     content_id INTEGER NOT NULL REFERENCES contents (content_id),
-    metadata TEXT NOT NULL,
+    metadata TEXT NOT NULL,     -- a part has that of its parent
     checksum INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX documents_by_content ON documents (content_id);
+CREATE INDEX documents_by_content ON documents (content_id, parts);
+CREATE INDEX documents_by_parent ON documents (parent, number) WHERE parent IS NOT NULL;
+CREATE INDEX documents_divided ON documents (content_id, parts) WHERE parts > 0;
 CREATE TABLE fields (name TEXT NOT NULL PRIMARY KEY, path TEXT NOT NULL) STRICT, WITHOUT ROWID;
--- The parts of texts that are embedded in their place.
-CREATE TABLE units (
-    unit_id INTEGER PRIMARY KEY,
-    whole_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
-    number INTEGER NOT NULL,
-    start INTEGER NOT NULL,
-    stop INTEGER NOT NULL,
-    content_id INTEGER NOT NULL REFERENCES contents (content_id) ON DELETE CASCADE,
-    checksum INTEGER NOT NULL,
-    UNIQUE (whole_id, number)
-) STRICT;
-CREATE INDEX units_by_content ON units (content_id);
 
 CREATE TABLE views (
     view_id INTEGER PRIMARY KEY AUTOINCREMENT,

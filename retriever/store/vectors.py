@@ -17,7 +17,6 @@ from retriever.store.batches import as_ids, content_batches
 from retriever.store.checksums import REPAIR, vector_checksum
 from retriever.store.connection import Connections, Rows
 from retriever.store.stored_json import stored_json_list
-from retriever.store.units import Units
 from retriever.store.windows import IndexedVectors, Windows, spans_as_json, spans_of_json, window_ids, with_windows
 
 _STORED = np.dtype("<f2")
@@ -88,7 +87,6 @@ class Vectors:
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
-        self._units = Units(connections)
 
     def put(
         self,
@@ -169,11 +167,10 @@ class Vectors:
 
     def pending(self, view_id: int) -> Ids:
         """Return the contents that are embedded of a document but have no vector in the view, ascending."""
-        scope = self._units.scope
         return as_ids(
             self._db.rows(
-                f"SELECT DISTINCT content_id FROM {scope.live} WHERE NOT EXISTS (SELECT 1 FROM vectors "
-                "WHERE view_id = ? AND vectors.content_id = live.content_id) ORDER BY content_id",
+                "SELECT DISTINCT content_id FROM documents WHERE parts = 0 AND NOT EXISTS (SELECT 1 FROM vectors "
+                "WHERE view_id = ? AND vectors.content_id = documents.content_id) ORDER BY content_id",
                 (view_id,),
             )
         )
@@ -294,10 +291,9 @@ class Vectors:
 
     def count_live(self, view_id: int) -> int:
         """Return the number of vectors in the view whose text has a document."""
-        scope = self._units.scope
         return self._db.number(
             "SELECT COUNT(*) FROM vectors WHERE view_id = ? AND EXISTS "
-            f"(SELECT 1 FROM {scope.holders} = vectors.content_id)",
+            "(SELECT 1 FROM documents WHERE documents.content_id = vectors.content_id AND parts = 0)",
             (view_id,),
         )
 

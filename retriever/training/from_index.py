@@ -102,9 +102,9 @@ def mine_index(
     found = [HardNegatives()] * len(rows)
     skipped = 0
     with Index(path, device=device) as index:
-        if opened(index).store.units.divided:
+        if opened(index).store.parts:
             raise UsageError(
-                f"{path} is an index of {opened(index).store.units.kind}, which are no negatives for whole texts.",
+                f"{path} is an index of sentences, which are no negatives for whole texts.",
                 hint="Name an index of whole documents, or leave --index out.",
             )
         served = [row for row in rows if row.positives or not passages]

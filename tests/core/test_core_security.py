@@ -18,10 +18,6 @@ SQL_METHODS = {"rows", "row", "number", "write", "write_many", "execute", "execu
 SQL_PARTS = {  # what an SQL text may be made of besides constants in capitals: none of it comes from data
     "condition.sql": "a filter, whose values and paths are parameters (tests/store/test_store_filters.py)",
     "marks": "question marks",
-    "scope.live": "one of two constants (retriever.store.units)",
-    "scope.holders": "one of two constants",
-    "scope.accepted": "one of two constants",
-    "scope.content": "one of two constants",
     "', '.join('?' * len(asked))": "question marks",
     "table": "a key of a constant",
     "column": "a key of a constant",

@@ -253,7 +253,7 @@ def answers(path: Path) -> Any:
     vectors = {
         str(key): sorted((text, row.hex()) for text, row in held.items()) for key, held in state["vectors"].items()
     }
-    held = [state["documents"], state["encoder"], vectors, state["units"]]
+    held = [state["documents"], state["encoder"], vectors, state["parts"]]
     return json.loads(json.dumps([hits, clustering.to_json()["assignments"], views, held], default=list))
 
 

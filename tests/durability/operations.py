@@ -1,6 +1,6 @@
 """The operations that are interrupted: each from a state it makes, with the states it may leave behind.
 
-What counts as a state: documents with their text, metadata and units, vectors by encoder, instruction and text, the
+What counts as a state: documents with their text, metadata and parts, vectors by encoder, instruction and text, the
 encoder's fingerprint, and saved clusterings.
 """
 
@@ -22,7 +22,6 @@ from retriever.index.reembedding import reembed, roll_back
 from retriever.index.sources.encoders import ENCODER
 from retriever.index.upkeep.archive import export_index, import_index
 from retriever.store.database import DATABASE, Store
-from retriever.store.filter_tree import Compiled
 from retriever.workspace import Index
 
 INDEX = Path("indexes/reviews")
@@ -37,7 +36,6 @@ _MORE = [Document("more", f"{ALL_WORDS[3]} {ALL_WORDS[5]}")]
 SMALL = IndexingOptions(batch=4)
 """Four rows are a batch."""
 SENTENCES = IndexingOptions(batch=4, units="sentences")
-ALL = Compiled("1", ())
 
 
 @dataclass(frozen=True)
@@ -79,11 +77,11 @@ def state_of(path: Path) -> Mapping[str, Any]:
             }
             vectors = {key: held for key, held in vectors.items() if held}
             heads = {row.view_id: dict(store.sources.get(row.view_id).state) for row in store.sources.rows()}
-            units = {one.id: one.text for group in store.units.expand(list(live), ALL).values() for one in group}
+            embedded = [one for group in store.documents.expand(list(live)).values() for one in group]
             encoder = store.settings.get(ENCODER)
             saved = {name: store.clusterings.get(name).document["places"] for name in store.clusterings.names()}
     except IndexNotFoundError:
-        return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}, "heads": {}, "units": {}}
+        return {"documents": {}, "vectors": {}, "encoder": None, "clusterings": {}, "heads": {}, "parts": {}}
     held = {id: (one.text, dict(one.metadata)) for id, one in documents.items()}
     named = encoder and held and encoder["fingerprint"]
     return {
@@ -92,7 +90,7 @@ def state_of(path: Path) -> Mapping[str, Any]:
         "encoder": named,
         "clusterings": saved,
         "heads": heads,
-        "units": units,
+        "parts": {one.id: one.text for one in embedded if one.part},
     }
 
 

@@ -5,7 +5,7 @@ from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEnc
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
-from retriever.core.types import Document
+from retriever.core.types import Document, Span
 from retriever.index.counting import count_documents
 from retriever.index.indexing import IndexingOptions
 from retriever.index.profiling import profile, read_columns
@@ -49,7 +49,8 @@ def test_a_hit_is_a_document_with_its_best_sentence(divided, mode):
     assert (unit.id, unit.text, unit.number) == ("a#1", "My kettle is nice .", 1)
     assert len({hit.document.id for hit in hits}) == len(hits)
     for hit in hits:
-        assert hit.document.text[hit.unit.start : hit.unit.end] == hit.unit.text
+        span = hit.unit.part.span
+        assert hit.document.text[span.start : span.end] == hit.unit.text
     found = divided.search("phone", mode=mode).to_json()["hits"][0]
     assert (found["id"], found["text"]) == ("b", TEXTS[1])
     assert found["unit"] == {
@@ -82,7 +83,7 @@ def test_k_documents_are_found_and_they_are_the_best_ones(index, encoder, instru
     index.add(rows, options=SENTENCES, instructions=[MOOD])
     held = {}
     for row in rows:
-        for unit in (found := index._opened.store.units.get([f"{row.id}#{number}" for number in range(1, 12)])):
+        for unit in (found := index._opened.store.documents.get([f"{row.id}#{number}" for number in range(1, 12)])):
             held.setdefault(row.id, []).append(found[unit].text)
     assert sum(map(len, held.values())) == index.status().unit_count > 100
     for query in ("kettle love", "toy lamp sad", "sofa mad phone"):
@@ -157,7 +158,7 @@ def test_deleted_and_changed_documents_leave_no_sentence_behind(divided, encoder
     assert divided._opened.store._db.rows("SELECT COUNT(*) FROM contents") == [
         (6,)
     ]  # three documents and four sentences, of which one is a document
-    assert divided._opened.store._db.rows("SELECT COUNT(*) FROM units") == [(5,)]
+    assert divided._opened.store._db.rows("SELECT COUNT(*) FROM documents WHERE parent IS NOT NULL") == [(5,)]
     assert divided._opened.store.size_bytes <= before
     assert len(divided.search("lamp", k=5).hits) == 3
 
@@ -216,6 +217,64 @@ def test_equal_texts_share_units_and_every_document_is_found(divided, encoder):
     first = divided.search("kettle", k=2).hits[0]
     assert (first.unit.id, list(first.equal)) == ("a#1", ["twin"])
     assert units(divided.search("kettle", k=5, where="stars = 1")) == ["twin#1"]
+
+
+def test_a_document_may_have_the_id_of_a_sentence(index):
+    index.add(
+        [Document("r", "My kettle is nice . The lamp was bad ."), Document("r#1", "A phone came .")], options=SENTENCES
+    )
+    assert {id: one.text for id, one in index.documents(["r#1", "r#2", "r#1#1"]).items()} == {
+        "r#1": "A phone came .", "r#2": "The lamp was bad .", "r#1#1": "A phone came ."
+    }  # fmt: skip
+    found = {query: index.search(query, k=1).hits[0] for query in ("kettle nice", "phone")}
+    assert {query: (hit.document.id, hit.unit.id) for query, hit in found.items()} == {
+        "kettle nice": ("r", "r#1"), "phone": ("r#1", "r#1#1")
+    }  # fmt: skip
+    index.add([Document("r#1", "A rug came .")])
+    assert index.status().unit_count == 3
+    assert index.delete(["r#1"]) == ["r#1"]
+    assert (index.status().documents, index.status().unit_count) == (1, 2)
+    assert index.documents(["r#1"])["r#1"].text == "My kettle is nice ."
+    assert index.delete(["r#1"]) == []
+    index.add([Document("r#1", "A rug came .")])
+    assert index.delete(["r"]) == ["r"]
+    assert [hit.document.id for hit in index.search("rug kettle", k=5).hits] == ["r#1"]
+
+
+def test_sentences_have_the_metadata_of_their_document_as_it_is_now(divided, encoder):
+    encoder.forget()
+    for stars in (5, 4):
+        report = divided.add([Document("a", TEXTS[0], {"stars": stars})])
+        assert (report.updated, encoder.read) == (1, [])
+        assert units(divided.search("lamp bad", where=f"stars = {stars}")) == ["a#2"]
+    assert divided.search("lamp bad", where="stars = 5").hits == []
+    assert divided.documents(["a#2"])["a#2"].metadata == {"stars": 4}
+
+
+def test_a_regular_expression_finds_documents_by_their_sentences(divided):
+    hits = divided.search(regex="came").hits
+    assert [(hit.document.id, hit.unit.id, hit.fused) for hit in hits] == [("b", "b#2", 1.0), ("c", "c#1", 1.0)]
+    assert units(divided.search(regex="was", k=1)) == ["a#2"]
+    assert [hit.document.text for hit in divided.search(regex="lamp").hits] == list(TEXTS[:2])
+    assert units(divided.search("kettle", regex="lamp|sofa", k=5)) == ["a#2", "b#1"]
+
+
+def test_what_was_divided_once_stays_so_under_other_rules(divided, encoder, monkeypatch):
+    monkeypatch.setattr("retriever.corpus.sentences.sentences", lambda text: [Span(0, len(text))])
+    encoder.forget()
+    report = divided.add([*documents(*TEXTS), Document("twin", TEXTS[0]), Document("n", "A rug came . A bike too .")])
+    assert (report.unchanged, report.added) == (3, 2)
+    assert [text for text, _ in encoder.read] == ["A rug came . A bike too ."]
+    assert divided.documents(["twin#2"])["twin#2"].text == "The lamp was bad ."
+    assert divided.status().unit_count == 8
+
+
+def test_a_document_that_lost_a_sentence_has_it_again_once_it_is_put(divided, encoder):
+    divided._opened.store._db.write("DELETE FROM documents WHERE parent = 'b' AND number = 2")
+    encoder.forget()
+    assert divided.add(documents(*TEXTS)).updated == 1
+    assert (divided.status().unit_count, encoder.read) == (5, [])
+    assert divided._opened.store.parts.lacking() == []
 
 
 def test_long_sentences_are_cut_noted_or_refused(path):

@@ -36,7 +36,7 @@ def change(path, sql):
 def answers(path):
     with Index(path, encoder=FakeEncoder()) as index:
         found = [
-            [(hit.unit.id, hit.unit.start, hit.unit.end, hit.score) for hit in index.search(query, mode=mode).hits]
+            [(hit.unit.id, hit.unit.part.span, hit.score) for hit in index.search(query, mode=mode).hits]
             for query in ("kettle", "lamp bad", "phone")
             for mode in ("dense", "lexical")
         ]
@@ -44,17 +44,20 @@ def answers(path):
 
 
 DAMAGE = [
-    "DELETE FROM units WHERE unit_id = 2",
-    "DELETE FROM units WHERE whole_id = 1",
-    "DELETE FROM units WHERE unit_id = 3",
-    "DELETE FROM units",
-    "UPDATE units SET start = 3 WHERE unit_id = 1",
-    "UPDATE units SET stop = stop + 1 WHERE unit_id = 5",
-    "UPDATE units SET number = 9 WHERE unit_id = 1",
-    "UPDATE units SET content_id = 1 WHERE unit_id = 1",
-    "UPDATE units SET whole_id = 99 WHERE unit_id = 1",
-    "UPDATE units SET content_id = 99 WHERE unit_id = 1",
-    "UPDATE units SET checksum = 0 WHERE unit_id = 4",
+    "DELETE FROM documents WHERE parent = 'a' AND number = 2",
+    "DELETE FROM documents WHERE parent = 'a'",
+    "DELETE FROM documents WHERE parent = 'a' AND number = 3",
+    "DELETE FROM documents WHERE parent IS NOT NULL",
+    "UPDATE documents SET start = 3 WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET stop = stop + 1 WHERE parent = 'b' AND number = 2",
+    "UPDATE documents SET number = 9 WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET number = 2 WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET content_id = 1 WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET parent = 'z' WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET parent = 'b' WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET content_id = 99 WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET metadata = '{\"stars\": 1}' WHERE parent = 'a' AND number = 1",
+    "UPDATE documents SET checksum = 0 WHERE parent = 'b' AND number = 1",
     "UPDATE contents SET text = 'The lamp was sad .' WHERE text = 'The lamp was bad .'",
 ]
 
@@ -72,7 +75,10 @@ def test_damage_to_units_is_found_and_made_good_from_the_documents(whole, sql):
 
 
 def test_a_damaged_document_is_taken_out_with_its_units(whole):
-    change(whole, "UPDATE contents SET text = 'My cattle' WHERE content_id = (SELECT MIN(whole_id) FROM units)")
+    change(
+        whole,
+        "UPDATE contents SET text = 'My cattle' WHERE content_id = (SELECT content_id FROM documents WHERE id = 'a')",
+    )
     assert Remedy.INDEX in {one.remedy for one in verify(whole, deep=True, load=LOAD).findings}
     assert repair(whole, load=LOAD).lost == ["document 'a': index it again"]
     assert verify(whole, deep=True, load=LOAD).findings == []
@@ -82,10 +88,10 @@ def test_a_damaged_document_is_taken_out_with_its_units(whole):
         assert [hit.unit.id for hit in index.search("lamp bad").hits] == ["a#2", "b#1"]
 
 
-@pytest.mark.parametrize("column", ["number", "start", "stop", "content_id", "checksum", "whole_id"])
+@pytest.mark.parametrize("column", ["number", "start", "stop", "parts", "content_id", "metadata", "checksum", "parent"])
 def test_a_flipped_bit_in_a_unit_is_never_answered_from(whole, column):
     expected = answers(whole)
-    flip(whole / DATABASE, "units", 2, column, 1)
+    flip(whole / DATABASE, "documents", 3, column, 1)
     try:
         assert answers(whole) == expected
     except IndexDamagedError:
@@ -96,15 +102,20 @@ def test_a_flipped_bit_in_a_unit_is_never_answered_from(whole, column):
     assert answers(whole) == expected
 
 
-@pytest.mark.parametrize("sql", ["UPDATE settings SET value = '1' WHERE key = 'units'", "DELETE FROM settings"])
-def test_an_index_that_no_longer_says_what_is_embedded_is_left_to_a_copy(whole, sql):
+@pytest.mark.parametrize(
+    "sql", ["UPDATE settings SET value = '1' WHERE key = 'units'", "DELETE FROM settings WHERE key = 'units'"]
+)
+def test_what_is_embedded_is_known_from_the_documents(whole, sql):
     change(whole, sql)
-    with pytest.raises(IndexDamagedError, match="it no longer says"):
-        repair(whole, load=LOAD)
-    assert not verify(whole).whole
+    assert [one.artefact for one in verify(whole).findings] == ["setting units"]
+    assert repair(whole, load=LOAD).lost == []
+    with Index(whole, encoder=FakeEncoder()) as index:
+        index.delete(["a", "b"])
+        index.add(documents(*TEXTS))
+        assert (index.status().units, index.status().unit_count) == ("sentences", 5)
 
 
-@pytest.mark.parametrize("name", ["units_by_content", "sqlite_autoindex_units_1"])
+@pytest.mark.parametrize("name", ["documents_by_content", "documents_by_parent", "documents_divided"])
 def test_an_index_of_sqlite_that_hides_units_is_refused(whole, name):
     with closing(sqlite3.connect(whole / DATABASE)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -128,6 +139,6 @@ def test_an_archive_brings_the_units_along(whole, tmp_path):
 
 
 def test_an_archive_whose_units_are_not_parts_of_its_texts_is_refused(whole, tmp_path):
-    change(whole, "DELETE FROM units WHERE unit_id = 2")
+    change(whole, "DELETE FROM documents WHERE parent = 'a' AND number = 2")
     with pytest.raises(IndexDamagedError):
         export_index(whole, tmp_path / "archive.tar")

@@ -170,6 +170,19 @@ def test_a_damaged_word_index_is_made_anew(whole):
     assert names(whole, deep=True) == []
 
 
+def test_a_word_index_that_no_longer_says_its_format_is_made_again(whole):
+    with Index(whole, encoder=FakeEncoder()) as index:
+        before = index.search("kettle", mode="lexical").hits
+    damage(whole, "UPDATE contents_fts_config SET v = 0 WHERE k = 'version'")
+    assert "word index" in names(whole, deep=True)
+    with Index(whole, encoder=FakeEncoder()) as index, pytest.raises(IndexDamagedError, match="repair"):
+        index.search("kettle", mode="lexical")
+    assert "word index" in repair(whole).rebuilt
+    assert names(whole, deep=True) == []
+    with Index(whole, encoder=FakeEncoder()) as index:
+        assert index.search("kettle", mode="lexical").hits == before
+
+
 @pytest.fixture
 def lazy(tmp_path):
     """Give a closed index of two views, one with a FAISS file and one that a search filled."""

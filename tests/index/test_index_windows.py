@@ -10,7 +10,7 @@ from index_fakes import FAULT, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEncoder
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.requests import SearchOptions, SearchRequest
-from retriever.core.types import Document, Span
+from retriever.core.types import Document
 from retriever.corpus.windows import windows
 from retriever.index.generations import IndexType
 from retriever.index.indexing import IndexingOptions
@@ -189,7 +189,7 @@ def test_only_the_base_view_of_whole_documents_has_windows(index, tmp_path):
         divided.add(rows, options=IndexingOptions(units="sentences"))
         assert [one.windows for one in divided.views()] == [0]
         hit = divided.search("kettle").hits[0]
-        assert hit.part == Span(hit.unit.start, hit.unit.end)
+        assert hit.part == hit.unit.part.span
 
 
 def test_the_base_encoder_has_its_say_beside_an_instruction_by_windows(path):

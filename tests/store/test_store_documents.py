@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from retriever.core.errors import FilterError, InputError
-from retriever.core.types import Document
+from retriever.core.types import Document, Span
+from retriever.store.checking import checked
 from retriever.store.filters import parse_filter
 
 STARS = parse_filter("stars <= 2")
@@ -195,3 +196,52 @@ def test_odd_ids_are_themselves(store):
     assert store.documents.get(["null\0x", "a"]) == {}
     assert store.documents.delete(["null\0x"]) == []
     assert store.documents.delete(ids) == ids
+
+
+def divided(id, text, *, stars=1):
+    """Return a document divided at its full stops."""
+    ends = [place + 1 for place, letter in enumerate(text) if letter == "."]
+    spans = [Span(start, end) for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
+    return checked(Document(id, text, {"stars": stars})).divided(spans)
+
+
+def rows(store):
+    return store._db.rows("SELECT parent, number, text FROM documents JOIN contents USING (content_id) "
+                          "WHERE parent IS NOT NULL ORDER BY parent, number")  # fmt: skip
+
+
+def test_a_divided_document_is_counted_once_and_its_parts_are_embedded(store):
+    stored = store.documents.put(
+        [divided("a", "One. Two. Three."), divided("b", "Two."), checked(Document("c", "Four."))]
+    )
+    assert list(stored.embedded) == ["One.", "Two.", "Three.", "Four."]
+    assert (len(store.documents), store.documents.count_to(9), store.documents.count_embedded()) == (3, 3, 5)
+    assert (store.documents.count_contents(), store.documents.count_texts()) == (4, 3)
+    assert list(store.documents.ids()) == [one.id for one in store.documents.accepted()] == ["a", "b", "c"]
+    embedded = store.documents.expand(store.documents.live_contents())
+    assert [[one.id for one in group] for group in embedded.values()] == [["a#1"], ["a#2", "b#1"], ["a#3"], ["c"]]
+    assert store.documents.contents_of(["b", "a#3", "x#1"]).tolist() == [
+        stored.embedded[one] for one in ("Two.", "Three.")
+    ]
+    assert [store.parts.reach(count) for count in (1, 2, 3, 9)] == [1, 4, 5, 11]
+    assert store.documents.held_types("$.stars").values == {"integer"}
+
+
+def test_parts_that_are_no_longer_given_go_and_those_that_stay_are_the_same(store):
+    store.documents.put([divided("a", "One. Two. Three."), divided("b", "Two.")])
+    assert store.documents.put([divided("a", "One. Two. Three.")]).unchanged == 1
+    assert store.documents.put([divided("a", "Two. One.", stars=2)]).updated == 1
+    assert rows(store) == [("a", 1, "Two."), ("a", 2, "One."), ("b", 1, "Two.")]
+    assert len(store.documents.matching(parse_filter("stars = 2"))) == 2
+    store.documents.upsert([Document("a", "Two. One.", {"stars": 2})])
+    assert rows(store) == [("b", 1, "Two.")]
+    assert store.documents.delete(["b", "b#1"]) == ["b"]
+    assert (rows(store), bool(store.parts)) == ([], False)
+
+
+def test_a_batch_with_a_document_that_cannot_be_stored_leaves_the_parts_as_they_were(store):
+    store.documents.put([divided("a", "One. Two.")])
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        store.documents.put([divided("a", "Three.")])
+        raise ZeroDivisionError
+    assert [text for *_, text in rows(store)] == ["One.", "Two."]

@@ -19,19 +19,12 @@ class LiveContents:
     Attributes:
         revision: which.
         ids: (n,) content ids, ascending.
-        units: how many units the k texts with most have together, by k; None in an index of whole documents.
+        reach: returns how deep a ranking has to go that is to hold so many documents, if there are as many.
     """
 
     revision: int
     ids: Ids
-    units: Callable[[int], int] | None = None
-
-    def reach(self, documents: int) -> int:
-        """Return how deep a ranking has to go that is to hold so many documents, if there are as many.
-
-        Of units, the documents that have most could fill its beginning.
-        """
-        return documents if self.units is None else 1 + self.units(documents - 1)
+    reach: Callable[[int], int]
 
     @cached_property
     def sample(self) -> Ids:
@@ -56,8 +49,8 @@ class ContentReader:
         revision = self._store.documents_revision()
         read = self._read
         if read is None or read.revision != revision:
-            units = cache(self._store.units.largest) if self._store.units.divided else None
-            read = self._read = LiveContents(revision, self._store.documents.live_contents(), units)
+            reach = cache(self._store.parts.reach)
+            read = self._read = LiveContents(revision, self._store.documents.live_contents(), reach)
         return read
 
 

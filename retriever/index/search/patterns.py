@@ -7,6 +7,7 @@ from retriever.core.patterns import TextPattern
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchResult
 from retriever.index.filtering import request_filter
+from retriever.index.search.grouping import by_parent, first_of_equal, order
 from retriever.index.selection import require_fitting, selected_contents
 from retriever.store.database import Store
 from retriever.store.filter_tree import TextsAmong
@@ -57,7 +58,7 @@ def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
 
 
 def most_often(store: Store, found: dict[int, int], k: int, where: Filter | None) -> SearchResult:
-    """Return the k documents with the highest counts, equal ones by id; it took no time yet.
+    """Return the k documents with the highest counts, equal ones by id; a divided one has that of its best part.
 
     Args:
         store: the index's database.
@@ -65,15 +66,16 @@ def most_often(store: Store, found: dict[int, int], k: int, where: Filter | None
         k: documents wanted.
         where: a filter that they meet.
     """
-    groups = store.documents.expand(_foremost(found, k), where)
+    groups = store.documents.expand(_foremost(found, store.parts.reach(k)), where)
     if not groups:
         require_fitting(store, where)
     hits = [
-        Hit(first, None, float(found[content_id]), equal=[one.id for one in others])
-        for content_id, (first, *others) in groups.items()
+        Hit(first, None, float(found[content_id]), equal=equal)
+        for content_id, documents in groups.items()
+        for first, equal in first_of_equal(documents)
     ]
-    hits.sort(key=lambda hit: (-hit.fused, hit.document.id))
-    return SearchResult("", None, None, "base", "lexical", hits[:k], 0.0)
+    hits.sort(key=order)
+    return SearchResult("", None, None, "base", "lexical", by_parent(store, hits)[:k], 0.0)
 
 
 def _foremost(found: dict[int, int], k: int) -> list[int]:

@@ -5,8 +5,8 @@ filter may allow only some of them.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchPath, SearchResult
 from retriever.core.similarity import reciprocal_rank_fusion
-from retriever.core.types import Document, Embeddings, Ids, Span, Unit, parent_id
+from retriever.core.types import Document, Embeddings, Ids
 from retriever.core.words import in_whole_words
+from retriever.index.search.grouping import by_parent, first_of_equal, order
 from retriever.index.search.view_searcher import LoadedView
 from retriever.index.search.windows import Best, best_vectors
 from retriever.store.database import Store
@@ -147,7 +148,7 @@ def as_results(
 ) -> list[SearchResult]:
     """Turn the contents found for each query into hits: the first k, ties by document id.
 
-    Of units, each document's best is taken. Equal texts are one hit, of the first of their documents.
+    Of a document's parts, the best is taken. Equal texts are one hit, of the first of their documents.
     """
     wanted = request.k + (request.like is not None)
     rankings = [_beginning(store, where, one.ranking, wanted) for one in found.answers]
@@ -171,9 +172,9 @@ def as_results(
                 equal=equal,
             )
             for one, fused in zip(ranking.ids, ranking.scores, strict=True)
-            for document, equal in _first_of_equal(documents.get(one, ()), besides=request.like)
+            for document, equal in first_of_equal(documents.get(one, ()), besides=request.like)
         ]
-        hits.sort(key=_order)
+        hits.sort(key=order)
         results.append(
             SearchResult(
                 query,
@@ -181,28 +182,12 @@ def as_results(
                 None if found.view is None else found.view.view_id,
                 found.path,
                 request.mode,
-                _of_parents(store, hits, request.k) if store.units.divided else hits[: request.k],
+                by_parent(store, hits)[: request.k],
                 took,
                 found.steps,
             )
         )
     return results
-
-
-def _first_of_equal(
-    documents: Sequence[Document], *, besides: str | None = None
-) -> Iterator[tuple[Document, Sequence[str]]]:
-    """Yield the first of some documents of one text with the ids of the others; units one by one.
-
-    Args:
-        documents: as `Documents.expand` gives them for a content.
-        besides: the id of a document that is left out.
-    """
-    wanted = [one for one in documents if parent_id(one) != besides]
-    if wanted and isinstance(wanted[0], Unit):  # equal sentences stand in different documents
-        yield from ((one, ()) for one in wanted)
-    elif wanted:
-        yield wanted[0], [one.id for one in wanted[1:]]
 
 
 def _whole(words: Sequence[str], document: Document, leads: int) -> Sequence[str]:
@@ -212,7 +197,7 @@ def _whole(words: Sequence[str], document: Document, leads: int) -> Sequence[str
 
 def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int) -> Ranking:
     """Return the beginning of a ranking with so many texts of documents, and all that ties with its last content."""
-    if not store.units.divided:
+    if not store.parts:
         return cut(ranking, wanted)
     wholes = store.documents.wholes(ranking.ids, where)
     met: set[int] = set()
@@ -221,32 +206,6 @@ def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int
         if len(met) >= wanted:
             return cut(ranking, place)
     return ranking
-
-
-def _order(hit: Hit) -> tuple[float, str, int]:
-    """Return what hits are sorted by: the best first, then by document, then by place in it."""
-    document = hit.document
-    return -hit.fused, parent_id(document), document.number if isinstance(document, Unit) else 0
-
-
-def _of_parents(store: Store, hits: Sequence[Hit], k: int) -> list[Hit]:
-    """Return the best hit of each of the first k texts of documents, as a hit of the first of these."""
-    best: dict[str, tuple[Hit, Unit]] = {}
-    for hit in hits:
-        if isinstance(hit.document, Unit):
-            best.setdefault(hit.document.parent, (hit, hit.document))
-    wholes = store.documents.get(list(best))
-    if len(wholes) < len(best):
-        raise store.inspection.hidden("documents")
-    of_text: dict[str, list[str]] = {}
-    for id in best:
-        of_text.setdefault(wholes[id].text, []).append(id)
-    found = []
-    for first, *others in list(of_text.values())[:k]:
-        hit, unit = best[first]
-        part = Span(unit.start, unit.end)
-        found.append(replace(hit, document=wholes[first], unit=unit, part=part, equal=others))
-    return found
 
 
 def _best(store: Store, view: View | None, answer: Answer, ranking: Ranking) -> dict[int, Best]:

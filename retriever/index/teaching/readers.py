@@ -152,7 +152,7 @@ def question_of(instruction: str) -> str:
 
 
 def _by_content(opened: Opened, answers: Mapping[str, str | None]) -> dict[int, str | None]:
-    """Return answers by the content ids of the texts that they are of: of documents, or of the units that are read."""
+    """Return answers by the content ids of the texts that they are of: of documents, or of the parts that are read."""
     documents = opened.documents(answers)
     known = opened.store.documents.known([document.text for document in documents.values()])
     embedded = set(opened.store.documents.contents_of(answers).tolist())

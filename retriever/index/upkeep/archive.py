@@ -18,6 +18,7 @@ from retriever.core.errors import IndexDamagedError, InputError, OutputError, Re
 from retriever.core.paths import atomic_write, make_folder, new_folder
 from retriever.core.results import SCHEMA_VERSION
 from retriever.core.types import JSON
+from retriever.index.dividing import kind
 from retriever.index.generations import build_generation, build_here
 from retriever.index.run_record import versions
 from retriever.index.sources.catalog import listed, searched, sources_of
@@ -157,7 +158,7 @@ def _facts(store: Store) -> dict[str, Any]:
         "plain": store.settings.get(PLAIN),
         "documents": len(store.documents),
         "texts": store.documents.count_contents(),
-        "units": store.units.kind,
+        "units": kind(store),
         "views": views,
         "runs": runs,
     }

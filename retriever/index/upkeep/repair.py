@@ -1,8 +1,8 @@
 """`retriever repair`: rebuilds what is derived, embeds what is lost, and gives the space of what was deleted back.
 
-Derived are SQLite's own indexes, the word index, the list of metadata fields, units, taught vectors and every vector
-index; a lost vector is embedded again. What nothing in the index can replace is taken out and named. An index that
-cannot be read without it is left as it is: restore a copy.
+Derived are SQLite's own indexes, the word index, the list of metadata fields, the parts of documents, taught vectors
+and every vector index; a lost vector is embedded again. What nothing in the index can replace is taken out and named.
+An index that cannot be read without it is left as it is: restore a copy.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from typing import Any
 from retriever.core.errors import EncoderMismatchError, IndexDamagedError, RetrieverError
 from retriever.core.paths import folder_within
 from retriever.core.results import SCHEMA_VERSION
-from retriever.index.dividing import divide_stored
+from retriever.index.dividing import UNITS, divide_again
 from retriever.index.encoding import Loader, load_described
 from retriever.index.generations import IndexType, build_generation, remember
 from retriever.index.indexing import Indexer
@@ -34,7 +34,6 @@ from retriever.index.workers.spool import Spool
 from retriever.store.checksums import BrokenSeal
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
-from retriever.store.units import KINDS, UNITS
 from retriever.vectors.files import view_folder
 
 _RESTORE = "Restore a copy or an export, or index the corpus again into another folder."
@@ -136,8 +135,6 @@ class _Repairing:
                     known = False
                 if not known:
                     raise self._refused("it no longer says which encoder made it")
-            if seal.key == UNITS and self._store.settings.get(UNITS) not in KINDS:
-                raise self._refused("it no longer says what of documents is embedded")
         return [seal for seal in broken if seal.key in (ENCODER, PLAIN, UNITS)]
 
     def _refused(self, why: str) -> IndexDamagedError:
@@ -153,8 +150,10 @@ class _Repairing:
             self._report.lost += store.mending.remove(mended, orphans)
             for view in store.views.all():
                 store.generations.retire(view.view_id)  # it may hold what was taken out
-        if divided := divide_stored(store):
-            rebuilt.append(f"units of {divided} texts")
+        if UNITS in [seal.key for seal in kept]:
+            store.settings.set(UNITS, "sentences" if store.parts else "documents")
+        if divided := divide_again(store):
+            rebuilt.append(f"parts of {divided} documents")
         if any(seal.kind == "field" for seal in damage.seals):
             rebuilt.append("metadata fields")
         self._report.lost += store.mending.remove_views([*damage.sources, *unmakeable(store)])

@@ -155,9 +155,9 @@ class _Checking:
             yield from _source_findings(store.sources.damaged())
 
     def _lacking(self, store: Store) -> Iterator[Finding]:
-        """Check that the base view holds every text: a document comes with units and vectors in one transaction."""
-        if undivided := len(store.units.undivided()):
-            yield Finding(DATABASE, f"lacks the units of {undivided} texts", Remedy.REPAIR)
+        """Check that the base view holds every text: a document comes with parts and vectors in one transaction."""
+        if lacking := len(store.parts.lacking()):
+            yield Finding(DATABASE, f"lacks parts of {lacking} documents", Remedy.REPAIR)
         for view in [one.view for one in current(store) if one.row is None]:
             if not view.key.instruction and (lacking := len(store.vectors.pending(view.view_id))):
                 yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
@@ -258,7 +258,7 @@ def _row_findings(damage: RowDamage) -> list[Finding]:
         *_seal_findings(damage.seals),
         *(Finding(f"text {content_id}", "differs from its hash", Remedy.REPAIR) for content_id in damage.texts),
         *(Finding(f"document {id!r}", "or its text is damaged", Remedy.INDEX) for id in damage.documents.values()),
-        *(Finding(f"units of text {whole}", "are not what was stored", Remedy.REPAIR) for whole in damage.units),
+        *(Finding(f"parts of document {id!r}", "are not what was stored", Remedy.REPAIR) for id in damage.divided),
         *(Finding(name, differs, Remedy.REPAIR) for name in vectors),
         *(Finding(f"clustering {name!r}", differs, Remedy.CLUSTER) for name in damage.clusterings.values()),
         *_source_findings(damage.sources),
