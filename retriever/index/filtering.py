@@ -43,7 +43,7 @@ def request_filter(store: Store, where: str | None, *instructions: str | None) -
 
 def _answers(store: Store, *instructions: str | None) -> Answers | str:
     """Return the source whose answers a filter asks for, or why there is none."""
-    asked = {normal_instruction(one) for one in instructions} or {""}
+    asked = {normal_instruction(one or "") for one in instructions} or {""}
     if len(asked) > 1:
         return "An answer is one to a single instruction, and several are compared."
     (instruction,) = asked
