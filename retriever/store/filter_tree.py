@@ -67,7 +67,7 @@ class FilterGroup:
 
 @dataclass(frozen=True, slots=True)
 class TextsAmong:
-    """The documents, or units, whose text is among some, given by content id."""
+    """The embedded documents whose text is among some, given by content id."""
 
     contents: tuple[int, ...]
 
