@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -206,6 +207,10 @@ def say_basis(found: "Clustering") -> None:
     say_known(found.known_answers)
     if found.sampled is not None:
         output.say(printable(found.sampled.sentence))
+        if not found.sampled.whole and found.clusters:
+            label, instruction = found.clusters[0].label, found.request.instruction or ""
+            more = shlex.join(["retriever", "search", label, "--instruction", instruction])
+            output.say(printable(f"More of the first, read as it is needed: {more}"))
     if found.lessons is not None:
         output.say(f"They go by what {sum(found.lessons.answers.values())} examples taught of this question.")
     if found.caution:

@@ -100,6 +100,8 @@ def test_clusters_of_a_sample_show_the_estimated_share_and_never_a_raw_count(tmp
     assert first.figures.startswith("share 20 to 31 %")
     assert "too few for a share" in second.size
     assert "share" not in second.figures
+    assert [card.more for card in (first, second)] == [part.clusters[card.number].label for card in (first, second)]
+    assert {card.more for card in clusters.cards(found, sides, counted, everything)} == {""}  # all of them were read
 
 
 @pytest.fixture

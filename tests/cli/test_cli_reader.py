@@ -1,5 +1,6 @@
 """A language model behind an endpoint reads for searches and clusters, over HTTP as it would."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,15 @@ def test_clusters_and_categories_are_read_too(indexed, model, name):
     assert "5 texts were read by a language model, about" in ran.err
     sorted_ = indexed("classify", "--instruction", WHO, "--into", "kettle, lamp", "--json").document
     assert sorted_["sampled"]["read"] == sorted_["sampled"]["texts"] == 5
+
+
+def test_a_cluster_of_a_sample_names_the_search_that_reads_more_of_it(indexed, name):
+    ran = indexed("cluster", "--instruction", WHO, "-k", "2", "--read", "4", "--reader", name)
+    said = next(line for line in ran.err.splitlines() if line.startswith("More of the first, "))
+    program, *command = shlex.split(said.partition(": ")[2])
+    assert program == "retriever"
+    assert "1 texts were read by a language model" in indexed(*command).err
+    assert "More of" not in indexed("cluster", "--instruction", WHO, "-k", "2").err
 
 
 @pytest.mark.parametrize("command", [["search", "lamp", "-k", "5"], ["cluster", "-k", "2", "--read", "all"]])

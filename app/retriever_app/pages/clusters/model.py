@@ -157,6 +157,7 @@ class ClusterCard:
         figures: the share and the impact on the stars, each with its interval.
         quotes: what they typically say.
         words: what sets their texts apart.
+        more: a query whose hits are more of it, read as they are needed; empty where all reviews were read.
     """
 
     number: int
@@ -166,6 +167,7 @@ class ClusterCard:
     tally: Tally
     quotes: Sequence[str]
     words: str
+    more: str
 
 
 def read_part(spelled: str) -> Part | None:
@@ -234,7 +236,9 @@ def cards(found: Clustering, sides: Sides, counted: Numbers, passing: NDArray[np
         words = ", ".join(cluster.text_keywords)
         said = figures(numbers, interval)
         texts = [found.documents[id].text for id in cluster.examples]
-        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, _quotes(cluster, texts), words))
+        more = "" if sampled is None else cluster.label
+        quotes = _quotes(cluster, texts)
+        result.append(ClusterCard(cluster.number, name_of(cluster), size, said, tally, quotes, words, more))
     return result
 
 

@@ -25,6 +25,8 @@ from retriever_app.components import instruction_box, review_card, theme
 from retriever_app.pages.clusters import model
 from retriever_app.pages.clusters.job import BY_NUMBER, Drawn, go
 from retriever_app.pages.clusters.model import DEEPEST, ClusterCard, Grouping, Part, Sides
+from retriever_app.pages.search.model import SearchQuestion
+from retriever_app.resources import Chosen
 
 MOST_CARDS = 8
 MOST_REVIEWS = 10
@@ -126,6 +128,10 @@ def _draw_card(card: ClusterCard, *, can_choose: bool) -> None:
             st.text(f"“{quote}”", width="stretch")
         if card.words:
             st.caption(f"In the texts: {text.plain(card.words)}")
+        if card.more:
+            search = SearchQuestion(q=card.more, instruction=state.current(Grouping).instruction)
+            page = state.params(search, state.current(Chosen))
+            st.page_link("search/view.py", label="Find more of these", icon=":material/search:", query_params=page)
 
 
 @contextmanager
