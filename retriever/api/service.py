@@ -126,7 +126,7 @@ class Service:
         settings: ServerSettings,
         *,
         load: encoding.Loader = encoding.load_described,
-        on_pass: Callable[[Pass], object] = lambda one: None,
+        on_pass: Callable[[Pass], object] = lambda _: None,
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
@@ -270,8 +270,8 @@ class Service:
             TookTooLongError: it is not done in time.
         """
         encoder = await self.loaded(model)
-        found = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
-        return Embedded(found.views[0].embeddings, found.tokens)
+        result = await in_time(encoder.submit(texts, instruction), self.limits.seconds)
+        return Embedded(result.views[0].embeddings, result.tokens)
 
     def look_into(self, name: str, result: SearchResult) -> None:
         """Begin to find out whether the model follows a search's instruction, where nobody has looked yet.
@@ -280,13 +280,13 @@ class Service:
         """
         if result.verdict is not None or result.view is None or not result.instruction:
             return
-        asked = (name, result.instruction)
-        if result.path == "complete" and asked in self._looked:
+        key = (name, result.instruction)
+        if result.path == "complete" and key in self._looked:
             return  # it holds too few texts to say
         with suppress(RetrieverError):  # one is under way
-            self.jobs.start(f"{VERDICT}{name}", "The verdict", lambda job: self._judge(job, *asked), alone=VERDICT)
-            if asked not in self._looked:
-                self._looked.append(asked)
+            self.jobs.start(f"{VERDICT}{name}", "The verdict", lambda job: self._judge(job, *key), alone=VERDICT)
+            if key not in self._looked:
+                self._looked.append(key)
 
     def _judge(self, job: Job, name: str, instruction: str) -> None:
         self.index(name).teaching.judge(instruction, progress=indexing_progress(job))

@@ -105,9 +105,9 @@ class ServerLimits:
     grace_seconds: int = 10
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if getattr(self, one.name) < 1 and one.name not in ("body_seconds", "seconds"):
-                raise UsageError(f"The limit {one.name} is {getattr(self, one.name)}.", hint="It is at least 1.")
+        for limit in fields(self):
+            if getattr(self, limit.name) < 1 and limit.name not in ("body_seconds", "seconds"):
+                raise UsageError(f"The limit {limit.name} is {getattr(self, limit.name)}.", hint="It is at least 1.")
         if min(self.body_seconds, self.seconds) <= 0:
             raise UsageError("A limit in seconds is not above 0.")
 
@@ -159,8 +159,8 @@ class ServerLimits:
             UsageError: it is.
         """
         require_text(*instructions)
-        for one in instructions:
-            _check_length(one, self.instruction_characters, "instruction")
+        for instruction in instructions:
+            _check_length(instruction, self.instruction_characters, "instruction")
 
     def check_documents(self, count: int) -> None:
         """Refuse too many documents, or none.
@@ -249,12 +249,12 @@ def read_instructions(path: Path) -> dict[str, str]:
         InputError: the file cannot be read, or holds something else.
     """
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        instructions = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} cannot be read: {error}.", hint='It is TOML, with lines such as product = "What is it?".'
         ) from error
-    for name, instruction in found.items():
+    for name, instruction in instructions.items():
         if not _NAME.fullmatch(name):
             raise InputError(
                 f"{path}: {name!r} cannot be the name of an instruction.",
@@ -262,7 +262,7 @@ def read_instructions(path: Path) -> dict[str, str]:
             )
         if not isinstance(instruction, str) or not instruction.strip():
             raise InputError(f"{path}: {name} is no instruction.", hint="Write it in quotes, in plain words.")
-    return found
+    return instructions
 
 
 def _token(path: Path | None, variable: str) -> str | None:

@@ -90,18 +90,18 @@ def answer(content: Mapping[str, Any] | Sequence[Any], status: int = 200) -> Res
 
 def problem_told(error: BaseException, folder: Path | None = None) -> Problem:
     """Describe an error that a client is told of; the log has what it is not told. Arguments as `problem_of`."""
-    found = problem_of(error, folder)
-    if found.code == "unexpected":
+    problem = problem_of(error, folder)
+    if problem.code == "unexpected":
         _LOG.error("A request failed", exc_info=error)
-    elif found.status == 500:
+    elif problem.status == 500:
         _LOG.error("A request failed: %s", error)
-    return found
+    return problem
 
 
 def refusal(error: BaseException, folder: Path | None = None) -> Response:
     """Return the answer that an error is; arguments as `problem_of`."""
-    found = problem_told(error, folder)
-    response = answer(found.to_json(), found.status)
+    problem = problem_told(error, folder)
+    response = answer(problem.to_json(), problem.status)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     if isinstance(error, UnauthorizedError):
@@ -143,16 +143,16 @@ def too_large(body_bytes: int) -> BodyError:
     return BodyError(f"The body is larger than {body_bytes} bytes.", hint="Send less at a time.")
 
 
-def _explained(found: Sequence[Any]) -> UsageError:
+def _explained(errors: Sequence[Any]) -> UsageError:
     """Put the first thing that pydantic found wrong in our words; unknown fields before all others."""
-    unknown = [one for one in found if one["type"] == "extra_forbidden"]
+    unknown = [error for error in errors if error["type"] == "extra_forbidden"]
     if unknown:
-        names = ", ".join(repr(str(one["loc"][-1])) for one in unknown[:5])
+        names = ", ".join(repr(str(error["loc"][-1])) for error in unknown[:5])
         return UsageError(
             f"Unknown {'fields' if len(unknown) > 1 else 'field'} {names}.",
             hint="Leave it out, or look at /docs for the fields there are: none is dropped in silence.",
         )
-    first = found[0]
+    first = errors[0]
     if first["type"] == _UNREADABLE:
         return UsageError("The body is no JSON in UTF-8.", hint="Send one JSON object in UTF-8.")
     if first["type"] == "value_error" and isinstance(cause := first.get("ctx", {}).get("error"), Exception):

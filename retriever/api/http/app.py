@@ -63,8 +63,8 @@ def make_app(settings: ServerSettings, *, load: encoding.Loader = encoding.load_
     )
     app.state.service, app.state.metrics = service, metrics
     reading = [Depends(require_reader)]
-    for one in (embeddings.router, indexes.router, answered.router, clusterings.router, jobs.router):
-        app.include_router(one, dependencies=reading)
+    for router in (embeddings.router, indexes.router, answered.router, clusterings.router, jobs.router):
+        app.include_router(router, dependencies=reading)
     app.include_router(jobs.writing)
     app.include_router(clusterings.writing)
     app.include_router(answered.writing)

@@ -89,7 +89,7 @@ async def classify(
     if not body.propose and not body.into:
         raise UsageError("No categories are named.", hint="Name them with into, or have some offered with propose.")
     into: list[Category | str] = [
-        category(one if isinstance(one, str) else one.model_dump(), "into") for one in body.into
+        category(item if isinstance(item, str) else item.model_dump(), "into") for item in body.into
     ]
 
     def work(job: Job) -> dict[str, Any]:
@@ -97,10 +97,10 @@ async def classify(
         progress = indexing_progress(job)
         if body.propose:
             return clusterings.propose(body.instruction, where=body.where, progress=progress).to_json()
-        found = clusterings.classify(
+        clustering = clusterings.classify(
             body.instruction, into, several=body.several, where=body.where, read=body.read, progress=progress
         )
-        return found.to_json()
+        return clustering.to_json()
 
     return await begun(service, name, "Classification", work, wait)
 

@@ -56,7 +56,7 @@ class EmbeddingsRequest(RequestBody):
     @classmethod
     def _no_token_ids(cls, given: object) -> object:
         first = given[0] if isinstance(given, list) and given else None
-        if isinstance(first, int) or (isinstance(first, list) and all(isinstance(one, int) for one in first)):
+        if isinstance(first, int) or (isinstance(first, list) and all(isinstance(token, int) for token in first)):
             raise UsageError(
                 "input holds token ids, of another model's tokenizer; this server takes texts.",
                 hint="LangChain's OpenAIEmbeddings sends texts with check_embedding_ctx_length=False.",
@@ -118,12 +118,12 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
     A field that is not known is refused by name.
     """
     texts = [body.input] if isinstance(body.input, str) else body.input
-    asked = (body.instruction or body.prompt or "").strip()
+    prompt = (body.instruction or body.prompt or "").strip()
     service.limits.check_texts(texts, "input")
     require_text(*texts)
-    service.limits.check_instruction(asked)
+    service.limits.check_instruction(prompt)
     model = service.settings.encoder if body.model is None else body.model
-    instruction = service.instruction_of(model, asked)
+    instruction = service.instruction_of(model, prompt)
     if body.dimensions is not None:
         dim = (await service.loaded(model)).dim
         if body.dimensions != dim:
@@ -131,16 +131,16 @@ async def embeddings(service: Served, body: Annotated[EmbeddingsRequest, Body(op
                 f"dimensions is {body.dimensions}; the vectors of {model} have {dim}.",
                 hint="Leave it out: the model is not trained for shortened vectors, so they would mean less.",
             )
-    found = await service.embed(model, texts, instruction)
+    embedded = await service.embed(model, texts, instruction)
     return answer(
         {
             "object": "list",
             "data": [
                 {"object": "embedding", "index": place, "embedding": vector}
-                for place, vector in enumerate(_written(found.vectors, body.encoding_format))
+                for place, vector in enumerate(_written(embedded.vectors, body.encoding_format))
             ],
             "model": model,
-            "usage": {"prompt_tokens": found.tokens, "total_tokens": found.tokens},
+            "usage": {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens},
         }
     )
 

@@ -207,8 +207,8 @@ async def indexes(service: Served) -> Response:
 @router.get("/{name}", summary="Describe an index", response_model=dict[str, Any])
 async def status(service: Served, name: IndexName) -> Response:
     """Tell what an index holds and how its last runs went, as `retriever status --json` does."""
-    found = await service.workers.run(lambda: opened(service, name).status())
-    return answer({**found.to_json(), "path": name})
+    state = await service.workers.run(lambda: opened(service, name).status())
+    return answer({**state.to_json(), "path": name})
 
 
 @router.get("/{name}/documents", response_model=FoundDocuments, summary="Fetch documents")
@@ -221,11 +221,11 @@ async def documents(
     service.limits.check_documents(len(id))
     require_text(*id)
 
-    found = await service.workers.run(lambda: opened(service, name).documents(id))
+    by_id = await service.workers.run(lambda: opened(service, name).documents(id))
     return answer(
         {
-            "documents": [written(found[one]) for one in dict.fromkeys(id) if one in found],
-            "missing": [one for one in dict.fromkeys(id) if one not in found],
+            "documents": [written(by_id[key]) for key in dict.fromkeys(id) if key in by_id],
+            "missing": [key for key in dict.fromkeys(id) if key not in by_id],
         }
     )
 
@@ -265,8 +265,8 @@ async def compare(
     ],
 ) -> Response:
     """Search under two instructions and tell who moved, as `retriever compare --query --json` does."""
-    asked = [made(SearchRequest, vars(body), instruction=one) for one in body.instructions]
-    requests = [service.limits.check_search(one) for one in asked]
+    unchecked = [made(SearchRequest, vars(body), instruction=instruction) for instruction in body.instructions]
+    requests = [service.limits.check_search(request) for request in unchecked]
 
     def work() -> dict[str, Any]:
         from retriever.clusters.comparing import compare_ranks

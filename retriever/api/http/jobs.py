@@ -96,9 +96,9 @@ BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": JobAnswer, "description
 @router.get("/jobs/{job}", response_model=JobAnswer, summary="Look at a job")
 async def look(service: Served, job: JobId, wait: Wait = 0) -> Response:
     """Tell how a job stands, after waiting for its end if that is asked for."""
-    found = _find(service, job)
-    await service.wait_for(found, wait)
-    return answer(_told(service, job, found))
+    task = _find(service, job)
+    await service.wait_for(task, wait)
+    return answer(_told(service, job, task))
 
 
 @router.delete("/jobs/{job}", response_model=JobAnswer, summary="Cancel a job")
@@ -106,10 +106,10 @@ async def cancel(
     service: Served, job: Annotated[str, InPath(examples=["5f2c9a7e01b3d4c6"])], wait: Wait = 0
 ) -> Response:
     """Ask a job to end; what it has read is kept, and nothing is left half done."""
-    found = _find(service, job)
-    found.stop()
-    await service.wait_for(found, wait)
-    return answer(_told(service, job, found))
+    task = _find(service, job)
+    task.stop()
+    await service.wait_for(task, wait)
+    return answer(_told(service, job, task))
 
 
 @router.post("/indexes/{name}/cluster", response_model=JobAnswer, responses=BEGUN, summary="Cluster an index")
@@ -150,8 +150,8 @@ async def compare_clusters(
 
         index = service.read_by(name, body.reader, *body.instructions)
         settings = body.model_dump(exclude={"instructions", "reader"})
-        one, other = index.clusterings.each(body.instructions, **settings, progress=indexing_progress(job))
-        return compared(one, other).to_json()
+        first, second = index.clusterings.each(body.instructions, **settings, progress=indexing_progress(job))
+        return compared(first, second).to_json()
 
     return await begun(service, name, "Comparison of clusters", work, wait)
 
@@ -168,7 +168,7 @@ async def add(
     """Begin to add or replace documents, in every view that somebody asked for; whole batches stay whatever happens."""
     service.limits.check_documents(len(body.documents))
     service.limits.check_instruction(*body.instructions)
-    documents = [_checked(service, one) for one in body.documents]
+    documents = [_checked(service, document) for document in body.documents]
 
     def work(job: Job) -> dict[str, Any]:
         index = opened(service, name)
@@ -217,9 +217,9 @@ def _plain(value: JSON, depth: int) -> bool:
     if isinstance(value, str):
         return is_text(value)
     if isinstance(value, dict):
-        return depth > 0 and all(_plain(key, depth) and _plain(one, depth - 1) for key, one in value.items())
+        return depth > 0 and all(_plain(key, depth) and _plain(item, depth - 1) for key, item in value.items())
     if isinstance(value, list):
-        return depth > 0 and all(_plain(one, depth - 1) for one in value)
+        return depth > 0 and all(_plain(item, depth - 1) for item in value)
     return not isinstance(value, float) or value - value == 0  # neither infinite nor NaN
 
 

@@ -37,8 +37,8 @@ def serve(settings: ServerSettings, *, tell: Callable[[str], object]) -> None:
     app = make_app(settings)
     with listening(settings.host, settings.port) as place:
         tell(f"Serving at {url_of(place)}, its page is {url_of(place)}/docs; Ctrl-C stops it.")
-        for one in _SIGNALS:  # uvicorn raises the signal that stopped it once more, after everything is closed
-            signal.signal(one, lambda *_: None)
+        for number in _SIGNALS:  # uvicorn raises the signal that stopped it once more, after everything is closed
+            signal.signal(number, lambda *_: None)
         server_of(app, settings).run(sockets=[place])
     tell("Stopped.")
 

@@ -146,7 +146,7 @@ def _folder() -> Path:
     Raises:
         RetrieverError: the package is not there.
     """
-    found = find_spec("fastapi_swagger")
-    if found is None or found.origin is None:
+    spec = find_spec("fastapi_swagger")
+    if spec is None or spec.origin is None:
         raise RetrieverError("The package 'fastapi_swagger' is missing.", hint="pip install 'retriever[serve]'")
-    return Path(found.origin).parent / "resources"
+    return Path(spec.origin).parent / "resources"

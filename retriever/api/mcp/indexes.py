@@ -133,13 +133,13 @@ async def fetch(
     return await context.work(fetched)
 
 
-def _counts(bounded: Bounded, found: Profile) -> dict[str, Any]:
+def _counts(bounded: Bounded, contents: Profile) -> dict[str, Any]:
     """Return how many documents have which stars, category, product and month, the most frequent values of each."""
     counted: dict[str, tuple[str, Mapping[Any, int]]] = {
-        "stars": (found.columns.stars, found.stars),
-        "categories": (found.columns.category, found.categories),
-        "products": (found.columns.product, found.products),
-        "months": (found.columns.date, found.months),
+        "stars": (contents.columns.stars, contents.stars),
+        "categories": (contents.columns.category, contents.categories),
+        "products": (contents.columns.product, contents.products),
+        "months": (contents.columns.date, contents.months),
     }
     shown: dict[str, Any] = {}
     for kind, (field, counts) in counted.items():
@@ -148,6 +148,6 @@ def _counts(bounded: Bounded, found: Profile) -> dict[str, Any]:
             shown[kind] = {"field": field, "values": {bounded.text(str(value), 200): count for value, count in most}}
         if len(counts) > _VALUES:
             bounded.left_out.append(f"{len(counts) - _VALUES} of {len(counts)} {kind}, which `count` gives")
-    if found.days is not None:
-        shown["days"] = list(found.days)
+    if contents.days is not None:
+        shown["days"] = list(contents.days)
     return shown

@@ -165,7 +165,7 @@ def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, s
         "overlap": round(compared.overlap, 4),
         "paths": [result.path for result in compared.results],
         "verdicts": _sentences(compared.sides),
-        "filters": [one.known_answers and one.known_answers.sentence for one in compared.results],
+        "filters": [result.known_answers and result.known_answers.sentence for result in compared.results],
         "documents": bounded.take(compared.moved, lambda moved: moved.to_json(), of="documents"),
     }
 
@@ -173,8 +173,8 @@ def _hits(index: Index, bounded: Bounded, query: str, instructions: tuple[str, s
 def _groups(index: Index, bounded: Bounded, instructions: tuple[str, str], where: str, job: Job) -> dict[str, Any]:
     from retriever.clusters.comparing import Flow, compare_clusters
 
-    one, other = index.clusterings.each(instructions, where=where or None, progress=indexing_progress(job))
-    compared = compare_clusters(one, other)
+    left, right = index.clusterings.each(instructions, where=where or None, progress=indexing_progress(job))
+    compared = compare_clusters(left, right)
     first, second = ([cluster.label for cluster in clustering.clusters] for clustering in compared.clusterings)
 
     def named(flow: Flow) -> dict[str, Any]:

@@ -105,8 +105,8 @@ def _add_documents(server: MCPServer[Any], context: ToolContext) -> None:
         """The text of a document, the whole of it up to the limit of an answer."""
 
         def read() -> str | None:
-            found = context.service.index(index).documents([id])
-            return found[id].text if id in found else None
+            documents = context.service.index(index).documents([id])
+            return documents[id].text if id in documents else None
 
         try:
             text = await context.service.workers.run(read)
