@@ -88,9 +88,9 @@ def classify(  # noqa: PLR0913 - one parameter per option
     reading = made(Reading, options)
     budget = reading.texts
     with reading.opened(index, device) as opened, output.ProgressLine() as line:
-        found: Clustering
+        clustering: Clustering
         if saved is not None:
-            found = _saved(opened, saved, correct or [], as_rows, line)
+            clustering = _saved(opened, saved, correct or [], as_rows, line)
         else:
             if save is not None:
                 opened.clusterings.check_name(save)
@@ -101,15 +101,15 @@ def classify(  # noqa: PLR0913 - one parameter per option
                 return
             sort = partial(opened.clusterings.classify, instruction, read_categories(into), several=several)
             sort = partial(sort, where=where, read=budget, progress=line.show)
-            found = reading.with_consent(opened, sort)
+            clustering = reading.with_consent(opened, sort)
             if save is not None:
-                opened.clusterings.save(save, found)
+                opened.clusterings.save(save, clustering)
     if csv_file is not None:
-        write_csv(csv_file, found)
+        write_csv(csv_file, clustering)
     if json:
-        output.document(found.to_json())
+        output.document(clustering.to_json())
     else:
-        _render(found)
+        _render(clustering)
 
 
 def _check_usage(
@@ -169,42 +169,46 @@ def _saved(
     from retriever.clusters.edit_requests import ClusterEdits
 
     if correct:
-        moved = dict(_assigned(one, "--correct") for one in correct)
-        found = opened.clusterings.edit(name, ClusterEdits(move=moved), progress=line.show)
+        moved = dict(_assigned(text, "--correct") for text in correct)
+        clustering = opened.clusterings.edit(name, ClusterEdits(move=moved), progress=line.show)
     else:
-        found = opened.clusterings.get(name, progress=line.show)
+        clustering = opened.clusterings.get(name, progress=line.show)
     if as_rows is not None:
         from retriever.training.from_index import write_corrections
 
-        count = write_corrections(as_rows, found)
+        count = write_corrections(as_rows, clustering)
         output.say(f"{count} rows for `retriever finetune` written to {as_rows}.")
-    return found
+    return clustering
 
 
-def _render(found: "Clustering") -> None:
+def _render(clustering: "Clustering") -> None:
     from retriever.clusters.placing import NONE
     from retriever.clusters.saved import SavedClustering
 
-    total = max(1, len(found.topics))
-    for one in found.clusters:
-        if one.number in found.hidden:
+    total = max(1, len(clustering.topics))
+    for cluster in clustering.clusters:
+        if cluster.number in clustering.hidden:
             continue
-        name = output.style(printable(one.label), "green")
-        share = share_of(found, one.number)
-        size = f"{one.size} documents read, {share}" if share else f"{one.size} documents ({one.size / total:.0%})"
-        output.result(f"{one.number:3}  {name}  {size}")
-        if one.keywords:
-            output.result(f"       answered: {printable(', '.join(map(str, one.phrases or one.keywords)))}")
-        for id in one.examples[:1]:
-            output.result(f"       {printable(id)}: {shortened(found.documents[id].text, _QUOTED)}")
-    none = len(found.members(NONE))
-    if none or found.categories is not None:  # a closed question has options for what is none of them
-        share = share_of(found, len(found.clusters))
+        name = output.style(printable(cluster.label), "green")
+        share = share_of(clustering, cluster.number)
+        size = (
+            f"{cluster.size} documents read, {share}"
+            if share
+            else f"{cluster.size} documents ({cluster.size / total:.0%})"
+        )
+        output.result(f"{cluster.number:3}  {name}  {size}")
+        if cluster.keywords:
+            output.result(f"       answered: {printable(', '.join(map(str, cluster.phrases or cluster.keywords)))}")
+        for id in cluster.examples[:1]:
+            output.result(f"       {printable(id)}: {shortened(clustering.documents[id].text, _QUOTED)}")
+    none = len(clustering.members(NONE))
+    if none or clustering.categories is not None:  # a closed question has options for what is none of them
+        share = share_of(clustering, len(clustering.clusters))
         size = f"{none} documents read, {share}" if share else f"{none} documents ({none / total:.0%})"
         output.result(f"     none of these  {size}")
-    say_basis(found)
-    if isinstance(found, SavedClustering):
-        say_new(found)
+    say_basis(clustering)
+    if isinstance(clustering, SavedClustering):
+        say_new(clustering)
 
 
 def topics(  # noqa: PLR0913 - one parameter per option
@@ -236,10 +240,10 @@ def topics(  # noqa: PLR0913 - one parameter per option
     from retriever.workspace import Index
 
     edits = ClusterEdits(
-        merge=[one.split(",") for one in merge or []],
-        split=dict(_parts(one) for one in split or []),
-        move=dict(_assigned(one, "--move") for one in move or []),
-        rename=dict(_named(one) for one in rename or []),
+        merge=[text.split(",") for text in merge or []],
+        split=dict(_parts(text) for text in split or []),
+        move=dict(_assigned(text, "--move") for text in move or []),
+        rename=dict(_named(text) for text in rename or []),
         hide=hide or [],
         show=show or [],
     )
@@ -249,15 +253,15 @@ def topics(  # noqa: PLR0913 - one parameter per option
         if undo:
             output.say(f"Taken back: {opened.clusterings.undo(name).change}.")
         if edits:
-            found = opened.clusterings.edit(name, edits, author=author, progress=line.show)
+            clustering = opened.clusterings.edit(name, edits, author=author, progress=line.show)
         else:
-            found = opened.clusterings.get(name, progress=line.show)
+            clustering = opened.clusterings.get(name, progress=line.show)
     if json:
-        output.document(found.to_json())
+        output.document(clustering.to_json())
     elif history:
-        _render_history(found.edits)
+        _render_history(clustering.edits)
     else:
-        render(found)
+        render(clustering)
 
 
 def _assigned(given: str, option: str) -> tuple[str, str]:
@@ -288,10 +292,10 @@ def _parts(given: str) -> tuple[str, int]:
 
 
 def _render_history(edits: "Sequence[Edit]") -> None:
-    for one in edits:
-        undone = f"  (taken back {_minute(one.undone)})" if one.undone else ""
-        author, change = printable(one.author), printable(str(one.change))
-        output.result(f"{one.number:4}  {_minute(one.made)}  {author}  {change}{undone}")
+    for edit in edits:
+        undone = f"  (taken back {_minute(edit.undone)})" if edit.undone else ""
+        author, change = printable(edit.author), printable(str(edit.change))
+        output.result(f"{edit.number:4}  {_minute(edit.made)}  {author}  {change}{undone}")
     if not edits:
         output.result("Nothing was changed.")
 

@@ -88,31 +88,31 @@ def cluster(  # noqa: PLR0913 - one parameter per option
     reading = made(Reading, options)
     count, budget = cluster_count(k), reading.texts
     with reading.opened(index, device) as opened, output.ProgressLine() as line:
-        found: Clustering
+        clustering: Clustering
         if saved is not None:
-            found = opened.clusterings.get(saved, progress=line.show)
+            clustering = opened.clusterings.get(saved, progress=line.show)
         else:
             if save is not None:
                 opened.clusterings.check_name(save)
             reading.begin(opened, instruction)
             make = partial(opened.cluster, instruction, k=count, where=where, by=by or [], over=over, read=budget)
-            found = reading.with_consent(opened, partial(make, progress=line.show))
+            clustering = reading.with_consent(opened, partial(make, progress=line.show))
             if save is not None:
-                opened.clusterings.save(save, found)
+                opened.clusterings.save(save, clustering)
         if name_by is not None:
             edit = partial(opened.clusterings.edit, save or saved or "", ClusterEdits(name_by=name_by))
-            found = _titled(reading, opened, partial(edit, progress=line.show))
+            clustering = _titled(reading, opened, partial(edit, progress=line.show))
         if html is not None:
-            write_map(html, found, map_places(found))
-    parts = None if having is None else parse_having(found, having)
+            write_map(html, clustering, map_places(clustering))
+    parts = None if having is None else parse_having(clustering, having)
     if csv_file is not None:
-        write_csv(csv_file, found)
+        write_csv(csv_file, clustering)
     if json:
-        output.document({**found.to_json(), **({} if parts is None else {"having": parts.to_json(found)})})
+        output.document({**clustering.to_json(), **({} if parts is None else {"having": parts.to_json(clustering)})})
     elif parts is None:
-        render(found)
+        render(clustering)
     else:
-        _render_having(found, parts)
+        _render_having(clustering, parts)
 
 
 def _check_usage(*, saved: bool, chosen: bool, titles: bool, saves: bool) -> None:
@@ -135,25 +135,25 @@ def _check_usage(*, saved: bool, chosen: bool, titles: bool, saves: bool) -> Non
 
 def _titled(reading: Reading, opened: "Index", edit: "Callable[[], SavedClustering]") -> "SavedClustering":
     """Return a saved clustering whose clusters a language model titles, and say which keep their names."""
-    found = reading.with_consent(opened, edit)
-    output.say(f"{printable(str(found.edits[-1].change))}.")
-    return found
+    clustering = reading.with_consent(opened, edit)
+    output.say(f"{printable(str(clustering.edits[-1].change))}.")
+    return clustering
 
 
-def _render_having(found: "Clustering", having: "Having") -> None:
+def _render_having(clustering: "Clustering", having: "Having") -> None:
     """Print the documents that were asked for, each with what stands in the clusters."""
-    labels = {one.number: one.label for one in found.clusters}
+    labels = {group.number: group.label for group in clustering.clusters}
     parts: dict[str, list[Document]] = {}
-    for one, parent in zip(found.material.documents, found.material.parents, strict=True):
-        if found.assignments[one.id] in having.wanted:
-            parts.setdefault(parent, []).append(one)
-    ids = having.documents(found)
-    output.say(f"{len(ids)} of {len(found.topics)} documents: {printable(having.expression)}.")
+    for part, parent in zip(clustering.material.documents, clustering.material.parents, strict=True):
+        if clustering.assignments[part.id] in having.wanted:
+            parts.setdefault(parent, []).append(part)
+    ids = having.documents(clustering)
+    output.say(f"{len(ids)} of {len(clustering.topics)} documents: {printable(having.expression)}.")
     for id in ids[:_SHOWN_DOCUMENTS]:
         output.result(output.style(printable(id), "green"))
-        for one in parts[id]:
-            label = printable(labels[found.assignments[one.id]])
-            output.result(f"     {label}: {shortened(one.text, _SNIPPET)}")
+        for part in parts[id]:
+            label = printable(labels[clustering.assignments[part.id]])
+            output.result(f"     {label}: {shortened(part.text, _SNIPPET)}")
     if len(ids) > _SHOWN_DOCUMENTS:
         output.say(f"... and {len(ids) - _SHOWN_DOCUMENTS} more; --json names them all.")
 
@@ -172,16 +172,16 @@ def render(found: "Clustering") -> None:
     """Print clusters for a person, those left out that somebody hid."""
     from retriever.clusters.saved import SavedClustering
 
-    for one in found.clusters:
-        if one.number not in found.hidden:
-            _render_cluster(one, share_of(found, one.number))
+    for group in found.clusters:
+        if group.number not in found.hidden:
+            _render_cluster(group, share_of(found, group.number))
     if found.months:
-        numbers = [one.number for one in found.clusters]
+        numbers = [group.number for group in found.clusters]
         for month, counts in {"cluster": numbers, **found.months}.items():
             output.result(f"{month:7}  {'  '.join(f'{count:4}' for count in counts)}")
     say_basis(found)
     if found.choice is not None:
-        curve = ", ".join(f"{one.k}: {one.silhouette:.3f}" for one in found.choice.curve)
+        curve = ", ".join(f"{point.k}: {point.silhouette:.3f}" for point in found.choice.curve)
         output.say(f"k = {found.choice.k} by mean silhouette ({curve or 'the texts are too few or too alike'}).")
     if found.stability is not None:
         made, half = found.stability.repeated, found.stability.halves
@@ -226,21 +226,21 @@ def say_new(found: "SavedClustering") -> None:
         output.say(f"{len(found.new)} {what} are new; {len(outside)} of them fit none{some}.")
 
 
-def _render_cluster(one: "Cluster", share: str) -> None:
-    size = f"{one.size} documents read, {share}" if share else f"{one.size} documents"
-    if one.documents != one.size:
-        size = f"{one.size} sentences of {one.documents} documents"
-    label = output.style(printable(one.label), "green")
-    output.result(f"{one.number:3}  {label}  {size}, cohesion {one.cohesion:.2f}, margin {one.margin:.2f}")
-    if one.description:
-        output.result(f"       {printable(one.description)}")
-    if one.phrases:
-        output.result(f"       answered: {printable(', '.join(map(str, one.phrases)))}")
-    output.result(f"       in the texts: {printable(', '.join(one.text_keywords))}")
-    if one.sentence:
-        output.result(f'       "{printable(one.sentence)}"')
-    output.result(f"       nearest: {printable(', '.join(one.examples))}")
-    for field, spread in one.spreads.items():
+def _render_cluster(group: "Cluster", share: str) -> None:
+    size = f"{group.size} documents read, {share}" if share else f"{group.size} documents"
+    if group.documents != group.size:
+        size = f"{group.size} sentences of {group.documents} documents"
+    label = output.style(printable(group.label), "green")
+    output.result(f"{group.number:3}  {label}  {size}, cohesion {group.cohesion:.2f}, margin {group.margin:.2f}")
+    if group.description:
+        output.result(f"       {printable(group.description)}")
+    if group.phrases:
+        output.result(f"       answered: {printable(', '.join(map(str, group.phrases)))}")
+    output.result(f"       in the texts: {printable(', '.join(group.text_keywords))}")
+    if group.sentence:
+        output.result(f'       "{printable(group.sentence)}"')
+    output.result(f"       nearest: {printable(', '.join(group.examples))}")
+    for field, spread in group.spreads.items():
         shown = list(spread.counts.items())[:_SHOWN_VALUES]
         values = ", ".join(f"{value} {count}" for value, count in shown)
         output.result(f"       {printable(f'{field}: {values}')} (entropy {spread.entropy:.2f})")
@@ -248,7 +248,7 @@ def _render_cluster(one: "Cluster", share: str) -> None:
 
 def write_csv(path: Path, found: "Clustering") -> None:
     """Write a row for every document and cluster of its; what a spreadsheet would take for a formula is quoted."""
-    names = {one.number: one.label for one in found.clusters}
+    names = {group.number: group.label for group in found.clusters}
     table = io.StringIO()
     writer = csv.writer(table)
     divided = found.material.units is not None
@@ -311,12 +311,12 @@ def report(  # noqa: PLR0913 - one parameter per option
         report_format(file)  # refuses a wrong name before anything is read
     unit = None if period is None else period_unit(period)
     with Index(index, device=device) as opened, output.ProgressLine() as line:
-        found = opened.clusterings.get(name, progress=line.show)
+        clustering = opened.clusterings.get(name, progress=line.show)
         segments = tuple(by) if by else usual_segments(opened)
-        require_drawn(found)
-        counted = numbers_of(opened, groups_of(found), NumbersRequest(segments, unit, stars, date, where))
+        require_drawn(clustering)
+        counted = numbers_of(opened, groups_of(clustering), NumbersRequest(segments, unit, stars, date, where))
         status = opened.status()
-    made = make_report(found, counted, model_names(status.encoder, status.plain), where=where)
+    made = make_report(clustering, counted, model_names(status.encoder, status.plain), where=where)
     if file is not None:
         write_report(file, made)
     if json:

@@ -52,59 +52,59 @@ def compare(  # noqa: PLR0913 - one parameter per option
     count, reading = cluster_count(k), made(Reading, options)
     budget = reading.texts
     with reading.opened(index, device) as opened, output.ProgressLine() as line:
-        found: RankChange | ClusterChange
-        for one in instruction:
-            reading.begin(opened, one)
+        change: RankChange | ClusterChange
+        for question in instruction:
+            reading.begin(opened, question)
         if query:
             depth = _HITS if hits is None else hits
-            asked = SearchRequest(query, k=depth, where=where)
-            requests = [replace(asked, instruction=one) for one in instruction]
+            request = SearchRequest(query, k=depth, where=where)
+            requests = [replace(request, instruction=question) for question in instruction]
             first, second = reading.with_consent(opened, partial(opened.search_many, requests))
-            judged = [opened.teaching.judge(one, progress=line.show) for one in instruction]
-            found = compare_ranks(replace(first, verdict=judged[0]), replace(second, verdict=judged[1]))
+            judged = [opened.teaching.judge(question, progress=line.show) for question in instruction]
+            change = compare_ranks(replace(first, verdict=judged[0]), replace(second, verdict=judged[1]))
         else:
             each = partial(opened.clusterings.each, instruction, k=count, where=where, read=budget, progress=line.show)
-            found = compare_clusters(*reading.with_consent(opened, each))
+            change = compare_clusters(*reading.with_consent(opened, each))
     if html is not None:
-        write_page(html, found)
+        write_page(html, change)
     if json:
-        output.document(found.to_json())
-    elif isinstance(found, RankChange):
-        _render_ranks(found)
+        output.document(change.to_json())
+    elif isinstance(change, RankChange):
+        _render_ranks(change)
     else:
-        _render_flows(found)
+        _render_flows(change)
 
 
-def _render_ranks(found: "RankChange") -> None:
+def _render_ranks(change: "RankChange") -> None:
     rows = [
-        [*("-" if rank is None else rank for rank in one.ranks), one.hit.document.id, *map(", ".join, one.words)]
-        for one in found.moved
+        [*("-" if rank is None else rank for rank in move.ranks), move.hit.document.id, *map(", ".join, move.words)]
+        for move in change.moved
     ]
     output.table(["A", "B", "id", "A answers", "B answers"], rows)
-    _say_instructions(found.sides)
-    for sentence in found.approximate:
+    _say_instructions(change.sides)
+    for sentence in change.approximate:
         output.say(sentence)
-    for one in found.results:
-        say_known(one.known_answers)
-    output.say(f"{found.overlap:.0%} of the hits are in both.")
+    for result in change.results:
+        say_known(result.known_answers)
+    output.say(f"{change.overlap:.0%} of the hits are in both.")
 
 
-def _render_flows(found: "ClusterChange") -> None:
-    first, second = ([one.label for one in each.clusters] for each in found.clusterings)
+def _render_flows(change: "ClusterChange") -> None:
+    first, second = ([cluster.label for cluster in each.clusters] for each in change.clusterings)
     rows = [
-        [len(one.ids), first[one.first], "=" if one.stays else "->", second[one.second], ", ".join(one.examples)]
-        for one in found.flows
+        [len(flow.ids), first[flow.first], "=" if flow.stays else "->", second[flow.second], ", ".join(flow.examples)]
+        for flow in change.flows
     ]
     output.table(["documents", "A", "", "B", "such as"], rows)
-    _say_instructions(found.sides)
+    _say_instructions(change.sides)
     output.say(
-        f"{found.moved} documents are in another cluster; adjusted Rand index {found.rand:.2f}, "
-        f"adjusted mutual information {found.information:.2f}."
+        f"{change.moved} documents are in another cluster; adjusted Rand index {change.rand:.2f}, "
+        f"adjusted mutual information {change.information:.2f}."
     )
 
 
 def _say_instructions(sides: "Sequence[Side]") -> None:
-    for name, one in zip("AB", sides, strict=True):
-        output.say(f"{name}: {one.instruction or '(default)'}")
-        if one.verdict is not None and one.verdict.warns:
-            output.say(f"   {one.verdict.sentence}")
+    for name, side in zip("AB", sides, strict=True):
+        output.say(f"{name}: {side.instruction or '(default)'}")
+        if side.verdict is not None and side.verdict.warns:
+            output.say(f"   {side.verdict.sentence}")

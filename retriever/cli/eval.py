@@ -69,7 +69,7 @@ def _evaluate(requests: list["EvaluationRequest"], name: str, **options: str | i
 
     loaded = load_encoder(name, **options)  # type: ignore[arg-type]
     with output.ProgressLine() as line:
-        return [measure(one, loaded, progress=lambda state: line.tell(_progress(state))) for one in requests]
+        return [measure(request, loaded, progress=lambda state: line.tell(_progress(state))) for request in requests]
 
 
 def _progress(state: "EvaluationProgress") -> str:
@@ -85,14 +85,14 @@ def _render(ours: list["Evaluation"], theirs: list["Evaluation"]) -> None:
     from retriever.evaluation.run.report import interval, number, verdict
     from retriever.evaluation.run.results import compare
 
-    for place, one in enumerate(ours):
-        output.result(output.style(printable(f"{one.suite}: {one.name}"), "cyan"))
+    for place, evaluation in enumerate(ours):
+        output.result(output.style(printable(f"{evaluation.suite}: {evaluation.name}"), "cyan"))
         header = ["task", "metric", "value", "95 % interval", "items"]
-        rows = [[each.task, each.metric, number(each.value), interval(each), each.items] for each in one.scores]
+        rows = [[each.task, each.metric, number(each.value), interval(each), each.items] for each in evaluation.scores]
         if theirs:
             header += ["against", "difference", ""]
-            pairs = {(pair.ours.task, pair.ours.metric): pair for pair in compare(one, theirs[place])}
-            for row, score in zip(rows, one.scores, strict=True):
+            pairs = {(pair.ours.task, pair.ours.metric): pair for pair in compare(evaluation, theirs[place])}
+            for row, score in zip(rows, evaluation.scores, strict=True):
                 pair = pairs.get((score.task, score.metric))
                 row += (
                     ["-", "-", ""]
@@ -104,6 +104,6 @@ def _render(ours: list["Evaluation"], theirs: list["Evaluation"]) -> None:
                     ]
                 )
         output.table(header, rows)
-        output.result("" if one.mean is None else f"mean of the headline scores: {number(one.mean)}")
-    for note in dict.fromkeys(note for one in [*ours, *theirs] for note in one.notes):
+        output.result("" if evaluation.mean is None else f"mean of the headline scores: {number(evaluation.mean)}")
+    for note in dict.fromkeys(note for evaluation in [*ours, *theirs] for note in evaluation.notes):
         output.say(note)

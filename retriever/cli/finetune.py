@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SKIPPED = 3
 _SHOWN = 80  # characters of a text
 _METHODS = f"<{'|'.join(METHODS)}>"
-_MINING = " and ".join(one.name for one in METHODS.values() if one.mined != "none")
+_MINING = " and ".join(method.name for method in METHODS.values() if method.mined != "none")
 
 
 def finetune(  # noqa: PLR0913 - one parameter per option
@@ -123,8 +123,8 @@ def _render(report: "FinetuneReport", again: str) -> None:
 
 def _render_example(example: "Mapping[str, Any]") -> None:
     """Print what a search of a held-out row finds first, before and after."""
-    asked = f" under {_short(example['instruction'])}" if example["instruction"] else ""
-    output.result(f"An example: {_short(example['query'])}{asked} (answer: {_short(example['answer'])}) finds")
+    instruction = f" under {_short(example['instruction'])}" if example["instruction"] else ""
+    output.result(f"An example: {_short(example['query'])}{instruction} (answer: {_short(example['answer'])}) finds")
     for when in ("before", "after"):
         first = example[when][0]
         answer = f" (answer: {_short(first['answer'])})" if first["answer"] else ""

@@ -103,7 +103,9 @@ def index(  # noqa: PLR0913 - one parameter per option
             progress=line.show,
         )
         verdicts = [
-            one.verdict for one in opened.views() if one.verdict and one.taught is None and one.view in report.views
+            view.verdict
+            for view in opened.views()
+            if view.verdict and view.taught is None and view.view in report.views
         ]
     for note in report.reading:
         if note not in said:
@@ -113,14 +115,14 @@ def index(  # noqa: PLR0913 - one parameter per option
             {
                 **report.to_json(),
                 "truncated_ids": report.truncated_ids,
-                "verdicts": [one.to_json() for one in verdicts],
+                "verdicts": [verdict.to_json() for verdict in verdicts],
             }
         )
     else:
         _render(index, report, time.monotonic() - started)
-        for one in verdicts:
-            if one.warns:
-                output.say(f'"{one.instruction}": {one.sentence}')
+        for verdict in verdicts:
+            if verdict.warns:
+                output.say(f'"{verdict.instruction}": {verdict.sentence}')
     return SKIPPED if report.skipped else 0
 
 
@@ -131,7 +133,7 @@ def _render(index: Path, report: "IndexingReport", seconds: float) -> None:
         f"{report.skipped} skipped; {embedded} vectors in {output.format_seconds(seconds)}."
     )
     if len(report.views) > 1:
-        views = ", ".join(f'"{one}"' if one else "the base view" for one in report.instructions)
+        views = ", ".join(f'"{instruction}"' if instruction else "the base view" for instruction in report.instructions)
         output.result(f"{len(report.views)} views hold all texts: {printable(views)}.")
     for note in report.notes:
         output.result(printable(note))

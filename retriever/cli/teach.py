@@ -114,11 +114,11 @@ def diagnose(
 
     known = [] if pairs is None else _read_pairs(pairs)
     with Index(index, device=device) as opened, output.ProgressLine() as line:
-        found = opened.teaching.diagnose(instruction, known, progress=line.show)
+        diagnosis = opened.teaching.diagnose(instruction, known, progress=line.show)
     if json:
-        output.document(found.to_json())
+        output.document(diagnosis.to_json())
     else:
-        _render_diagnosis(found)
+        _render_diagnosis(diagnosis)
 
 
 def _read_pairs(file: Path) -> "list[TextPair]":
@@ -134,17 +134,17 @@ def _read_pairs(file: Path) -> "list[TextPair]":
     return [TextPair(row.get("a", str), row.get("b", str), row.get("same", bool)) for row in rows]
 
 
-def _render_diagnosis(found: "Diagnosis") -> None:
-    alike = found.alike
+def _render_diagnosis(diagnosis: "Diagnosis") -> None:
+    alike = diagnosis.alike
     output.table(
         ["texts are grouped as under", "correlation"], [[_AGAINST[key], f"{alike[key]:.3f}"] for key in _AGAINST]
     )
     output.result()
-    words = found.verdict.words(_SHOWN) or "the model answers in no words"
-    output.result(printable(f"answers over {found.verdict.texts} texts: {words}"))
-    if found.pairs is not None:
+    words = diagnosis.verdict.words(_SHOWN) or "the model answers in no words"
+    output.result(printable(f"answers over {diagnosis.verdict.texts} texts: {words}"))
+    if diagnosis.pairs is not None:
         output.result(
-            f"{found.pairs.pairs} pairs: AUC {found.pairs.auc:.3f} (base view {found.pairs.base_auc:.3f}), balanced "
-            f"accuracy {found.pairs.accuracy:.3f} at a cosine of {found.pairs.threshold:.3f}"
+            f"{diagnosis.pairs.pairs} pairs: AUC {diagnosis.pairs.auc:.3f} (base view {diagnosis.pairs.base_auc:.3f}), "
+            f"balanced accuracy {diagnosis.pairs.accuracy:.3f} at a cosine of {diagnosis.pairs.threshold:.3f}"
         )
-    output.result(output.style(found.sentence, _COLOURS[found.level]))
+    output.result(output.style(diagnosis.sentence, _COLOURS[diagnosis.level]))

@@ -40,17 +40,17 @@ def verify(
     """
     from retriever.index.upkeep import verify
 
-    found = verify.verify(index, deep=deep)
+    report = verify.verify(index, deep=deep)
     if json:
-        output.document(found.to_json())
-        return 0 if found.whole else DAMAGED
-    for one in found.findings:
-        output.result(printable(f"damaged: {one.artefact}: {one.problem}"))
-        output.result(f"         {one.remedy}")
-    sampled = f", {found.embedded} texts embedded again" if deep else ""
-    verdict = "whole" if found.whole else f"{len(found.findings)} things damaged"
-    output.result(f"{found.path}: {verdict} ({found.files} FAISS files hashed{sampled}, {found.seconds:.1f} s).")
-    return 0 if found.whole else DAMAGED
+        output.document(report.to_json())
+        return 0 if report.whole else DAMAGED
+    for finding in report.findings:
+        output.result(printable(f"damaged: {finding.artefact}: {finding.problem}"))
+        output.result(f"         {finding.remedy}")
+    sampled = f", {report.embedded} texts embedded again" if deep else ""
+    verdict = "whole" if report.whole else f"{len(report.findings)} things damaged"
+    output.result(f"{report.path}: {verdict} ({report.files} FAISS files hashed{sampled}, {report.seconds:.1f} s).")
+    return 0 if report.whole else DAMAGED
 
 
 def repair(

@@ -40,16 +40,16 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
     from retriever.workspace import Index
 
     with Index(index) as opened:
-        found = opened.status()
+        state = opened.status()
     if json:
-        output.document(found.to_json())
+        output.document(state.to_json())
         return
-    units = "" if found.units == "documents" else f" in {found.unit_count} {found.units}"
+    units = "" if state.units == "documents" else f" in {state.unit_count} {state.units}"
     output.result(
-        f"{found.path}: {found.documents} documents{units}, {found.texts} distinct texts, "
-        f"{found.size_bytes / 1e6:.1f} MB"
+        f"{state.path}: {state.documents} documents{units}, {state.texts} distinct texts, "
+        f"{state.size_bytes / 1e6:.1f} MB"
     )
-    for role, reader in (("encoder", found.encoder), ("plain reader", found.plain)):
+    for role, reader in (("encoder", state.encoder), ("plain reader", state.plain)):
         if reader is not None:
             output.result(f"{role} {reader.get('name')}, fingerprint {str(reader.get('fingerprint'))[:12]}")
     output.result()
@@ -57,29 +57,29 @@ def status(index: IndexOption = DEFAULT_INDEX, json: JsonOption = False) -> None
         ["view", "instruction", "followed", "vectors", "coverage", "index", "recall@10", "tail"],
         [
             [
-                one.view,
-                one.instruction or "(base)",
-                _followed(one),
-                one.vectors,
-                f"{one.coverage:.0%}",
-                one.factory or one.backend or "-",
-                "-" if one.recall is None else f"{one.recall:.3f}",
-                one.tail,
+                view.view,
+                view.instruction or "(base)",
+                _followed(view),
+                view.vectors,
+                f"{view.coverage:.0%}",
+                view.factory or view.backend or "-",
+                "-" if view.recall is None else f"{view.recall:.3f}",
+                view.tail,
             ]
-            for one in found.views
+            for view in state.views
         ],
     )
-    output.result(_built_with(found.vector_index))
+    output.result(_built_with(state.vector_index))
     output.result()
     output.table(
         ["run", "started", "status", "command"],
-        [[run["run_id"], run["started"][:19], run["status"], run["command"]] for run in found.runs],
+        [[run["run_id"], run["started"][:19], run["status"], run["command"]] for run in state.runs],
     )
-    for row in found.quarantined[:_SKIPPED_ROWS]:
+    for row in state.quarantined[:_SKIPPED_ROWS]:
         where = f"{row['file']}, line {row['line']}" if row["file"] else f"document {row['id']}"
         output.result(printable(f"skipped: {where}: {row['reason']}"))
-    if len(found.quarantined) > _SKIPPED_ROWS:
-        output.result(f"... and {len(found.quarantined) - _SKIPPED_ROWS} more; --json has them all.")
+    if len(state.quarantined) > _SKIPPED_ROWS:
+        output.result(f"... and {len(state.quarantined) - _SKIPPED_ROWS} more; --json has them all.")
 
 
 def _built_with(chosen: "Mapping[str, JSON]") -> str:
@@ -124,36 +124,36 @@ def views(  # noqa: PLR0913 - one parameter per option
             opened.upkeep.complete(complete, options=options, progress=line.show)
         if limit is not None:
             opened.upkeep.lazy_limit = most
-        found, most = opened.views(), opened.upkeep.lazy_limit
+        statuses, most = opened.views(), opened.upkeep.lazy_limit
     if json:
-        views = [one.to_json() for one in found]
+        views = [view.to_json() for view in statuses]
         output.document({"schema_version": SCHEMA_VERSION, "lazy_limit": most, "views": views})
         return
-    _render(found)
-    for one in found:
-        if one.verdict is not None and one.verdict.warns and one.taught is None:
-            output.say(f'"{shortened(one.instruction, _LONGEST)}": {one.verdict.sentence}')
+    _render(statuses)
+    for view in statuses:
+        if view.verdict is not None and view.verdict.warns and view.taught is None:
+            output.say(f'"{shortened(view.instruction, _LONGEST)}": {view.verdict.sentence}')
     if most is not None:
         output.say(f"Views filled as needed take at most {output.format_bytes(most)}.")
 
 
-def _render(found: list["ViewStatus"]) -> None:
+def _render(statuses: list["ViewStatus"]) -> None:
     output.table(
         ["view", "instruction", "coverage", "filled", "followed", "vectors", "size", "last used", "encoder", "taught"],
         [
             [
-                one.view,
-                shortened(one.instruction, _LONGEST) or "(base)",
-                f"{one.coverage:.0%}",
-                _filled(one),
-                _followed(one),
-                one.vectors,
-                output.format_bytes(one.bytes),
-                one.last_used[:16].replace("T", " "),
-                one.encoder,
-                _taught(one),
+                view.view,
+                shortened(view.instruction, _LONGEST) or "(base)",
+                f"{view.coverage:.0%}",
+                _filled(view),
+                _followed(view),
+                view.vectors,
+                output.format_bytes(view.bytes),
+                view.last_used[:16].replace("T", " "),
+                view.encoder,
+                _taught(view),
             ]
-            for one in found
+            for view in statuses
         ],
     )
 
@@ -182,7 +182,7 @@ def _bytes(size: str) -> int | None:
     """Return the bytes of a size such as 2GB; None for none."""
     if size.strip().lower() == "none":
         return None
-    found = _SIZE.fullmatch(size.strip().lower())
-    if found is None:
+    match = _SIZE.fullmatch(size.strip().lower())
+    if match is None:
         raise UsageError(f"--limit is {size!r}.", hint="Give a size such as 500MB or 2GB, or none.")
-    return round(float(found[1]) * _UNITS[found[2]])
+    return round(float(match[1]) * _UNITS[match[2]])
