@@ -151,16 +151,16 @@ class ClusteringCache:
         watched = nullcontext() if index.teaching.wants_verdict(ask.instruction) else FOREGROUND.waited_for()
         with watched:
             reads = readers.reads(index.teaching.reader(ask.instruction))
-            told = _reporting(job) if reads else None
-            found = index.cluster(
-                ask.instruction, k=ask.groups or None, where=where, ids=ids, read=ask.read, progress=told
+            progress = _reporting(job) if reads else None
+            clustering = index.cluster(
+                ask.instruction, k=ask.groups or None, where=where, ids=ids, read=ask.read, progress=progress
             )
         job.check()
         job.tell(Progress("Drawing the map"))
         with FOREGROUND.waited_for():
-            places = map_places(found)
-        bare = replace(found, material=replace(found.material, vectors=found.material.vectors[:0]))
-        drawn = Drawn(bare, places, found.nearness(), next(_numbers))
+            places = map_places(clustering)
+        bare = replace(clustering, material=replace(clustering.material, vectors=clustering.material.vectors[:0]))
+        drawn = Drawn(bare, places, clustering.nearness(), next(_numbers))
         self._keep(index, ask, drawn)
         return drawn
 
@@ -214,8 +214,8 @@ def ready(index: Index, ask: Ask) -> Drawn | None:
 
 def job_name(index: Index, ask: Ask) -> str:
     """Return the name of the job that works a clustering out."""
-    asked = repr((index.teaching.reader(ask.instruction), ask))
-    return f"clusters {index.identity} {hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+    key = repr((index.teaching.reader(ask.instruction), ask))
+    return f"clusters {index.identity} {hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def saved(index: Index, name: str) -> SavedPage | None:
@@ -227,8 +227,8 @@ def saved(index: Index, name: str) -> SavedPage | None:
     jobs.forget_others(prefix, key)
 
     def work(job: Job) -> SavedPage:
-        found = index.clusterings.get(name, progress=_reporting(job))
-        return SavedPage(found, topics(found), groups_of(found).by_document())
+        clustering = index.clusterings.get(name, progress=_reporting(job))
+        return SavedPage(clustering, topics(clustering), groups_of(clustering).by_document())
 
     job = jobs.find(key) or jobs.join(key, "Saved clusters", work)
     job.wait(_WAIT_SECONDS)
@@ -254,8 +254,8 @@ def classify(index: Index, name: str, instruction: str, into: str, *, several: b
     categories = read_categories(into)
 
     def work(job: Job) -> None:
-        found = index.clusterings.classify(instruction, categories, several=several, progress=_reporting(job))
-        index.clusterings.save(name, found)
+        clustering = index.clusterings.classify(instruction, categories, several=several, progress=_reporting(job))
+        index.clusterings.save(name, clustering)
 
     resources.jobs().start(_making(index), "Categories", work)
 

@@ -372,5 +372,5 @@ def short(value: str, most: int) -> str:
 def _quotes(cluster: Cluster, texts: Sequence[str]) -> list[str]:
     """Return the typical sentence and the beginnings of central reviews that do not hold it."""
     others = [text for text in texts if not cluster.sentence or cluster.sentence not in text]
-    said = [one for one in (cluster.sentence, *others) if one]
-    return list(dict.fromkeys(short(one, QUOTE) for one in said))[:QUOTES]
+    said = [sentence for sentence in (cluster.sentence, *others) if sentence]
+    return list(dict.fromkeys(short(sentence, QUOTE) for sentence in said))[:QUOTES]

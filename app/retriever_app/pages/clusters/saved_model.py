@@ -86,15 +86,15 @@ def topics(found: SavedClustering) -> Topics:
     total, new = max(1, len(found.assignments)), set(found.new)
     cards = [
         TopicCard(
-            one.number,
-            one.label,
-            _size(found, one, total, len(new.intersection(found.members(one.number)))),
-            one.description or "",
-            [short(found.documents[id].text, QUOTE) for id in one.examples[:QUOTES]],
-            ", ".join(one.keywords),
-            one.number in found.hidden,
+            cluster.number,
+            cluster.label,
+            _size(found, cluster, total, len(new.intersection(found.members(cluster.number)))),
+            cluster.description or "",
+            [short(found.documents[id].text, QUOTE) for id in cluster.examples[:QUOTES]],
+            ", ".join(cluster.keywords),
+            cluster.number in found.hidden,
         )
-        for one in found.clusters
+        for cluster in found.clusters
     ]
     cards.sort(key=lambda card: (card.hidden, -len(found.members(card.number)), card.number))
     none = sum(number == NONE for number in found.assignments.values())
@@ -117,10 +117,10 @@ def members(found: SavedClustering, number: int) -> list[tuple[Document, Sequenc
     return [(document, words) for document, words in rows if document.id in inside]
 
 
-def _size(found: SavedClustering, cluster: Cluster, total: int, new: int) -> str:
+def _size(clustering: SavedClustering, cluster: Cluster, total: int, new: int) -> str:
     share = f"{cluster.size / total:.0%}"
-    if found.sampled is not None and not found.sampled.whole:
-        estimate = found.sampled.shares.get(cluster.number)
+    if clustering.sampled is not None and not clustering.sampled.whole:
+        estimate = clustering.sampled.shares.get(cluster.number)
         interval = None if estimate is None else estimate.interval
         share = "too few read for a share"
         if interval is not None:

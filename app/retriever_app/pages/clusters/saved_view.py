@@ -85,7 +85,7 @@ def _ask_categories(index: Index) -> None:
 
 
 def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -> None:
-    found, shown, name = saved.found, saved.page, saved.found.name
+    clustering, shown, name = saved.found, saved.page, saved.found.name
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.caption(text.plain(shown.headline), width="stretch")
         if shown.can_undo:
@@ -94,18 +94,18 @@ def _show(index: Index, saved: SavedPage, columns: Columns, where: str | None) -
             with st.popover("History", icon=":material/history:"):
                 for line in shown.history:
                     st.text(line)
-        make = partial(job.report_file, index, found, saved.groups, where=where)
+        make = partial(job.report_file, index, clustering, saved.groups, where=where)
         offer_report(make, bool(saved.groups.documents))
-        if not found.named:
-            reading.offer_titles(index, len(found.clusters), lambda place: job.title(index, name, place.name))
+        if not clustering.named:
+            reading.offer_titles(index, len(clustering.clusters), lambda place: job.title(index, name, place.name))
     if shown.titles:
         st.caption(text.plain(shown.titles))
     if where:
         st.caption("The filters apply to the report only.")
-    show_verdict(index, found.request.instruction or "")
+    show_verdict(index, clustering.request.instruction or "")
     chosen = [card for card in shown.cards if card.number in state.current(Grouping).clusters]
     if len(chosen) == 1:
-        _read(index, found, chosen[0], shown.cards, columns)
+        _read(index, clustering, chosen[0], shown.cards, columns)
         return
     _draw_periods(saved.groups, columns)
     for start in range(0, len(shown.cards), 2):
@@ -157,16 +157,18 @@ def _button(label: str, index: Index, name: str, number: str, edits: Callable[[]
     st.button(label, key=f"topic {label} {number}", on_click=work)
 
 
-def _read(index: Index, found: SavedClustering, card: TopicCard, others: Sequence[TopicCard], columns: Columns) -> None:
+def _read(
+    index: Index, clustering: SavedClustering, card: TopicCard, others: Sequence[TopicCard], columns: Columns
+) -> None:
     """Draw the reviews of one cluster, each with where else it could belong."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.subheader(text.plain(card.name), anchor=False)
         st.button("All clusters", on_click=_let_go, icon=":material/close:")
     targets = {str(other.number): other.name for other in others if other.number != card.number} | {"none": _NONE}
-    rows = members(found, card.number)
+    rows = members(clustering, card.number)
     for document, words in rows[:MOST_REVIEWS]:
         shown = replace(cards.card(document, columns), words=words)
-        review_card(shown, menu=lambda card: _move(index, found.name, card, targets))
+        review_card(shown, menu=lambda card: _move(index, clustering.name, card, targets))
     if len(rows) > MOST_REVIEWS:
         st.caption(f"The first {MOST_REVIEWS} of {len(rows):,}.")
 
