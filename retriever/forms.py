@@ -19,7 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def public(kind: type, leave_out: Collection[str] = ()) -> list[Option]:
     """Return the options of a kind that a door offers."""
-    return [one for one in options_of(kind) if one.public and one.name not in leave_out]
+    return [option for option in options_of(kind) if option.public and option.name not in leave_out]
 
 
 def made(kind: Callable[..., T], given: Mapping[str, object], **changes: object) -> T:
@@ -30,7 +30,7 @@ def made(kind: Callable[..., T], given: Mapping[str, object], **changes: object)
         given: the values of its options, and perhaps more.
         changes: options that the door fills in itself.
     """
-    values = {one.name: given[one.name] for one in options_of(kind) if one.name in given}  # type: ignore[arg-type]
+    values = {option.name: given[option.name] for option in options_of(kind) if option.name in given}  # type: ignore[arg-type]
     return kind(**{name: None if value == "" else value for name, value in {**values, **changes}.items()})
 
 
@@ -40,14 +40,14 @@ def command_options(
     """Give a command with ``**options`` those of a kind as Typer reads them; one of them may be its argument."""
     import typer
 
-    def annotated(one: Option) -> Any:  # noqa: ANN401 - an annotation
-        if one.name == argument:
-            return Annotated[one.type, typer.Argument(help=one.help)]
-        names = [f"-{one.name}"] if len(one.name) == 1 else [f"--{one.name}"] if one.type is bool else []
-        return Annotated[one.type, typer.Option(*names, help=one.help)]
+    def annotated(option: Option) -> Any:  # noqa: ANN401 - an annotation
+        if option.name == argument:
+            return Annotated[option.type, typer.Argument(help=option.help)]
+        names = [f"-{option.name}"] if len(option.name) == 1 else [f"--{option.name}"] if option.type is bool else []
+        return Annotated[option.type, typer.Option(*names, help=option.help)]
 
-    found = public(kind, leave_out)
-    return _with_signature(_parameter(one.name, annotated(one), one.default) for one in found)
+    options = public(kind, leave_out)
+    return _with_signature(_parameter(option.name, annotated(option), option.default) for option in options)
 
 
 def tool_arguments(
@@ -64,9 +64,9 @@ def tool_arguments(
         leave_out: options that the tool fills in itself.
     """
 
-    def parameter(one: Option) -> inspect.Parameter:
-        bounds = {"le": most[one.name]} if one.name in most else {}
-        return _parameter(one.name, Annotated[one.plain_type, _field(one, **bounds)], one.plain_default)
+    def parameter(option: Option) -> inspect.Parameter:
+        bounds = {"le": most[option.name]} if option.name in most else {}
+        return _parameter(option.name, Annotated[option.plain_type, _field(option, **bounds)], option.plain_default)
 
     return _with_signature(map(parameter, public(kind, leave_out)))
 
@@ -77,8 +77,10 @@ def model_fields(kind: type, *, leave_out: Collection[str] = ()) -> Callable[[Mo
     def decorate(model: Model) -> Model:
         from pydantic import create_model
 
-        found = {one.name: (Annotated[one.type, _field(one)], one.default) for one in public(kind, leave_out)}
-        return create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **found)  # type: ignore[call-overload, no-any-return]
+        extra = {
+            option.name: (Annotated[option.type, _field(option)], option.default) for option in public(kind, leave_out)
+        }
+        return create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **extra)  # type: ignore[call-overload, no-any-return]
 
     return decorate
 
@@ -100,16 +102,18 @@ def state_of(
         renamed: what an option is called here, by its name; its own name where it is not among these.
         leave_out: options that the page fills in itself.
     """
-    found = [
-        (renamed.get(one.name, one.name), one.plain_type, field(default=one.plain_default))
-        for one in public(kind, leave_out)
+    fields = [
+        (renamed.get(option.name, option.name), option.plain_type, field(default=option.plain_default))
+        for option in public(kind, leave_out)
     ]
-    return make_dataclass(name, found, frozen=True, slots=True, namespace={"__post_init__": check})
+    return make_dataclass(name, fields, frozen=True, slots=True, namespace={"__post_init__": check})
 
 
 def keywords(kind: type, *, leave_out: Collection[str] = ()) -> Callable[[Function], Function]:
     """Give a function with ``**options`` those of a kind as keyword parameters; it refuses all others."""
-    derived = _with_signature(_parameter(one.name, one.type, one.default) for one in public(kind, leave_out))
+    derived = _with_signature(
+        _parameter(option.name, option.type, option.default) for option in public(kind, leave_out)
+    )
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(derived(function))
@@ -124,11 +128,11 @@ def keywords(kind: type, *, leave_out: Collection[str] = ()) -> Callable[[Functi
     return decorate
 
 
-def _field(one: Option, **bounds: int) -> Any:  # noqa: ANN401 - pydantic's
+def _field(option: Option, **bounds: int) -> Any:  # noqa: ANN401 - pydantic's
     from pydantic import Field
 
-    given: dict[str, Any] = {"ge": one.least, "max_length": one.longest, **bounds}
-    return Field(description=one.help, **{name: value for name, value in given.items() if value is not None})
+    given: dict[str, Any] = {"ge": option.least, "max_length": option.longest, **bounds}
+    return Field(description=option.help, **{name: value for name, value in given.items() if value is not None})
 
 
 def _parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
@@ -141,9 +145,11 @@ def _with_signature(parameters: Iterable[inspect.Parameter]) -> Callable[[Functi
 
     def decorate(function: Function) -> Function:
         own = inspect.signature(function)
-        kept = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        positional = [one for one in kept if one.kind is not inspect.Parameter.KEYWORD_ONLY]
-        named = [one for one in kept if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        kept = [
+            parameter for parameter in own.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        positional = [parameter for parameter in kept if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+        named = [parameter for parameter in kept if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
         function.__signature__ = own.replace(parameters=[*positional, *derived, *named])  # type: ignore[attr-defined]
         return function
 

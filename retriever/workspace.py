@@ -198,14 +198,14 @@ class Index(Closing):
         if request.query is None and request.like is None:
             yield [found_by_pattern(self._opened.store, request)] * len(requests)
             return
-        queries = [one.query or "" for one in requests]
+        queries = [variant.query or "" for variant in requests]
         if request.like is not None:
             like = self._resembled(request.like)
             queries, request = [like.text] * len(requests), replace(request, like=like.parent_id)
         views = self._opened.views
         for results in self._searcher().search(queries, request, on_texts):
-            views.note_use(one.view for one in results if one.view is not None)
-            yield [views.calibration.rated(self._with_verdict(one)) for one in results]
+            views.note_use(result.view for result in results if result.view is not None)
+            yield [views.calibration.rated(self._with_verdict(result)) for result in results]
         views.shrink()
 
     def _resembled(self, id: str) -> Document:
@@ -215,9 +215,9 @@ class Index(Closing):
             InputError: there is none.
         """
         for spelling in dict.fromkeys((id, composed(id))):
-            found: Mapping[str, Document] = self.documents([spelling])
-            if found:
-                return found[spelling]
+            documents: Mapping[str, Document] = self.documents([spelling])
+            if documents:
+                return documents[spelling]
         raise InputError(f"There is no document {id!r}.", hint="Ids are those of the corpus.")
 
     def _with_verdict(self, result: SearchResult) -> SearchResult:

@@ -39,20 +39,20 @@ def checked(categories: Iterable[Category]) -> list[Category]:
     Raises:
         UsageError: there are fewer than two or too many, or two have one name.
     """
-    found = list(categories)
-    if not 2 <= len(found) <= MOST:
+    given = list(categories)
+    if not 2 <= len(given) <= MOST:
         raise UsageError(
-            f"There are {len(found)} categories.", hint=f"Give 2 to {MOST}, such as refund, repair, nothing."
+            f"There are {len(given)} categories.", hint=f"Give 2 to {MOST}, such as refund, repair, nothing."
         )
     seen: set[str] = set()
-    for one in found:
-        require_text(one.name, one.description, *one.examples)
-        if one.name.casefold() in seen:
+    for entry in given:
+        require_text(entry.name, entry.description, *entry.examples)
+        if entry.name.casefold() in seen:
             raise UsageError(
-                f"The category {one.name!r} is there twice.", hint="Give every category a name of its own."
+                f"The category {entry.name!r} is there twice.", hint="Give every category a name of its own."
             )
-        seen.add(one.name.casefold())
-    return found
+        seen.add(entry.name.casefold())
+    return given
 
 
 def read_categories(into: str) -> list[Category]:
@@ -65,7 +65,7 @@ def read_categories(into: str) -> list[Category]:
     path = Path(into)
     if path.suffix.lower() in (".json", ".jsonl"):
         return checked(_of_file(path))
-    names = [" ".join(one.split()) for one in into.split(",")]
+    names = [" ".join(name.split()) for name in into.split(",")]
     if not all(names):
         raise UsageError("A category has no name.", hint='Write them as "refund, repair, replacement".')
     return checked(map(Category, names))
@@ -86,7 +86,7 @@ def category(value: object, where: str = "") -> Category:
         given.get(key, rest) for key, rest in (("name", ""), ("description", ""), ("examples", []))
     )
     said = isinstance(name, str) and isinstance(description, str) and isinstance(examples, list)
-    if not said or not name.strip() or not all(isinstance(one, str) for one in examples) or given.keys() - _KEYS:
+    if not said or not name.strip() or not all(isinstance(text, str) for text in examples) or given.keys() - _KEYS:
         raise InputError(f"{where}{': ' * bool(where)}this is no category: {str(value)[:80]!r}.", hint=_HINT)
     return Category(" ".join(name.split()), " ".join(description.split()), tuple(examples))
 
@@ -106,7 +106,7 @@ def _of_file(path: Path) -> list[Category]:
     value = _parsed(text, str(path))
     if not isinstance(value, list):
         raise InputError(f"{path} holds no list of categories.", hint=_HINT)
-    return [category(one, f"{path}, category {number}") for number, one in enumerate(value, start=1)]
+    return [category(entry, f"{path}, category {number}") for number, entry in enumerate(value, start=1)]
 
 
 def _parsed(text: str, where: str) -> object:

@@ -64,8 +64,8 @@ def classify(opened: Opened, shown: Listed, request: ClassifyRequest) -> Cluster
         material = read_material(store, shown, request.where)
     if not material.documents:
         raise nothing_matches(store, request.where)
-    said = [read_of(one) for one in categories]
-    titles, floor = [one.name for one in categories], FLOOR
+    said = [read_of(category) for category in categories]
+    titles, floor = [category.name for category in categories], FLOOR
     (names,) = encode_texts([source], said)
     if (learned := source.alone(titles, names)) is not None:  # what all of these look like has been learned from
         names, floor = learned, NO_FLOOR
@@ -93,9 +93,9 @@ def sorted_into(
         base: (n, e) of the documents by the base encoder; None where the view's encoder is the only one.
     """
     fit = placing.fit(material.vectors, base)
-    ids = [one.id for one in material.documents]
+    ids = [document.id for document in material.documents]
     places = dict(zip(ids, placing.chosen(fit), strict=True))
-    margins = dict(zip(ids, [round(float(one), 4) for one in fit.margins], strict=True))
+    margins = dict(zip(ids, [round(float(margin), 4) for margin in fit.margins], strict=True))
     return replace(_categorised(material, view, request, placing, places), margins=margins)
 
 
@@ -121,7 +121,7 @@ def sorted_by_answers(opened: Opened, shown: Listed, request: ClassifyRequest) -
     names = [option.name for option in options]
     (vectors,) = encode_texts([source], names)
     placing = Options(shown.instruction, names, vectors)
-    places = dict(zip([one.id for one in material.documents], placing.place(material.answers), strict=True))
+    places = dict(zip([document.id for document in material.documents], placing.place(material.answers), strict=True))
     for number, option in enumerate(options):
         places |= {id: (number,) for id in option.examples if id in places}
     return _categorised(material, shown.view.view_id, replace(request, categories=options), placing, places)
@@ -137,8 +137,8 @@ def _categorised(
         view=view,
         material=material,
         clusters=[
-            replace(described[number], label=one.name, description=one.description)
-            for number, one in enumerate(request.categories)
+            replace(described[number], label=category.name, description=category.description)
+            for number, category in enumerate(request.categories)
         ],
         places=places,
         placing=placing,
@@ -153,14 +153,14 @@ def base_vectors(opened: Opened, placing: CategoryNames, documents: Sequence[Doc
     sources, store = opened.sources, opened.store
     if sources.base.key.fingerprint != placing.base_fingerprint:
         return None
-    contents = store.documents.known([one.text for one in documents])  # by text
+    contents = store.documents.known([document.text for document in documents])  # by text
     held = sources.stored(sources.base, np.array(list(contents.values()), dtype=np.int64))
     vectors = dict(zip(held.content_ids.tolist(), held.embeddings, strict=True))
     lacking = [text for text, content_id in contents.items() if content_id not in vectors]
     if lacking:
         read = encode_texts([sources.base], lacking)[0]
         vectors |= zip([contents[text] for text in lacking], read, strict=True)
-    return np.stack([vectors[contents[one.text]] for one in documents])
+    return np.stack([vectors[contents[document.text]] for document in documents])
 
 
 def read_of(category: Category) -> str:
@@ -171,10 +171,10 @@ def read_of(category: Category) -> str:
 
 def with_examples(names: Embeddings, categories: Sequence[Category], material: Material) -> Embeddings:
     """Return the vectors of categories (k, dim): those of their names, moved by their examples."""
-    rows = {one.id: row for row, one in enumerate(material.documents)}
+    rows = {document.id: row for row, document in enumerate(material.documents)}
     mean, moved = material.vectors.mean(axis=0), names.copy()
-    for number, one in enumerate(categories):
-        known = [rows[id] for id in one.examples if id in rows]
+    for number, category in enumerate(categories):
+        known = [rows[id] for id in category.examples if id in rows]
         if known:
             moved[number] += EXAMPLES * (material.vectors[known].mean(axis=0) - mean)
     return normalise(moved)

@@ -110,7 +110,10 @@ class Cluster:
             "sentence": self.sentence,
             "cohesion": round(self.cohesion, 4),
             "margin": round(self.margin, 4),
-            "by": {name: {"counts": dict(one.counts), "entropy": one.entropy} for name, one in self.spreads.items()},
+            "by": {
+                name: {"counts": dict(spread.counts), "entropy": spread.entropy}
+                for name, spread in self.spreads.items()
+            },
             **({} if self.description is None else {"description": self.description}),
             **({"named_by": self.named_by, "rests_on": list(self.rests_on)} if self.named_by else {}),
         }
@@ -119,8 +122,8 @@ class Cluster:
     def from_json(cls, document: Mapping[str, Any]) -> "Cluster":
         """Return the cluster of a JSON object that `to_json` made."""
         same = {name: document[name] for name in document.keys() - {"cluster", "by", "phrases"}}
-        phrases = [Phrase.from_json(one) for one in document.get("phrases", [])]  # older ones are saved without
-        spreads = {name: Spread(one["counts"], one["entropy"]) for name, one in document["by"].items()}
+        phrases = [Phrase.from_json(phrase) for phrase in document.get("phrases", [])]  # older ones are saved without
+        spreads = {name: Spread(spread["counts"], spread["entropy"]) for name, spread in document["by"].items()}
         return cls(number=document["cluster"], spreads=spreads, phrases=phrases, **same)
 
 
@@ -189,7 +192,7 @@ class Clustering:
     @cached_property
     def labels(self) -> NDArray[np.int64]:
         """The cluster (n,) of every row of the material, as `assignments` has it."""
-        return np.array([self.places[one.id][0] for one in self.material.documents], dtype=np.int64)
+        return np.array([self.places[document.id][0] for document in self.material.documents], dtype=np.int64)
 
     def nearness(self) -> NDArray[np.float32]:
         """Return the cosine (n,) of every row with the centroid, or the name, of the cluster that it was put to."""
@@ -199,15 +202,15 @@ class Clustering:
     @cached_property
     def documents(self) -> Mapping[str, Document]:
         """The rows of the material by their ids."""
-        return {one.id: one for one in self.material.documents}
+        return {document.id: document for document in self.material.documents}
 
     @cached_property
     def topics(self) -> Mapping[str, Sequence[int]]:
         """The clusters that each whole document has a part in, each once, by the document's id."""
-        found: dict[str, dict[int, None]] = {}
-        for one, parent in zip(self.material.documents, self.material.parents, strict=True):
-            found.setdefault(parent, {}).update(dict.fromkeys(self.places[one.id]))
-        return {id: list(numbers) for id, numbers in found.items()}
+        by_parent: dict[str, dict[int, None]] = {}
+        for document, parent in zip(self.material.documents, self.material.parents, strict=True):
+            by_parent.setdefault(parent, {}).update(dict.fromkeys(self.places[document.id]))
+        return {id: list(numbers) for id, numbers in by_parent.items()}
 
     def members(self, number: int) -> list[str]:
         """Return the ids of a cluster's rows, in their order."""
@@ -255,7 +258,7 @@ class Clustering:
             "k": len(self.clusters),
             "chosen": None if self.choice is None else self.choice.to_json(),
             "stability": None if self.stability is None else self.stability.to_json(),
-            "clusters": [one.to_json() for one in self.clusters],
+            "clusters": [cluster.to_json() for cluster in self.clusters],
             "months": {month: list(counts) for month, counts in self.months.items()},
             "assignments": self.assignments,
             "taught": None if self.lessons is None else asdict(self.lessons),
@@ -277,19 +280,19 @@ def documents_of(material: Material, places: Places) -> Counter[int]:
     """Return how many whole documents have a part in each cluster."""
     parts = {
         (parent, number)
-        for one, parent in zip(material.documents, material.parents, strict=True)
-        for number in places[one.id]
+        for document, parent in zip(material.documents, material.parents, strict=True)
+        for number in places[document.id]
     }
     return Counter(number for _, number in parts)
 
 
-def _unsteady(found: Clustering) -> str:
+def _unsteady(clustering: Clustering) -> str:
     """Say that clusters would be others if they were made again; nothing where they hold or too few texts are there."""
-    stability = found.stability
+    stability = clustering.stability
     if stability is None or stability.holds:
         return ""
-    first = f"These {len(found.clusters)} clusters do not hold"
-    if found.choice is not None and not found.choice.holds:
+    first = f"These {len(clustering.clusters)} clusters do not hold"
+    if clustering.choice is not None and not clustering.choice.holds:
         first = "No number of clusters holds here"
     return (
         f"{first}: made again, or from half of the texts, they would be others "
@@ -297,12 +300,12 @@ def _unsteady(found: Clustering) -> str:
     )
 
 
-def _fewer(found: Clustering) -> str:
+def _fewer(clustering: Clustering) -> str:
     """Say why there are fewer clusters than were wanted; nothing where there are not."""
-    wanted, made = found.request.k, len(found.clusters)
+    wanted, made = clustering.request.k, len(clustering.clusters)
     if wanted is None or made >= wanted:
         return ""
-    texts = len({one.text for one in found.material.documents})
+    texts = len({document.text for document in clustering.material.documents})
     if texts < wanted:
         return f"{wanted} clusters were asked for, but there are only {texts} different texts: {made} clusters."
     return f"{wanted} clusters were asked for, but too few texts differ to the model: {made} clusters."

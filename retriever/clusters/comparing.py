@@ -43,7 +43,7 @@ class Moved:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
-        return {"id": self.hit.document.id, "ranks": list(self.ranks), "words": [list(one) for one in self.words]}
+        return {"id": self.hit.document.id, "ranks": list(self.ranks), "words": [list(words) for words in self.words]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,16 @@ class RankChange:
     @property
     def sides(self) -> list[Side]:
         """The two instructions."""
-        return [Side(one.instruction, one.verdict) for one in self.results]
+        return [Side(result.instruction, result.verdict) for result in self.results]
 
     @property
     def approximate(self) -> list[str]:
         """A sentence on each answer that was drawn from candidates."""
         return [
             f"{name} is approximate: candidates alone were read under its instruction. "
-            f"`retriever views --complete {shlex.quote(one.instruction or '')}` makes it exact."
-            for name, one in zip("AB", self.results, strict=True)
-            if one.path == "lazy"
+            f"`retriever views --complete {shlex.quote(result.instruction or '')}` makes it exact."
+            for name, result in zip("AB", self.results, strict=True)
+            if result.path == "lazy"
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -74,12 +74,12 @@ class RankChange:
         return {
             "schema_version": SCHEMA_VERSION,
             "query": self.results[0].query,
-            "instructions": [one.instruction or "" for one in self.sides],
-            "paths": [one.path for one in self.results],
-            "known_answers": [one.known_answers and asdict(one.known_answers) for one in self.results],
-            "verdicts": [one.verdict_json() for one in self.sides],
+            "instructions": [side.instruction or "" for side in self.sides],
+            "paths": [result.path for result in self.results],
+            "known_answers": [result.known_answers and asdict(result.known_answers) for result in self.results],
+            "verdicts": [side.verdict_json() for side in self.sides],
             "overlap": round(self.overlap, 4),
-            "documents": [one.to_json() for one in self.moved],
+            "documents": [move.to_json() for move in self.moved],
         }
 
 
@@ -128,24 +128,24 @@ class ClusterChange:
     @property
     def sides(self) -> list[Side]:
         """The two instructions."""
-        return [Side(one.request.instruction, one.verdict) for one in self.clusterings]
+        return [Side(clustering.request.instruction, clustering.verdict) for clustering in self.clusterings]
 
     @property
     def moved(self) -> int:
         """Documents whose cluster is not the counterpart of the one they were in."""
-        return sum(len(one.ids) for one in self.flows if not one.stays)
+        return sum(len(flow.ids) for flow in self.flows if not flow.stays)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "instructions": [one.instruction or "" for one in self.sides],
-            "verdicts": [one.verdict_json() for one in self.sides],
-            "clusters": [[cluster.to_json() for cluster in one.clusters] for one in self.clusterings],
+            "instructions": [side.instruction or "" for side in self.sides],
+            "verdicts": [side.verdict_json() for side in self.sides],
+            "clusters": [[cluster.to_json() for cluster in clustering.clusters] for clustering in self.clusterings],
             "adjusted_rand": round(self.rand, 4),
             "adjusted_mutual_information": round(self.information, 4),
             "moved": self.moved,
-            "flows": [one.to_json() for one in self.flows],
+            "flows": [flow.to_json() for flow in self.flows],
         }
 
 
@@ -155,9 +155,9 @@ def compare_ranks(first: SearchResult, second: SearchResult) -> RankChange:
     for side, result in enumerate((first, second)):
         for rank, hit in enumerate(result.hits, start=1):
             places.setdefault(hit.document.id, [None, None])[side] = (rank, hit)
-    moved = [_moved(one[0], one[1]) for one in places.values()]
-    moved.sort(key=lambda one: (min(rank for rank in one.ranks if rank is not None), one.hit.document.id))
-    both = sum(None not in one.ranks for one in moved)
+    moved = [_moved(place[0], place[1]) for place in places.values()]
+    moved.sort(key=lambda move: (min(rank for rank in move.ranks if rank is not None), move.hit.document.id))
+    both = sum(None not in move.ranks for move in moved)
     longest = max(len(first.hits), len(second.hits))
     return RankChange((first, second), moved, both / longest if longest else 1.0)
 
@@ -174,23 +174,23 @@ def compare_clusters(first: Clustering, second: Clustering) -> ClusterChange:
     ids = [document.id for document in first.material.documents]
     if ids != [document.id for document in second.material.documents]:
         raise UsageError("The two clusterings are of different documents.", hint="Cluster both under the same --where.")
-    one, other = first.labels, second.labels
+    labels, other = first.labels, second.labels
     table = np.zeros((len(first.clusters), len(second.clusters)), dtype=np.int64)
-    np.add.at(table, (one, other), 1)
+    np.add.at(table, (labels, other), 1)
     pairs = set(zip(*(side.tolist() for side in linear_sum_assignment(-table)), strict=True))
     nearest = np.argsort(-first.nearness(), kind="stable")
     flows = [
-        Flow(i, j, [ids[row] for row in nearest[(one[nearest] == i) & (other[nearest] == j)]], (i, j) in pairs)
+        Flow(i, j, [ids[row] for row in nearest[(labels[nearest] == i) & (other[nearest] == j)]], (i, j) in pairs)
         for i, j in zip(*(side.tolist() for side in np.nonzero(table)), strict=True)
     ]
     flows.sort(key=lambda flow: (-len(flow.ids), flow.first, flow.second))
-    rand, information = adjusted_rand_score(one, other), adjusted_mutual_info_score(one, other)
+    rand, information = adjusted_rand_score(labels, other), adjusted_mutual_info_score(labels, other)
     return ClusterChange((first, second), flows, float(rand), float(information))
 
 
 def _moved(first: tuple[int, Hit] | None, second: tuple[int, Hit] | None) -> Moved:
-    found = first or second
-    if found is None:
+    place = first or second
+    if place is None:
         raise ValueError("A document that neither search found has not moved.")
     ranks = (first[0] if first else None, second[0] if second else None)
-    return Moved(found[1], ranks, (first[1].words if first else (), second[1].words if second else ()))
+    return Moved(place[1], ranks, (first[1].words if first else (), second[1].words if second else ()))

@@ -43,61 +43,61 @@ def write_page(path: Path, found: RankChange | ClusterChange) -> None:
     write_output(path, page, "--html")
 
 
-def _ranks(found: RankChange) -> str:
+def _ranks(change: RankChange) -> str:
     rows = [
         _Row(
-            [*(_text("-" if rank is None else rank) for rank in one.ranks), _text(one.hit.document.id)]
-            + [_text(", ".join(words)) for words in one.words],
-            kind="only" if None in one.ranks else "",
+            [*(_text("-" if rank is None else rank) for rank in move.ranks), _text(move.hit.document.id)]
+            + [_text(", ".join(words)) for words in move.words],
+            kind="only" if None in move.ranks else "",
         )
-        for one in found.moved
+        for move in change.moved
     ]
-    says = [f"{found.overlap:.0%} of the hits are in both.", *found.approximate]
+    says = [f"{change.overlap:.0%} of the hits are in both.", *change.approximate]
     header = ["A", "B", "document", "A answers", "B answers"]
-    notes = "".join(f"<p>{_text(one)}</p>" for one in says)
-    return _heading(found, found.results[0].query) + notes + _table(header, rows)
+    notes = "".join(f"<p>{_text(sentence)}</p>" for sentence in says)
+    return _heading(change, change.results[0].query) + notes + _table(header, rows)
 
 
-def _flows(found: ClusterChange) -> str:
-    first, second = ([one.label for one in each.clusters] for each in found.clusterings)
-    largest = max((len(one.ids) for one in found.flows), default=1)
+def _flows(change: ClusterChange) -> str:
+    first, second = ([cluster.label for cluster in each.clusters] for each in change.clusterings)
+    largest = max((len(flow.ids) for flow in change.flows), default=1)
     rows = [
         _Row(
             [
-                _text(len(one.ids)),
-                f'<span style="width: {9 * len(one.ids) / largest:.2f}rem"></span>',
-                _text(first[one.first]),
-                _text("stays" if one.stays else "moves to"),
-                _text(second[one.second]),
-                _text(", ".join(one.examples)),
+                _text(len(flow.ids)),
+                f'<span style="width: {9 * len(flow.ids) / largest:.2f}rem"></span>',
+                _text(first[flow.first]),
+                _text("stays" if flow.stays else "moves to"),
+                _text(second[flow.second]),
+                _text(", ".join(flow.examples)),
             ]
         )
-        for one in found.flows
+        for flow in change.flows
     ]
     says = (
-        f"{found.moved} documents are in another cluster. Adjusted Rand index {found.rand:.2f}, "
-        f"adjusted mutual information {found.information:.2f}."
+        f"{change.moved} documents are in another cluster. Adjusted Rand index {change.rand:.2f}, "
+        f"adjusted mutual information {change.information:.2f}."
     )
     header = ["documents", "", "cluster under A", "", "cluster under B", "such as"]
-    return _heading(found, "Clusters") + f"<p>{says}</p>" + _table(header, rows)
+    return _heading(change, "Clusters") + f"<p>{says}</p>" + _table(header, rows)
 
 
-def _heading(found: RankChange | ClusterChange, title: str) -> str:
+def _heading(change: RankChange | ClusterChange, title: str) -> str:
     """Return what is compared: the title, then the instructions, each with its verdict where that warns."""
     parts = [f"<h1>{_text(title)}</h1>"]
-    for name, one in zip("AB", found.sides, strict=True):
-        parts.append(f"<p>{name}: {_text(one.instruction or '(default)')}</p>")
-        if one.verdict is not None and one.verdict.warns:
-            parts.append(f"<p>{_text(one.verdict.sentence)}</p>")
+    for name, side in zip("AB", change.sides, strict=True):
+        parts.append(f"<p>{name}: {_text(side.instruction or '(default)')}</p>")
+        if side.verdict is not None and side.verdict.warns:
+            parts.append(f"<p>{_text(side.verdict.sentence)}</p>")
     return "".join(parts)
 
 
 def _table(header: Sequence[str], rows: Iterable[_Row]) -> str:
-    head = "".join(f"<th>{escape(one)}</th>" for one in header)
+    head = "".join(f"<th>{escape(column)}</th>" for column in header)
     body = ""
-    for one in rows:
-        inner = "".join(f"<td>{cell}</td>" for cell in one.cells)
-        body += f'<tr class="{one.kind}">{inner}</tr>'
+    for row in rows:
+        inner = "".join(f"<td>{cell}</td>" for cell in row.cells)
+        body += f'<tr class="{row.kind}">{inner}</tr>'
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -53,7 +53,7 @@ def cluster(store: Store, shown: Listed, request: ClusterRequest) -> Clustering:
         view=shown.view.view_id,
         material=material,
         clusters=described(material, partition, request.instruction, spreads),
-        places={one.id: (number,) for one, number in rows},
+        places={document.id: (number,) for document, number in rows},
         placing=centroids_of(partition),
         choice=choice,
         stability=partition.stability,

@@ -54,14 +54,14 @@ def described(
         titles = [title(_of(said, labels, number), partition.cosines[labels == number]) for number in range(k)]
         names, answered = unlike(titles), [[phrase.text for phrase in of] for of in phrases]
     documents = np.bincount(labels[material.once(labels.tolist())], minlength=k).tolist()
-    found = []
+    clusters = []
     for number in range(k):
         members = labels == number
         cohesion, margin = (
-            float(one[members].mean(dtype=np.float64)) for one in (partition.cosines, partition.margins)
+            float(values[members].mean(dtype=np.float64)) for values in (partition.cosines, partition.margins)
         )
         nearest = central(partition, texts, number, count=_CENTRAL)
-        found.append(
+        clusters.append(
             Cluster(
                 number=number,
                 label=names[number],
@@ -73,11 +73,11 @@ def described(
                 sentence=typical_sentence([texts[row] for row in nearest], written[number]),
                 cohesion=cohesion,
                 margin=margin,
-                spreads={name: one[number] for name, one in (spreads or {}).items()},
+                spreads={name: by_cluster[number] for name, by_cluster in (spreads or {}).items()},
                 phrases=phrases[number],
             )
         )
-    return found
+    return clusters
 
 
 def described_anew(
@@ -93,17 +93,22 @@ def described_anew(
         numbers: those to describe; one without rows is empty.
         instruction: the clustering's.
     """
-    pairs = [(row, number) for row, one in enumerate(material.documents) for number in places[one.id] if number >= 0]
+    pairs = [
+        (row, number)
+        for row, document in enumerate(material.documents)
+        for number in places[document.id]
+        if number >= 0
+    ]
     rows = [row for row, _ in pairs]
     there, labels = np.unique(np.array([number for _, number in pairs], dtype=np.int64), return_inverse=True)
-    found = {number: Cluster(number) for number in numbers}
+    clusters = {number: Cluster(number) for number in numbers}
     if rows:
         part = material.part(rows)
-        for one in described(part, _grouped(part.vectors, labels, len(there)), instruction):
-            number = int(there[one.number])
-            if number in found:
-                found[number] = replace(one, number=number)
-    return found
+        for cluster in described(part, _grouped(part.vectors, labels, len(there)), instruction):
+            number = int(there[cluster.number])
+            if number in clusters:
+                clusters[number] = replace(cluster, number=number)
+    return clusters
 
 
 def _grouped(vectors: NDArray[np.float32], labels: NDArray[np.int64], k: int) -> Partition:
@@ -127,8 +132,8 @@ def _words(
     material: Material, labels: NDArray[np.int64], k: int, instruction: str | None
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Return by cluster the words that set it apart: those that the model answered, and those of the texts."""
-    written = [text_words(one.text) for one in material.documents]
+    written = [text_words(document.text) for document in material.documents]
     whole = WholeWords(written)
     first = material.leads  # what somebody named is a name as it is, of words of the question too
-    answered = [[*one[:first], *whole.of(answer_words(one[first:], instruction))] for one in material.answers]
+    answered = [[*words[:first], *whole.of(answer_words(words[first:], instruction))] for words in material.answers]
     return keywords(answered, labels, k), keywords(written, labels, k)

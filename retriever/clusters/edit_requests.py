@@ -78,21 +78,21 @@ def changes(found: SavedClustering, asked: ClusterEdits) -> list[Change]:
     return made
 
 
-def _asked(found: SavedClustering, state: Edited, asked: ClusterEdits) -> Iterator[Change]:
+def _asked(clustering: SavedClustering, state: Edited, edits: ClusterEdits) -> Iterator[Change]:
     """Yield the changes; each has been made when the next is worked out."""
-    for group in asked.merge:
+    for group in edits.merge:
         yield _merge(state, group)
-    for named, parts in asked.split.items():
-        yield _split(found, state, state.number(named), parts)
-    for id, named in asked.move.items():
-        yield _move(found, state, id, named)
-    for named, label in asked.rename.items():
+    for named, parts in edits.split.items():
+        yield _split(clustering, state, state.number(named), parts)
+    for id, named in edits.move.items():
+        yield _move(clustering, state, id, named)
+    for named, label in edits.rename.items():
         require_text(label)
         number = state.number(named)
         yield Rename(number, state.require_name(label, number))
-    for named in asked.hide:
+    for named in edits.hide:
         yield Hide(state.number(named))
-    for named in asked.show:
+    for named in edits.show:
         yield Show(state.number(named))
 
 
@@ -103,13 +103,13 @@ def _merge(state: Edited, group: Iterable[str]) -> Merge:
     return Merge(numbers)
 
 
-def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Split:
-    rows = [row for row, one in enumerate(found.material.documents) if number in state.places[one.id]]
+def _split(clustering: SavedClustering, state: Edited, number: int, parts: int) -> Split:
+    rows = [row for row, document in enumerate(clustering.material.documents) if number in state.places[document.id]]
     if not 2 <= parts <= len(rows):
         raise UsageError(
             f"Cluster {number} has {len(rows)} documents and cannot be split into {parts}.", hint="Give 2 or more."
         )
-    part = found.material.part(rows)
+    part = clustering.material.part(rows)
     partition = spherical_kmeans(part.vectors, parts)
     if partition.k < parts:
         raise UsageError(
@@ -117,10 +117,10 @@ def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Sp
             hint=f"They differ enough for {partition.k}.",
         )
     into = [number, *range(state.count, state.count + parts - 1)]
-    taken = {label.casefold() for one, label in state.labels.items() if one != number}
+    taken = {label.casefold() for other, label in state.labels.items() if other != number}
     labels = []
-    for one in described(part, partition, found.request.instruction):
-        label = one.label if one.label.casefold() not in taken else f"{one.label} ({into[one.number]})"
+    for cluster in described(part, partition, clustering.request.instruction):
+        label = cluster.label if cluster.label.casefold() not in taken else f"{cluster.label} ({into[cluster.number]})"
         taken.add(label.casefold())
         labels.append(label)
     assigned = zip(part.documents, partition.labels.tolist(), strict=True)
@@ -133,14 +133,14 @@ def _split(found: SavedClustering, state: Edited, number: int, parts: int) -> Sp
     )
 
 
-def _move(found: SavedClustering, state: Edited, id: str, named: str) -> Move:
-    text = found.material.text_keys.get(id)
+def _move(clustering: SavedClustering, state: Edited, id: str, named: str) -> Move:
+    text = clustering.material.text_keys.get(id)
     if text is None:
-        raise InputError(f"There is no document {id!r} in {found.name!r}.", hint="Ids are those of the corpus.")
+        raise InputError(f"There is no document {id!r} in {clustering.name!r}.", hint="Ids are those of the corpus.")
     if named.strip().casefold() in NO_CLUSTER:
         clusters = [NONE]
-    elif named.strip().casefold() in {label.casefold() for label in state.labels.values()} or not found.several:
+    elif named.strip().casefold() in {label.casefold() for label in state.labels.values()} or not clustering.several:
         clusters = [state.number(named)]
     else:
-        clusters = [state.number(one) for one in named.split(",")]
+        clusters = [state.number(name) for name in named.split(",")]
     return Move(id, text, list(dict.fromkeys(clusters)))

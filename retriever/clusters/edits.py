@@ -67,7 +67,7 @@ class Edited:
         label = " ".join(label.split())
         if not label:
             raise UsageError(f"Cluster {number} gets no name.", hint='Say it as --rename 3="Late delivery".')
-        if any(one != number and other.casefold() == label.casefold() for one, other in self.labels.items()):
+        if any(cluster != number and other.casefold() == label.casefold() for cluster, other in self.labels.items()):
             raise UsageError(f"There is a cluster {label!r} already.", hint="Choose another name, or merge the two.")
         return label
 
@@ -102,9 +102,9 @@ class Merge:
         gone = set(others)
         for id, clusters in state.places.items():
             if gone.intersection(clusters):
-                state.places[id] = tuple(dict.fromkeys(into if one in gone else one for one in clusters))
-        for one in others:
-            del state.labels[one]
+                state.places[id] = tuple(dict.fromkeys(into if cluster in gone else cluster for cluster in clusters))
+        for cluster in others:
+            del state.labels[cluster]
         state.hidden -= gone
         state.touched |= {into}
 
@@ -134,12 +134,12 @@ class Split:
     def apply(self, state: Edited, material: Material) -> None:
         """Put documents to the parts: as when it was split, or to the nearest part for later ones."""
         centroids = np.asarray(self.centroids, dtype=np.float32)  # (parts, dim)
-        inside = [row for row, one in enumerate(material.documents) if self.cluster in state.places[one.id]]
+        inside = [row for row, document in enumerate(material.documents) if self.cluster in state.places[document.id]]
         nearest, _ = assign_to(material.vectors[inside], centroids)
         for row, place in zip(inside, nearest.tolist(), strict=True):
             id = material.documents[row].id
             part = self.assignments.get(id, self.into[place])
-            state.places[id] = tuple(part if one == self.cluster else one for one in state.places[id])
+            state.places[id] = tuple(part if number == self.cluster else number for number in state.places[id])
         state.labels |= zip(self.into, self.labels, strict=True)
         state.touched |= set(self.into)
         state.renamed.discard(self.cluster)
@@ -204,7 +204,7 @@ class Move:
         state.touched |= set(before) ^ set(after)
 
     def __str__(self) -> str:
-        to = ", ".join("none" if one == NONE else f"cluster {one}" for one in self.clusters)
+        to = ", ".join("none" if number == NONE else f"cluster {number}" for number in self.clusters)
         return f"{self.id} goes to {to}"
 
 
@@ -256,7 +256,9 @@ class Titles:
 
 Change: TypeAlias = Rename | Merge | Split | Hide | Show | Move | Titles
 
-_KINDS: Mapping[str, type[Change]] = {one.kind: one for one in (Rename, Merge, Split, Hide, Show, Move, Titles)}
+_KINDS: Mapping[str, type[Change]] = {
+    change.kind: change for change in (Rename, Merge, Split, Hide, Show, Move, Titles)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +307,7 @@ def edited(labels: Sequence[str], places: Places, edits: Iterable[Edit], materia
         material: the same documents.
     """
     state = Edited(dict(enumerate(labels)), dict(places))
-    for one in edits:
-        if one.undone is None:
-            one.change.apply(state, material)
+    for edit in edits:
+        if edit.undone is None:
+            edit.change.apply(state, material)
     return state

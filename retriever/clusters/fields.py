@@ -43,11 +43,11 @@ def field_values(documents: Sequence[Document], field: str, fields: Mapping[str,
         UsageError: no document has the field, or its last part belongs to several.
     """
     name = resolve_field(field, fields)
-    found = [values_by_name(document.metadata).get(name) for document in documents]
-    if all(value is None for value in found):
+    values = [values_by_name(document.metadata).get(name) for document in documents]
+    if all(value is None for value in values):
         known = sorted({name for document in documents[:1000] for name in document.metadata})
         raise UsageError(f"No document has a field {field!r}.", hint=f"Fields: {', '.join(known) or 'none'}.")
-    return found
+    return values
 
 
 def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]:
@@ -56,13 +56,13 @@ def spread(values: Sequence[Any], labels: Sequence[int], k: int) -> list[Spread]
     common = {name for name, _ in Counter(chain.from_iterable(every)).most_common(MOST_VALUES)}
     named = [{name if name in common else OTHERS for name in names} for names in every]
     kinds = len(set(chain.from_iterable(named)))
-    found = []
+    spreads = []
     for number in range(k):
         inside = (names for names, label in zip(named, labels, strict=True) if label == number)
         counts = Counter(chain.from_iterable(inside))
-        ordered = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
-        found.append(Spread(ordered, round(float(entropy([*counts.values()], base=kinds)), 4) if kinds > 1 else 0.0))
-    return found
+        ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        spreads.append(Spread(ordered, round(float(entropy([*counts.values()], base=kinds)), 4) if kinds > 1 else 0.0))
+    return spreads
 
 
 def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, list[int]]:
@@ -78,10 +78,12 @@ def growth(values: Sequence[Any], labels: Sequence[int], k: int) -> dict[str, li
     if all(month is None for month in months):
         first = next(value for value in values if value is not None)
         raise UsageError(f"{first!r} is no date, nor is any other value.", hint="Dates are written as 2024-05-31.")
-    found: dict[str, list[int]] = {one: [0] * k for one in sorted({month for month in months if month is not None})}
+    counts: dict[str, list[int]] = {
+        month: [0] * k for month in sorted({month for month in months if month is not None})
+    }
     for month, label in zip(months, labels, strict=True):
-        found.setdefault(month or MISSING, [0] * k)[label] += 1
-    return found
+        counts.setdefault(month or MISSING, [0] * k)[label] += 1
+    return counts
 
 
 def _month(value: Any) -> str | None:  # noqa: ANN401 - metadata is any JSON

@@ -39,11 +39,11 @@ class Groups:
 
     def only(self, ids: Collection[str]) -> "Groups":
         """Return the same groups of some of the reviews."""
-        return self.kept(np.array([one.id in ids for one in self.documents], dtype=bool))
+        return self.kept(np.array([document.id in ids for document in self.documents], dtype=bool))
 
     def kept(self, rows: NDArray[np.bool_]) -> "Groups":
         """Return the same groups of the reviews of some rows (n,)."""
-        documents = [one for one, kept in zip(self.documents, rows, strict=True) if kept]
+        documents = [document for document, kept in zip(self.documents, rows, strict=True) if kept]
         return replace(self, documents=documents, members=self.members[:, rows], silent=self.silent[rows])
 
     def by_document(self) -> "Groups":
@@ -52,9 +52,9 @@ class Groups:
         Silent is a review of which every part is.
         """
         rows: dict[str, list[int]] = {}
-        for row, one in enumerate(self.documents):
-            rows.setdefault(one.parent_id, []).append(row)
-        if rows.keys() == {one.id for one in self.documents}:
+        for row, document in enumerate(self.documents):
+            rows.setdefault(document.parent_id, []).append(row)
+        if rows.keys() == {document.id for document in self.documents}:
             return self
         documents = [
             Document(id, " ".join(self.documents[row].text for row in each), self.documents[each[0]].metadata)
@@ -74,15 +74,17 @@ def groups_of(found: Clustering) -> Groups:
 
     Where a sample was read, they are of the texts that were drawn with equal chances, which stand for all.
     """
-    shown = [one for one in found.clusters if one.number not in found.hidden]
-    material, rows = found.material, [found.places[one.id] for one in found.material.documents]
-    members = np.array([[one.number in each for each in rows] for one in shown], dtype=bool)
+    shown = [cluster for cluster in found.clusters if cluster.number not in found.hidden]
+    material, rows = found.material, [found.places[document.id] for document in found.material.documents]
+    members = np.array([[cluster.number in each for each in rows] for cluster in shown], dtype=bool)
     members = members.reshape(len(shown), len(rows))
     silent: NDArray[np.bool_] = ~np.asarray(members.any(axis=0))
     if any(material.answers):  # an encoder without words says nothing of any text
-        asked = None if material.leads else found.request.instruction  # its words may be answers that somebody named
-        silent |= np.array([_says_nothing(one, asked) for one in material.answers], dtype=bool)
-    groups = Groups(material.documents, [one.number for one in shown], [one.label for one in shown], members, silent)
+        question = None if material.leads else found.request.instruction  # its words may be answers that somebody named
+        silent |= np.array([_says_nothing(words, question) for words in material.answers], dtype=bool)
+    groups = Groups(
+        material.documents, [cluster.number for cluster in shown], [cluster.label for cluster in shown], members, silent
+    )
     sampled = found.sampled
     return groups if sampled is None or sampled.whole else groups.only(sampled.evenly)
 

@@ -56,8 +56,8 @@ def parse_having(found: Clustering, expression: str) -> Having:
     Raises:
         UsageError: a part of it names no cluster.
     """
-    known = {one.label.casefold(): one.number for one in found.clusters}
-    known |= {str(one.number): one.number for one in found.clusters}
+    known = {cluster.label.casefold(): cluster.number for cluster in found.clusters}
+    known |= {str(cluster.number): cluster.number for cluster in found.clusters}
     ways = []
     for way in _OR.split(expression.strip()):
         parts: dict[int, bool] = {}

@@ -56,16 +56,16 @@ def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Cou
     groups, store = groups.by_document(), opened(index).store
     condition = request_filter(store, request.where)
     if condition is not None:
-        groups = groups.only({one.id for one in selected_documents(store, condition, None)})
+        groups = groups.only({document.id for document in selected_documents(store, condition, None)})
     if not groups.documents:
         raise nothing_matches(store, condition)
     known, columns = store.documents.fields(), read_columns(index)
     rating = _named(request.stars, known) or columns.stars
     written = _named(request.date, known) or columns.date
-    metadata = [values_by_name(one.metadata) for one in groups.documents]
-    stars = [star_value(one.get(rating)) for one in metadata] if rating else []
-    days = [iso_date(one.get(written)) for one in metadata] if written else []
-    if request.stars and all(one is None for one in stars):
+    metadata = [values_by_name(document.metadata) for document in groups.documents]
+    stars = [star_value(values.get(rating)) for values in metadata] if rating else []
+    days = [iso_date(values.get(written)) for values in metadata] if written else []
+    if request.stars and all(value is None for value in stars):
         raise UsageError(f"The field {request.stars!r} holds no ratings.", hint="Ratings are numbers from 0 to 10.")
     if (request.date or request.period) and not any(days):
         raise UsageError(
@@ -86,7 +86,7 @@ def numbers_of(index: HasOpened, groups: Groups, request: NumbersRequest) -> Cou
 def usual_segments(index: HasOpened) -> tuple[str, ...]:
     """Return the fields that reviews are compared by unless told: those with products and categories, where known."""
     columns = read_columns(index)
-    return tuple(one for one in (columns.product, columns.category) if one)
+    return tuple(column for column in (columns.product, columns.category) if column)
 
 
 def _named(name: str | None, known: dict[str, str]) -> str:

@@ -62,10 +62,12 @@ def map_asset(name: str) -> str:
     return files("retriever.clusters").joinpath(name).read_text(encoding="utf-8")
 
 
-def _content(found: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
-    labels = found.labels
-    clusters = [_part(one.number, one.label, places[labels == one.number]) for one in found.clusters]
-    material = found.material
+def _content(clustering: Clustering, places: NDArray[np.float32]) -> dict[str, Any]:
+    labels = clustering.labels
+    clusters = [
+        _part(cluster.number, cluster.label, places[labels == cluster.number]) for cluster in clustering.clusters
+    ]
+    material = clustering.material
     points = [
         {
             "x": _short(x),

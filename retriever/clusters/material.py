@@ -45,17 +45,17 @@ class Material:
     @property
     def units(self) -> int | None:
         """How many there are where they are parts of documents; None where they are whole."""
-        return len(self.documents) if any(one.part for one in self.documents[:1]) else None
+        return len(self.documents) if any(document.part for document in self.documents[:1]) else None
 
     @cached_property
     def text_keys(self) -> dict[str, str]:
         """What tells the text of every row from others, by the row's id, as a saved clustering keeps it."""
-        return {one.id: content_hash(one.text).hex()[:16] for one in self.documents}
+        return {document.id: content_hash(document.text).hex()[:16] for document in self.documents}
 
     @cached_property
     def parents(self) -> list[str]:
         """The ids of the documents that the rows are of."""
-        return [one.parent_id for one in self.documents]
+        return [document.parent_id for document in self.documents]
 
     def once(self, labels: Sequence[int]) -> list[int]:
         """Return the rows that are the first of their document in their cluster, given the cluster of every row."""
@@ -70,15 +70,15 @@ def read_material(
 ) -> Material:
     """Return the documents that have a vector in a view, those of the filter and the ids, by ascending id."""
     contents = selected_contents(store, where, ids)
-    found = store.vectors.get(shown.view.view_id, contents)
-    rows = {content_id: row for row, content_id in enumerate(found.content_ids.tolist())}
+    stored = store.vectors.get(shown.view.view_id, contents)
+    rows = {content_id: row for row, content_id in enumerate(stored.content_ids.tolist())}
     documents = [
         (document, rows[content_id])
-        for content_id, group in store.documents.expand(found.content_ids, where).items()
+        for content_id, group in store.documents.expand(stored.content_ids, where).items()
         for document in group
         if is_among(document, ids)
     ]
-    documents.sort(key=lambda one: place(one[0]))
+    documents.sort(key=lambda pair: place(pair[0]))
     order = np.array([row for _, row in documents], dtype=np.int64)
-    answers = [found.words[i] for i in order]
-    return Material([document for document, _ in documents], found.embeddings[order], answers, shown.leads)
+    answers = [stored.words[i] for i in order]
+    return Material([document for document, _ in documents], stored.embeddings[order], answers, shown.leads)

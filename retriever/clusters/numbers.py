@@ -148,7 +148,7 @@ class Trend:
     def to_json(self, numbers: Sequence[int]) -> dict[str, Any]:
         """Return the documented JSON object; ``numbers`` are those of the groups."""
         shares = {
-            str(number): [None if one is None else one.to_json() for one in each]
+            str(number): [None if share is None else share.to_json() for share in each]
             for number, each in zip(numbers, self.shares, strict=True)
         }
         return {
@@ -158,7 +158,7 @@ class Trend:
             "shares": shares,
             "last": self.periods[-1] if self.periods else None,
             "before": self.before or None,
-            "latest": [one.to_json() for one in self.latest],
+            "latest": [comparison.to_json() for comparison in self.latest],
             "new": list(self.new),
         }
 
@@ -192,10 +192,10 @@ class Numbers:
             "documents": self.documents,
             "rated": self.rated,
             "stars": _rounded(self.stars),
-            "clusters": [one.to_json() for one in self.groups],
+            "clusters": [group.to_json() for group in self.groups],
             "silent": {"share": self.silent.to_json(), "reviews": list(self.silent_reviews)},
-            "segments": {name: [one.to_json() for one in each] for name, each in self.segments.items()},
-            "trend": None if self.trend is None else self.trend.to_json([one.group for one in self.groups]),
+            "segments": {name: [comparison.to_json() for comparison in each] for name, each in self.segments.items()},
+            "trend": None if self.trend is None else self.trend.to_json([group.group for group in self.groups]),
         }
 
 
@@ -216,7 +216,9 @@ def count(
         days: (n,) of every review as 2024-05-31, None where it has none; empty where none has.
         unit: of the trend.
     """
-    ratings = np.array([np.nan if one is None else float(one) for one in stars or [None] * len(groups.documents)])
+    ratings = np.array(
+        [np.nan if rating is None else float(rating) for rating in stars or [None] * len(groups.documents)]
+    )
     rated = ratings[~np.isnan(ratings)]
     total = len(groups.documents)
     return Numbers(
@@ -237,9 +239,9 @@ def by_segment(groups: Groups, values: Sequence[JSON]) -> list[Comparison]:
     The `MOST_SEGMENTS` most frequent values are compared; to have none is one of them. A review whose value is a list
     is one of each of its items. Where all reviews have one of two values, the second would say the same as the first.
     """
-    named = [names_of(one) or [MISSING] for one in values]
+    named = [names_of(value) or [MISSING] for value in values]
     counts = Counter(chain.from_iterable(named))
-    common = [value for value, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
+    common = [value for value, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     if len(common) == 2 and counts.total() == len(named):
         common = common[:1]
     parts = []
@@ -254,12 +256,12 @@ def trend(groups: Groups, days: Sequence[str | None], unit: Period) -> Trend:
     """Follow groups over time; ``days`` (n,) as for `count`."""
     column = np.array([period_of(day, unit) if day else "" for day in days], dtype=object)
     periods = all_periods([day for day in days if day], unit)
-    inside = [column == one for one in periods]
-    totals = [int(one.sum()) for one in inside]
+    inside = [column == period for period in periods]
+    totals = [int(rows.sum()) for rows in inside]
     shares = [
         [
-            intervals.share(int((one & members).sum()), total) if total else None
-            for one, total in zip(inside, totals, strict=True)
+            intervals.share(int((rows & members).sum()), total) if total else None
+            for rows, total in zip(inside, totals, strict=True)
         ]
         for members in groups.members
     ]
@@ -282,13 +284,13 @@ def compared(groups: Groups, parts: Sequence[Part]) -> list[Comparison]:
     """Compare every group's share in some parts of the reviews with that in others, corrected for all of them."""
     rows = [(part, number, members) for part in parts for number, members in _numbered(groups)]
     counts = [_counted(members, part.inside, part.outside) for part, _, members in rows]
-    chances = intervals.holm([intervals.chance(*one) for one in counts])
-    found = []
+    chances = intervals.holm([intervals.chance(*cells) for cells in counts])
+    comparisons = []
     for (part, number, members), (size, total, others, rest), chance in zip(rows, counts, chances, strict=True):
         share, other = intervals.share(size, total), intervals.share(others, rest)
         gap, ids = intervals.difference(share, other), groups.ids(members & part.inside)
-        found.append(Comparison(part.name, part.against, number, total, ids, share, other, gap, chance))
-    return found
+        comparisons.append(Comparison(part.name, part.against, number, total, ids, share, other, gap, chance))
+    return comparisons
 
 
 def _numbered(groups: Groups) -> list[tuple[int, NDArray[np.bool_]]]:
@@ -298,7 +300,7 @@ def _numbered(groups: Groups) -> list[tuple[int, NDArray[np.bool_]]]:
 def _counted(
     members: NDArray[np.bool_], inside: NDArray[np.bool_], outside: NDArray[np.bool_]
 ) -> tuple[int, int, int, int]:
-    parts = [(int((members & one).sum()), int(one.sum())) for one in (inside, outside)]
+    parts = [(int((members & rows).sum()), int(rows.sum())) for rows in (inside, outside)]
     return (*parts[0], *parts[1])
 
 

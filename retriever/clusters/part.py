@@ -70,7 +70,9 @@ class Clusterings:
         from retriever.clusters.clustering import ClusterRequest
 
         condition = request_filter(self._opened.store, where, *instructions)
-        return self.of([ClusterRequest(one, k, condition, read=read) for one in instructions], progress=progress)
+        return self.of(
+            [ClusterRequest(instruction, k, condition, read=read) for instruction in instructions], progress=progress
+        )
 
     def of(self, requests: "Sequence[ClusterRequest]", *, progress: OnIndexing | None = None) -> "list[Clustering]":
         """Return the clusterings of requests that differ in their instruction alone; errors as for `each`."""
@@ -164,15 +166,17 @@ class Clusterings:
         from retriever.clusters.categories import Category, checked, question_of
         from retriever.clusters.classifying import ClassifyRequest, classify, require_documents
 
-        asked, opened = question_of(instruction), self._opened
-        categories = checked(one if isinstance(one, Category) else Category(one.strip()) for one in into)
-        require_documents(opened, [id for one in categories for id in one.examples])
-        request = ClassifyRequest(asked, categories, several, request_filter(opened.store, where, asked))
-        shown = serving(opened.sources.listed(), asked)
+        question, opened = question_of(instruction), self._opened
+        categories = checked(
+            category if isinstance(category, Category) else Category(category.strip()) for category in into
+        )
+        require_documents(opened, [id for category in categories for id in category.examples])
+        request = ClassifyRequest(question, categories, several, request_filter(opened.store, where, question))
+        shown = serving(opened.sources.listed(), question)
         if not several and shown is not None and self._read_by_model(shown):
             return self._sorted_by_model(request, opened.sources.encoder_name(shown), read, progress)
-        self._read(asked, Chosen(request.where, None, read), progress)
-        shown = complete(opened, [asked], request.where, progress=progress)[0]
+        self._read(question, Chosen(request.where, None, read), progress)
+        shown = complete(opened, [question], request.where, progress=progress)[0]
         return self._with_standing(classify(opened, shown, request), shown)
 
     def _sorted_by_model(
@@ -209,20 +213,20 @@ class Clusterings:
         from retriever.clusters.categories import question_of
         from retriever.clusters.proposing import TEXTS, propose
 
-        asked, opened = question_of(instruction), self._opened
-        condition = request_filter(opened.store, where, asked)
-        shown = serving(opened.sources.listed(), asked)
+        question, opened = question_of(instruction), self._opened
+        condition = request_filter(opened.store, where, question)
+        shown = serving(opened.sources.listed(), question)
         if shown is None or not shown.costly:
             raise UsageError(
-                f"Nobody answers {asked!r} in words.", hint="Name a language model that does: --reader chat:MODEL."
+                f"Nobody answers {question!r} in words.", hint="Name a language model that does: --reader chat:MODEL."
             )
         population = selected_contents(opened.store, condition, None)
         if not len(population):
             raise nothing_matches(opened.store, condition)
         held = opened.sources.open(shown).contents(opened.sources.held)
         if held is None or len(np.intersect1d(held, population)) < TEXTS:
-            self._read(asked, Chosen(condition, None, TEXTS), progress)
-        shown = complete(opened, [asked], condition, progress=progress)[0]
+            self._read(question, Chosen(condition, None, TEXTS), progress)
+        shown = complete(opened, [question], condition, progress=progress)[0]
         stored = opened.store.vectors.get(shown.view.view_id, population)
         answers = [words[0] for words in stored.words]
         proposal = propose(shown.instruction, opened.sources.encoder_name(shown), answers, stored.embeddings)
@@ -239,7 +243,7 @@ class Clusterings:
 
         opened = self._opened
         with opened.writing("save"), opened.store.transaction():
-            view = next((one for one in opened.store.views.all() if one.view_id == found.view), None)
+            view = next((stored for stored in opened.store.views.all() if stored.view_id == found.view), None)
             if view is None:
                 raise InputError("The view was dropped, taught or forgotten meanwhile.", hint="Make the clusters anew.")
             save(opened.store, name, found, view.key.fingerprint)
@@ -302,7 +306,7 @@ class Clusterings:
         titles = [make_titles(self._shown(saved, shown), edits.name_by, permit, progress)] if edits.name_by else []
         with self._opened.writing("edit"):  # nobody else edits meanwhile; a transaction would hold up searches
             made = titles or changes(self._shown(saved, shown), edits)
-            self._opened.store.edits.add(name, [change_json(one) for one in made], author or usual_author())
+            self._opened.store.edits.add(name, [change_json(change) for change in made], author or usual_author())
         return self._shown(saved, shown)
 
     def undo(self, name: str) -> "Edit":
@@ -325,7 +329,7 @@ class Clusterings:
         """Return the changes of a saved clustering in the order they were made, those taken back too; quick."""
         from retriever.clusters.edits import edit_of
 
-        return [edit_of(one) for one in self._opened.store.edits.all(name)]
+        return [edit_of(edit) for edit in self._opened.store.edits.all(name)]
 
     def _kept(self, name: str) -> "Kept":
         """Return a clustering as it was saved; errors as for `get`."""
@@ -347,8 +351,12 @@ class Clusterings:
 
     def _views_of(self, saved: "Kept") -> list[Listed]:
         """Return the view that a clustering was saved of; none where it is gone or another encoder's."""
-        among, asked = self._opened.sources.listed(), saved.question
-        return [one for one in among if (one.instruction, one.view.key.fingerprint) == (asked, saved.fingerprint)]
+        among, question = self._opened.sources.listed(), saved.question
+        return [
+            listed
+            for listed in among
+            if (listed.instruction, listed.view.key.fingerprint) == (question, saved.fingerprint)
+        ]
 
     def _completed(self, saved: "Kept", progress: OnIndexing | None) -> Listed:
         """Return the view of a saved clustering, completed."""
@@ -360,27 +368,27 @@ class Clusterings:
         from retriever.clusters.classifying import base_vectors
         from retriever.clusters.saved import shown_again
 
-        found = shown_again(self._opened.store, shown, saved, partial(base_vectors, self._opened))
-        return self._with_standing(found, shown)
+        clustering = shown_again(self._opened.store, shown, saved, partial(base_vectors, self._opened))
+        return self._with_standing(clustering, shown)
 
-    def _with_standing(self, found: "Found", shown: Listed) -> "Found":
+    def _with_standing(self, clustering: "Found", shown: Listed) -> "Found":
         """Return a clustering with what is known of its question: what it was taught, or else its verdict."""
         lessons = self._opened.sources.lessons(shown)
         verdict = None if lessons is not None else stored_verdict(self._opened.store, shown.view.view_id)
-        return replace(found, lessons=lessons, verdict=verdict, sampled=self._sampled(found, shown))
+        return replace(clustering, lessons=lessons, verdict=verdict, sampled=self._sampled(clustering, shown))
 
-    def _sampled(self, found: "Clustering", shown: Listed) -> "Sampled | None":
+    def _sampled(self, clustering: "Clustering", shown: Listed) -> "Sampled | None":
         """Return what the texts that were read say of all; None where an encoder read them all."""
         from retriever.clusters.reading import drawn_evenly, sampled
 
         if not shown.costly:
             return None
-        store, request = self._opened.store, found.request
+        store, request = self._opened.store, clustering.request
         population = selected_contents(store, request.where, request.ids)
-        contents = store.documents.known([row.text for row in found.material.documents])
-        numbers = {contents[row.text]: found.assignments[row.id] for row in found.material.documents}
-        clusters = len(found.clusters)
+        contents = store.documents.known([row.text for row in clustering.material.documents])
+        numbers = {contents[row.text]: clustering.assignments[row.id] for row in clustering.material.documents}
+        clusters = len(clustering.clusters)
         labels = {content: clusters if number < 0 else number for content, number in numbers.items()}
         evenly = set(drawn_evenly(self._opened, shown, population).tolist())
-        ids = frozenset(row.parent_id for row in found.material.documents if contents[row.text] in evenly)
+        ids = frozenset(row.parent_id for row in clustering.material.documents if contents[row.text] in evenly)
         return replace(sampled(self._opened, shown, population, labels, clusters + 1), evenly=ids)

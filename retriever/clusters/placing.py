@@ -106,13 +106,13 @@ class CategoryNames:
 
     def chosen(self, fit: "Fit") -> list[tuple[int, ...]]:
         """Return the categories of every row, the best first; `NONE` where the best is below the floor."""
-        found: list[tuple[int, ...]] = []
+        places: list[tuple[int, ...]] = []
         for scores, reach in zip(fit.scores, fit.reach, strict=True):
             order = np.argsort(-scores, kind="stable")
             least = scores[order[0]] - GAP if self.several else np.inf
-            further = [int(one) for one in order[1:] if scores[one] >= least and reach[one] >= self.floor]
-            found.append((int(order[0]), *further) if reach[order[0]] >= self.floor else (NONE,))
-        return found
+            further = [int(number) for number in order[1:] if scores[number] >= least and reach[number] >= self.floor]
+            places.append((int(order[0]), *further) if reach[order[0]] >= self.floor else (NONE,))
+        return places
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ class Sampled:
             "predicted": self.predicted,
             "agreement": _rounded(self.agreement),
             "commonest": _rounded(self.commonest),
-            "shares": {str(number): estimate_json(one) for number, one in self.shares.items()},
+            "shares": {str(number): estimate_json(estimate) for number, estimate in self.shares.items()},
         }
 
 
@@ -192,8 +192,8 @@ def _unsure(
     answers = np.full(len(population), UNREAD, dtype=np.int64)
     answers[np.searchsorted(population, stored.content_ids)] = group(stored.embeddings)
     classes = int(answers.max(initial=0)) + 1
-    found = _predicted(opened, population, answers, classes)
-    return None if found is None else found.unsure
+    prediction = _predicted(opened, population, answers, classes)
+    return None if prediction is None else prediction.unsure
 
 
 def _predicted(opened: Opened, population: Ids, answers: NDArray[np.int64], classes: int) -> Prediction | None:
@@ -204,7 +204,7 @@ def _predicted(opened: Opened, population: Ids, answers: NDArray[np.int64], clas
 def _blocks(opened: Opened, population: Ids) -> Sequence[Embeddings]:
     base = opened.sources.view(opened.sources.base)
     views = [] if base is None else [base.view_id]
-    views += [one.view.view_id for one in opened.sources.listed() if one.row is None and one.instruction]
+    views += [listed.view.view_id for listed in opened.sources.listed() if listed.row is None and listed.instruction]
     blocks = (opened.store.vectors.get(view_id, population) for view_id in views)
     return [block.embeddings for block in blocks if len(block.content_ids) == len(population)]
 

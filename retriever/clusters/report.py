@@ -115,10 +115,12 @@ class Report:
             "findings": self.findings,
             "numbers": self.numbers.to_json(),
             "quotes": {
-                str(one.numbers.group): [{"id": quote.id, "text": quote.text} for quote in one.quotes]
-                for one in self.sections
+                str(section.numbers.group): [{"id": quote.id, "text": quote.text} for quote in section.quotes]
+                for section in self.sections
             },
-            "descriptions": {str(one.numbers.group): one.description for one in self.sections if one.description},
+            "descriptions": {
+                str(section.numbers.group): section.description for section in self.sections if section.description
+            },
         }
 
 
@@ -137,32 +139,34 @@ def make_report(
         models: by role, name and fingerprint.
         where: the filter of what was counted, beside that of the clustering.
     """
-    words = {one.number: list(dict.fromkeys([*one.keywords, *one.text_keywords])) for one in found.clusters}
-    central = {one.number: one.examples for one in found.clusters}
-    descriptions = {one.number: one.description for one in found.clusters if one.description}
-    named_by = ", ".join(dict.fromkeys(one.named_by for one in found.clusters if one.named_by))
-    texts = {one.id: one.text for one in counted.groups.documents}
-    texts |= {one.id: one.text for one in found.material.documents if one.parent_id in texts}  # parts say it shorter
+    words = {
+        cluster.number: list(dict.fromkeys([*cluster.keywords, *cluster.text_keywords])) for cluster in found.clusters
+    }
+    central = {cluster.number: cluster.examples for cluster in found.clusters}
+    descriptions = {cluster.number: cluster.description for cluster in found.clusters if cluster.description}
+    named_by = ", ".join(dict.fromkeys(cluster.named_by for cluster in found.clusters if cluster.named_by))
+    texts = {document.id: document.text for document in counted.groups.documents}
+    texts |= {row.id: row.text for row in found.material.documents if row.parent_id in texts}  # parts say it shorter
     numbers, own = counted.numbers, found.request.where
-    compared = [one for each in numbers.segments.values() for one in each]
+    compared = [comparison for each in numbers.segments.values() for comparison in each]
     compared += numbers.trend.latest if numbers.trend else []
     sections = [
         Section(
-            numbers=one,
-            words=words[one.group],
-            description=descriptions.get(one.group, ""),
-            quotes=_quotes([*central[one.group], *one.reviews], texts, words[one.group]),
+            numbers=group,
+            words=words[group.group],
+            description=descriptions.get(group.group, ""),
+            quotes=_quotes([*central[group.group], *group.reviews], texts, words[group.group]),
             chart=_chart(numbers.trend, place),
             differences=sorted(
-                (each for each in compared if each.group == one.group and each.certain), key=lambda each: each.chance
+                (each for each in compared if each.group == group.group and each.certain), key=lambda each: each.chance
             ),
         )
-        for place, one in enumerate(numbers.groups)
+        for place, group in enumerate(numbers.groups)
     ]
     return Report(
         name=found.name if isinstance(found, SavedClustering) else "",
         question=found.request.instruction or "",
-        where=" and ".join(f"({one})" for one in (own and own.expression, where) if one),
+        where=" and ".join(f"({condition})" for condition in (own and own.expression, where) if condition),
         numbers=numbers,
         sections=sections,
         diagnosis="" if found.verdict is None else found.verdict.sentence,
@@ -172,9 +176,9 @@ def make_report(
     )
 
 
-def _basis(found: Clustering) -> str:
+def _basis(clustering: Clustering) -> str:
     """Say of which texts the numbers are, where a sample was read; nothing where all texts were."""
-    sampled = found.sampled
+    sampled = clustering.sampled
     if sampled is None or sampled.whole:
         return ""
     return (
@@ -187,9 +191,9 @@ def model_names(encoder: Mapping[str, JSON], plain: Mapping[str, JSON] | None) -
     """Return the models of an index by role, as its status describes them."""
     roles = {"Model that answers the question": encoder, "Model that reads the texts as they are": plain}
     return {
-        role: f"{one.get('name') or 'without a name'}, {str(one.get('fingerprint', ''))[:12]}"
-        for role, one in roles.items()
-        if one is not None
+        role: f"{model.get('name') or 'without a name'}, {str(model.get('fingerprint', ''))[:12]}"
+        for role, model in roles.items()
+        if model is not None
     }
 
 
@@ -255,15 +259,15 @@ def _findings(numbers: Numbers) -> list[str]:
     """Return what to know first: the largest group, what costs and what brings most stars, and what has changed."""
     said = []
     if numbers.groups:
-        largest = max(numbers.groups, key=lambda one: one.share.value)
+        largest = max(numbers.groups, key=lambda group: group.share.value)
         said.append(f"The largest group is {largest.name}: {percent(largest.share)} of {numbers.documents:,} reviews.")
-    sure = [(one, one.impact) for one in numbers.groups if one.impact is not None and one.impact.certain]
+    sure = [(group, group.impact) for group in numbers.groups if group.impact is not None and group.impact.certain]
     for costs, verb in ((True, "costs"), (False, "brings")):
-        some = [(one, effect) for one, effect in sure if (effect.value > 0) == costs]
+        some = [(group, effect) for group, effect in sure if (effect.value > 0) == costs]
         if some and numbers.stars is not None:
-            one, effect = max(some, key=lambda each: abs(each[1].value))
+            group, effect = max(some, key=lambda each: abs(each[1].value))
             said.append(
-                f"What {verb} most stars is: {one.name}. Without its reviews the mean would be "
+                f"What {verb} most stars is: {group.name}. Without its reviews the mean would be "
                 f"{numbers.stars + effect.value:.2f} instead of {numbers.stars:.2f} stars, {gain(effect)}."
             )
     if numbers.trend is not None and numbers.trend.latest:
@@ -275,30 +279,30 @@ def _findings(numbers: Numbers) -> list[str]:
 
 def _changes(numbers: Numbers, trend: Trend) -> list[str]:
     """Return what has changed from the last period but one to the last."""
-    names = {one.group: one.name for one in numbers.groups}
+    names = {group.group: group.name for group in numbers.groups}
     between = f"from {trend.before} to {trend.periods[-1]}"
     said = [
-        f"The share of {names[one.group]} has {'grown' if one.difference.value > 0 else 'shrunk'} {between}: "
-        f"{one.other.value:.1%} to {one.share.value:.1%}, {points(one.difference)} points."
-        for one in sorted(trend.latest, key=lambda one: one.chance)
-        if one.certain
+        f"The share of {names[change.group]} has {'grown' if change.difference.value > 0 else 'shrunk'} {between}: "
+        f"{change.other.value:.1%} to {change.share.value:.1%}, {points(change.difference)} points."
+        for change in sorted(trend.latest, key=lambda change: change.chance)
+        if change.certain
     ]
-    said += [f"New in {trend.periods[-1]}: {names[one]}." for one in trend.new]
+    said += [f"New in {trend.periods[-1]}: {names[group]}." for group in trend.new]
     return said or [f"No share has changed more than chance would {between}."]
 
 
 def _quotes(ids: Sequence[str], texts: Mapping[str, str], words: Sequence[str]) -> list[Quote]:
     """Return a sentence of each of the first reviews that are there and say something else than those before."""
-    found: dict[str, Quote] = {}
+    quotes: dict[str, Quote] = {}
     for id in dict.fromkeys(ids):
         if id in texts:
             whole = shortened(texts[id], _LONGEST)
             said = shortened(typical_sentence([texts[id]], words), _LONGEST) or whole
-            said = whole if said in found else said
-            found.setdefault(said, Quote(id, said))
-        if len(found) == QUOTES:
+            said = whole if said in quotes else said
+            quotes.setdefault(said, Quote(id, said))
+        if len(quotes) == QUOTES:
             break
-    return list(found.values())
+    return list(quotes.values())
 
 
 def _chart(trend: Trend | None, place: int) -> Chart | None:
@@ -306,8 +310,8 @@ def _chart(trend: Trend | None, place: int) -> Chart | None:
     if trend is None or len(trend.periods) < 2:
         return None
     shares = trend.shares[place]
-    known = [one for one in shares if one is not None]
-    top = max(one.high for one in known) or 1.0
+    known = [share for share in shares if share is not None]
+    top = max(share.high for share in known) or 1.0
     step = (_WIDTH - 2 * _EDGE) / (len(shares) - 1)
 
     def at(row: int, value: float) -> str:
@@ -315,19 +319,21 @@ def _chart(trend: Trend | None, place: int) -> Chart | None:
 
     lines, bands = [], []
     for run in _runs(shares):
-        lines.append(" ".join(at(row, one.value) for row, one in run))
-        upper, lower = [at(row, one.high) for row, one in run], [at(row, one.low) for row, one in run]
+        lines.append(" ".join(at(row, share.value) for row, share in run))
+        upper, lower = [at(row, share.high) for row, share in run], [at(row, share.low) for row, share in run]
         bands.append(" ".join([*upper, *reversed(lower)]))
-    named = [f"{period} {one.value:.0%}" for period, one in zip(trend.periods, shares, strict=True) if one is not None]
+    named = [
+        f"{period} {share.value:.0%}" for period, share in zip(trend.periods, shares, strict=True) if share is not None
+    ]
     return Chart(lines, bands, top, f"Share by {trend.unit}: {', '.join(named)}")
 
 
 def _runs(shares: Sequence[Interval | None]) -> list[list[tuple[int, Interval]]]:
     """Return the runs of periods that have a share, each share with its place."""
     runs: list[list[tuple[int, Interval]]] = [[]]
-    for row, one in enumerate(shares):
-        if one is None:
+    for row, share in enumerate(shares):
+        if share is None:
             runs.append([])
         else:
-            runs[-1].append((row, one))
+            runs[-1].append((row, share))
     return [run for run in runs if run]

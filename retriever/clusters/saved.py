@@ -70,7 +70,7 @@ class SavedClustering(Clustering):
             "saved": {"name": self.name, "created": self.created},
             "new": list(self.new),
             "fits_none": self.fits_none,
-            "edits": [one.to_json() for one in self.edits],
+            "edits": [edit.to_json() for edit in self.edits],
         }
 
 
@@ -134,7 +134,7 @@ def save(store: Store, name: str, found: Clustering, fingerprint: str) -> None:
 def kept(store: Store, stored: StoredClustering) -> Kept:
     """Return a clustering as it was saved, from what `save` stored; its filter is that of the answers known now."""
     document = stored.document
-    clusters = [Cluster.from_json(one) for one in document["clusters"]]
+    clusters = [Cluster.from_json(cluster) for cluster in document["clusters"]]
     chosen, stability = document["chosen"], document["stability"]
     return Kept(
         name=stored.name,
@@ -164,12 +164,12 @@ def shown_again(store: Store, shown: Listed, saved: Kept, base: BaseVectors) -> 
     """
     with store.snapshot():
         material = read_material(store, shown, saved.where)
-        edits = [edit_of(one) for one in store.edits.all(saved.name)]
+        edits = [edit_of(edit) for edit in store.edits.all(saved.name)]
     places, new = extended(saved, material, base)
     known, keys = saved.known, material.text_keys
     if later := {keys[id]: places[id] for id in new if keys[id] not in known}:
         store.best_effort_write(partial(store.clusterings.place_later, saved.name, later))
-    state = edited([one.label for one in saved.clusters], places, edits, material)
+    state = edited([cluster.label for cluster in saved.clusters], places, edits, material)
     return SavedClustering(
         request=ClusterRequest(saved.instruction, where=saved.where),
         view=shown.view.view_id,
@@ -192,12 +192,12 @@ def shown_again(store: Store, shown: Listed, saved: Kept, base: BaseVectors) -> 
 def extended(saved: Kept, material: Material, base: BaseVectors) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Return the clusters of the documents there are now by id, before any change, and the ids of the new ones."""
     known, keys = saved.known, material.text_keys
-    new = [row for row, one in enumerate(material.documents) if saved.texts.get(one.id) != keys[one.id]]
+    new = [row for row, document in enumerate(material.documents) if saved.texts.get(document.id) != keys[document.id]]
     unseen = [row for row in new if keys[material.documents[row].id] not in known]
     placed = dict(zip(unseen, _placed(saved.placing, material.part(unseen), base), strict=True)) if unseen else {}
     placed |= {row: known[keys[material.documents[row].id]] for row in set(new) - placed.keys()}
     rows = enumerate(material.documents)
-    places = {one.id: placed[row] if row in placed else saved.places[one.id] for row, one in rows}
+    places = {document.id: placed[row] if row in placed else saved.places[document.id] for row, document in rows}
     return places, [material.documents[row].id for row in new]
 
 
@@ -213,20 +213,20 @@ def _placed(placing: Placing, part: Material, base: BaseVectors) -> list[tuple[i
 def _clusters(saved: Kept, material: Material, state: Edited) -> list[Cluster]:
     """Return the clusters that are there now, by number; those that people changed are described anew."""
     anew = sorted(state.touched & state.labels.keys())
-    known = {one.number: one for one in saved.clusters}
+    known = {cluster.number: cluster for cluster in saved.clusters}
     if anew:
-        for number, one in described_anew(material, state.places, anew, saved.instruction).items():
-            known[number] = replace(one, description=known[number].description if number in known else None)
-    documents, found = documents_of(material, state.places), []
+        for number, cluster in described_anew(material, state.places, anew, saved.instruction).items():
+            known[number] = replace(cluster, description=known[number].description if number in known else None)
+    documents, result = documents_of(material, state.places), []
     for number, label in sorted(state.labels.items()):
-        one = known[number]
-        one = replace(one, **state.titled.get(number, {}))
-        examples, rests_on = ([id for id in ids if id in state.places] for ids in (one.examples, one.rests_on))
+        cluster = known[number]
+        cluster = replace(cluster, **state.titled.get(number, {}))
+        examples, rests_on = ([id for id in ids if id in state.places] for ids in (cluster.examples, cluster.rests_on))
         size = sum(number in clusters for clusters in state.places.values())
-        found.append(
-            replace(one, label=label, size=size, documents=documents[number], examples=examples, rests_on=rests_on)
+        result.append(
+            replace(cluster, label=label, size=size, documents=documents[number], examples=examples, rests_on=rests_on)
         )
-    return found
+    return result
 
 
 def _places(document: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:

@@ -35,12 +35,12 @@ class Verdict:
     @property
     def saying(self) -> str:
         """What to think of answers to this question, and what to do, in one sentence."""
-        found = {
+        sentence = {
             "followed": "This model follows this question.",
             "unclear": "It is unclear whether this model follows this question",
             "hardly": "This model hardly follows this question",
         }[self.level]
-        return f"{found}: let a language model read for it, or teach it." if self.warns else found
+        return f"{sentence}: let a language model read for it, or teach it." if self.warns else sentence
 
     @property
     def sentence(self) -> str:

@@ -151,11 +151,11 @@ def guess(data: bytes) -> str:
 
     names = {codecs.lookup(name).name: name for name in ENCODINGS}
     order = list(names)
-    found = from_bytes(data[:_SAMPLE], cp_isolation=order, enable_fallback=False)
+    matches = from_bytes(data[:_SAMPLE], cp_isolation=order, enable_fallback=False)
     fitting = [
-        (one.chaos, -one.coherence, order.index(codecs.lookup(one.encoding).name))
-        for best in found
-        for one in (best, *best.submatch)
+        (candidate.chaos, -candidate.coherence, order.index(codecs.lookup(candidate.encoding).name))
+        for best in matches
+        for candidate in (best, *best.submatch)
     ]
     return names[order[min(fitting)[2]]] if fitting else ""
 

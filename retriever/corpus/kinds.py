@@ -206,10 +206,10 @@ class DateSurvey:
 
 def settle_orders(columns: Sequence[ColumnSurvey]) -> None:
     """Let date columns that tell whether day or month comes first decide for those of the same file that do not."""
-    told = {column.dates.day_first for column in columns if column.dates.read and not column.dates.undecided} - {None}
+    orders = {column.dates.day_first for column in columns if column.dates.read and not column.dates.undecided} - {None}
     for column in columns:
-        if len(told) == 1 and column.dates.undecided:
-            column.dates.order = next(iter(told))
+        if len(orders) == 1 and column.dates.undecided:
+            column.dates.order = next(iter(orders))
 
 
 def reads_back(cell: str) -> bool:

@@ -92,17 +92,17 @@ def find_markup(texts: Iterable[object]) -> Markup:
 def _decoded(text: str) -> str:
     """Return a text with its entities decoded, those escaped several times too; those that it speaks of stay."""
     for _ in range(_ROUNDS):
-        plain = _ENTITY.sub(lambda found: _character(text, found), text)  # noqa: B023 - used at once
+        plain = _ENTITY.sub(lambda match: _character(text, match), text)  # noqa: B023 - used at once
         if plain == text:
             break
         text = plain
     return text
 
 
-def _character(text: str, found: re.Match[str]) -> str:
-    entity = found[0]
+def _character(text: str, match: re.Match[str]) -> str:
+    entity = match[0]
     known = entity[1] == "#" or entity[1:] in html5
-    return html.unescape(entity) if known and not _spoken_of(text, found) else entity
+    return html.unescape(entity) if known and not _spoken_of(text, match) else entity
 
 
 def _stripped(text: str) -> str:
@@ -127,16 +127,16 @@ def _markup_tags(text: str, tags: list[re.Match[str]]) -> list[re.Match[str]]:
     ]
 
 
-def _spoken_of(text: str, found: re.Match[str]) -> bool:
+def _spoken_of(text: str, match: re.Match[str]) -> bool:
     """Return whether a sentence speaks of a tag or an entity: it is named as one, or stands in quotes."""
-    before, after = text[max(0, found.start() - 20) : found.start()], text[found.end() : found.end() + 20]
+    before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() : match.end() + 20]
     quote = _QUOTED.search(before)
     if quote and after[:1] == {"\u2018": "\u2019", "\u201c": "\u201d"}.get(quote[0], quote[0]):
         return True
-    if found[0] not in ("&lt;", "&gt;") and _SPOKEN_AFTER.match(after):  # which stand around a tag that is escaped
+    if match[0] not in ("&lt;", "&gt;") and _SPOKEN_AFTER.match(after):  # which stand around a tag that is escaped
         return True
     alone = not after or after[0] in " \n.,;:!?)"
-    return found[0][0] == "<" and alone and _SPOKEN_BEFORE.search(before) is not None
+    return match[0][0] == "<" and alone and _SPOKEN_BEFORE.search(before) is not None
 
 
 def _tidy(text: str) -> str:

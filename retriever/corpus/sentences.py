@@ -35,8 +35,8 @@ def sentences(text: str) -> list[Span]:
     A text without any is one sentence. Each has at least two words, where the text has as many, and at most `LONGEST`
     characters; offsets are of characters and leave out white space at either end.
     """
-    found = [piece for span in _joined(text, _borders(text)) for piece in _cut(text, span)]
-    return found or [Span(0, len(text))]
+    spans = [piece for span in _joined(text, _borders(text)) for piece in _cut(text, span)]
+    return spans or [Span(0, len(text))]
 
 
 def _borders(text: str) -> list[Span]:
@@ -80,7 +80,7 @@ def _cut(text: str, span: Span) -> Iterator[Span]:
     while end - start > longest:
         middle, most = start + longest // 2, start + longest
         ends = [[match.end() for match in place.finditer(text, middle, most)] for place in _PLACES]
-        at = next((found[-1] for found in ends if found), most)
+        at = next((cuts[-1] for cuts in ends if cuts), most)
         yield from _stripped(text, [(start, at)])
         start = at
     yield from _stripped(text, [(start, end)])
@@ -88,10 +88,10 @@ def _cut(text: str, span: Span) -> Iterator[Span]:
 
 def _stripped(text: str, parts: Iterable[tuple[int, int]]) -> list[Span]:
     """Return parts of a text without the white space around them; blank ones are left out."""
-    found = []
+    spans = []
     for start, end in parts:
         part = text[start:end]
         if kept := part.strip():
             first = start + len(part) - len(part.lstrip())
-            found.append(Span(first, first + len(kept)))
-    return found
+            spans.append(Span(first, first + len(kept)))
+    return spans

@@ -83,10 +83,10 @@ class RetrieverEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _encoder(self) -> Encoder:
         """Return the model of the settings as they are now, loaded once."""
-        asked = (self.model, self.device)
+        settings = (self.model, self.device)
         known: tuple[tuple[str, str], Encoder] | None = getattr(self, "_loaded", None)
-        if known is None or known[0] != asked:
-            known = asked, load_encoder(self.model, device=self.device)
+        if known is None or known[0] != settings:
+            known = settings, load_encoder(self.model, device=self.device)
             self._loaded = known
         return known[1]
 
@@ -103,7 +103,7 @@ def _texts(given: Iterable[str]) -> list[str]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     wrong = None if array.ndim == 1 else f"an array of {array.ndim} dimensions"
-    wrong = wrong or next((type(one).__name__ for one in array if not isinstance(one, str)), None)
+    wrong = wrong or next((type(value).__name__ for value in array if not isinstance(value, str)), None)
     if wrong is not None:
         raise UsageError(f"RetrieverEncoder takes texts, not {wrong}.", hint="Give a list of str, or a column of them.")
     texts: list[str] = array.tolist()

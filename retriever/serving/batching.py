@@ -94,7 +94,7 @@ class BatchQueue:
         *,
         pass_texts: int = PASS_TEXTS,
         waiting_texts: int = WAITING_TEXTS,
-        on_pass: Callable[[Pass], object] = lambda one: None,
+        on_pass: Callable[[Pass], object] = lambda _: None,
     ) -> None:
         self._pass_texts = pass_texts
         self._waiting_texts = waiting_texts
@@ -216,10 +216,10 @@ class BatchQueue:
         """Return the requests of the next pass with their share of it; None once the queue is closed."""
         with self._changed:
             while not self._closed:
-                self._requests = deque(one for one in self._requests if not one.answer.cancelled())
+                self._requests = deque(request for request in self._requests if not request.answer.cancelled())
                 if self._requests:
                     first = self._requests[0]
-                    return self._shares([one for one in self._requests if one.goes_with(first)])
+                    return self._shares([request for request in self._requests if request.goes_with(first)])
                 self._changed.wait()
             return None
 
@@ -230,13 +230,13 @@ class BatchQueue:
         """
         left = self._pass_texts
         taken = {}
-        by_size = sorted(together[: self._pass_texts], key=lambda one: one.left)
+        by_size = sorted(together[: self._pass_texts], key=lambda request: request.left)
         for place, request in enumerate(by_size):
             most = min(request.left, left // (len(by_size) - place))
             texts = request.texts[request.done : request.done + most]
             taken[request] = texts[: _fitting(texts, PASS_CHARACTERS // len(by_size))]
             left -= len(taken[request])
-        return [(one, taken[one]) for one in together if one in taken]
+        return [(request, taken[request]) for request in together if request in taken]
 
     def _settle(self, read: Sequence[_Request]) -> None:
         """Answer the requests that are read whole, and put the others behind those that wait."""
@@ -270,20 +270,20 @@ def _read(slices: "Sequence[tuple[_Request, Sequence[str]]]") -> None:
     texts = [text for _, some in slices for text in some]
     on_tokens = None if first.tokens is None else first.tokens.put
     try:
-        found = first.encoder.encode_views(texts, first.instructions, words=first.words, on_tokens=on_tokens)
+        views = first.encoder.encode_views(texts, first.instructions, words=first.words, on_tokens=on_tokens)
         wanted = any(request.counts for request, _ in slices)
         counted = first.encoder.count_tokens(texts) if wanted else [0] * len(texts)
     except BaseException as error:  # a library's panic is no Exception; the thread goes on
         if len(slices) == 1:
             _fail(first, error)
             return
-        for one in slices:
-            _read([one])
+        for pair in slices:
+            _read([pair])
         return
     start = 0
     for request, some in slices:
         rows = slice(start, start + len(some))
-        request.parts.append([Encoded(one.embeddings[rows], one.words[rows]) for one in found])
+        request.parts.append([Encoded(view.embeddings[rows], view.words[rows]) for view in views])
         request.done += len(some)
         request.counted += sum(counted[rows])
         start = rows.stop

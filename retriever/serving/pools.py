@@ -152,10 +152,10 @@ class IndexFolder:
         """Return the names of the indexes that are there now; what begins with a dot is a draft of one."""
         if not self.folder.is_dir():
             return []
-        found = sorted(path.name for path in self.folder.glob("*") if is_index(path))
+        names = sorted(path.name for path in self.folder.glob("*") if is_index(path))
         if self.only is not None:
-            return [name for name in found if name == self.only]
-        return [name for name in found if not name.startswith(".")]
+            return [name for name in names if name == self.only]
+        return [name for name in names if not name.startswith(".")]
 
     def find(self, name: str) -> Path:
         """Return the folder of an index.

@@ -61,7 +61,7 @@ class Choice:
     @classmethod
     def from_json(cls, document: Mapping[str, Any], k: int) -> "Choice":
         """Return the choice of ``k`` clusters by a JSON object that `to_json` made."""
-        return cls(k, [Tried.from_json(one) for one in document["curve"]])
+        return cls(k, [Tried.from_json(tried) for tried in document["curve"]])
 
 
 def choose_k(vectors: Embeddings, *, seed: int = 0) -> Choice:

@@ -178,7 +178,7 @@ def _voted(runs: Labels, k: int, reference: Labels) -> tuple[float, Labels]:
     votes = np.zeros((rows, k), dtype=np.int64)
     for _ in range(_ROUNDS):
         shared = np.bincount(((run * k + runs) * k + reference).ravel(), minlength=count * k * k).reshape(count, k, k)
-        names = np.stack([linear_sum_assignment(-one)[1] for one in shared])  # (r, k) cluster of the reference
+        names = np.stack([linear_sum_assignment(-table)[1] for table in shared])  # (r, k) cluster of the reference
         cells = np.arange(rows) * k + np.take_along_axis(names, runs, axis=1)
         votes = np.bincount(cells.ravel(), minlength=rows * k).reshape(rows, k)
         labels = np.asarray(votes.argmax(axis=1), dtype=np.int64)

@@ -85,7 +85,7 @@ def holm(chances: Sequence[float]) -> list[float]:
     grown = np.minimum(1.0, np.maximum.accumulate(np.asarray(chances, dtype=np.float64)[order] * left))
     corrected = np.empty_like(grown)
     corrected[order] = grown
-    return [float(one) for one in corrected]
+    return [float(value) for value in corrected]
 
 
 def impact(inside: ArrayLike, outside: ArrayLike) -> Interval | None:
@@ -103,11 +103,11 @@ def impact(inside: ArrayLike, outside: ArrayLike) -> Interval | None:
     Returns:
         None where either side has fewer than `LEAST_RATED`.
     """
-    ours, theirs = (np.asarray(one, dtype=np.float64).ravel() for one in (inside, outside))
+    ours, theirs = (np.asarray(ratings, dtype=np.float64).ravel() for ratings in (inside, outside))
     if min(len(ours), len(theirs)) < LEAST_RATED:
         return None
     spread = float(np.concatenate([ours, theirs]).var(ddof=1))
-    sides = [_uncertainty(one, spread) for one in (ours, theirs)]
+    sides = [_uncertainty(ratings, spread) for ratings in (ours, theirs)]
     squared = sum(variance for variance, _ in sides)
     gap = float(theirs.mean() - ours.mean())
     value = gap * len(ours) / (len(ours) + len(theirs))

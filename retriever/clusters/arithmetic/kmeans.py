@@ -116,8 +116,8 @@ def assign(vectors: Embeddings, centroids: Embeddings) -> Partition:
 
 def assign_to(vectors: Embeddings, centroids: Embeddings) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return for every row (n,) the number of its nearest centroid as given, and the cosine with it."""
-    found = _nearest(vectors, centroids)
-    return found.labels, found.cosines
+    nearest = _nearest(vectors, centroids)
+    return nearest.labels, nearest.cosines
 
 
 def _nearest(vectors: Embeddings, centroids: Embeddings) -> Partition:

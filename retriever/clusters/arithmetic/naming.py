@@ -26,7 +26,7 @@ _SHORTEST, _LONGEST = 3, 30  # words
 
 def text_words(text: str) -> set[str]:
     """Return the different words of a text in lower case, stop words left out."""
-    return {word for found in _WORD.findall(text) if (word := found.casefold()) not in STOPWORDS}
+    return {word for token in _WORD.findall(text) if (word := token.casefold()) not in STOPWORDS}
 
 
 def answer_words(answers: Sequence[str], instruction: str | None) -> set[str]:
@@ -49,20 +49,20 @@ def keywords(
     """
     counts: list[Counter[str]] = [Counter() for _ in range(k)]
     sizes: Counter[int] = Counter()
-    for found, label in zip(words, labels.tolist(), strict=True):
-        counts[label].update(set(found))
+    for bag, label in zip(words, labels.tolist(), strict=True):
+        counts[label].update(set(bag))
         sizes[label] += 1
     shares = [
-        {word: times / sizes[label] for word, times in one.items() if times >= min(_LEAST_DOCUMENTS, sizes[label])}
-        for label, one in enumerate(counts)
+        {word: times / sizes[label] for word, times in counter.items() if times >= min(_LEAST_DOCUMENTS, sizes[label])}
+        for label, counter in enumerate(counts)
     ]
     totals: Counter[str] = Counter()
-    for one in shares:
-        totals.update(one)
+    for by_word in shares:
+        totals.update(by_word)
     average = sum(totals.values()) / max(1, k)
     named = []
-    for one in shares:
-        weights = {word: share * np.log1p(average / totals[word]) for word, share in one.items()}
+    for by_word in shares:
+        weights = {word: share * np.log1p(average / totals[word]) for word, share in by_word.items()}
         named.append(drop_prefixes(sorted(weights, key=lambda word: (-weights[word], word)), count))
     return named
 
@@ -117,9 +117,9 @@ def typical_sentence(texts: Sequence[str], keywords: Sequence[str]) -> str:
             length = len(sentence.split())
             if not _SHORTEST <= length <= _LONGEST:
                 continue
-            found = sum(weights.get(word, 0.0) for word in text_words(sentence)) / length**0.5
-            if found > score:
-                best, score = sentence.strip(), found
+            weight = sum(weights.get(word, 0.0) for word in text_words(sentence)) / length**0.5
+            if weight > score:
+                best, score = sentence.strip(), weight
     return best
 
 

@@ -24,8 +24,8 @@ def project(vectors: Embeddings, *, seed: int = 0) -> NDArray[np.float32]:
     landmarks = distinct[np.sort(chosen)]
     with single_threaded():
         plane = _scaled(_embedded(landmarks))
-        found = plane if len(landmarks) == len(distinct) else _between(distinct, landmarks, plane)
-    return found[places.reshape(-1)]
+        positions = plane if len(landmarks) == len(distinct) else _between(distinct, landmarks, plane)
+    return positions[places.reshape(-1)]
 
 
 def _embedded(landmarks: Embeddings) -> NDArray[np.float64]:
@@ -50,12 +50,12 @@ def _scaled(plane: NDArray[np.float64]) -> NDArray[np.float32]:
 
 def _between(vectors: Embeddings, landmarks: Embeddings, plane: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return for every row the mean place of its nearest landmarks, nearer ones counting more."""
-    found = np.empty((len(vectors), 2), dtype=np.float32)
+    positions = np.empty((len(vectors), 2), dtype=np.float32)
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         cosines = vectors[part] @ landmarks.T  # (rows, m)
         nearest = np.argpartition(-cosines, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
         distances = 1 - np.take_along_axis(cosines, nearest, axis=1)
         weights = 1 / (distances + 1e-6)
-        found[part] = (plane[nearest] * weights[:, :, None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
-    return found
+        positions[part] = (plane[nearest] * weights[:, :, None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
+    return positions
