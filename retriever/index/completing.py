@@ -33,8 +33,8 @@ def add(
         store, sources = opened.store, opened.sources
         remember(store, index_type, opened.path, sources.encoders.dims())
         choose(store, None if options is None else options.units)
-        asked = [*instructions, *(view.key.instruction for view in own_views(store) if not view.lazy)]
-        indexer = Indexer(store, sources, [*map(sources.of, asked)], options=options, progress=progress)
+        all_instructions = [*instructions, *(view.key.instruction for view in own_views(store) if not view.lazy)]
+        indexer = Indexer(store, sources, [*map(sources.of, all_instructions)], options=options, progress=progress)
         rows = as_read(documents, raw=options is not None and options.raw)
         report = indexer.run(rows, run_id)
         report.reading = rows.notes if isinstance(rows, Reading) else []
@@ -57,16 +57,16 @@ def lacking(
     """
     contents = selected_contents(opened.store, where, ids)
     sources = opened.sources
-    found: list[Sequence[int] | Ids] = [[]]
+    missing: list[Sequence[int] | Ids] = [[]]
     for source in sources.together(map(sources.of, instructions)):
         if source.costly:  # stored answers are embedded; no others are asked for
             answered = source.contents(sources.held)
             if answered is not None:
-                found.append(np.intersect1d(np.setdiff1d(answered, sources.held(source)), contents))
+                missing.append(np.intersect1d(np.setdiff1d(answered, sources.held(source)), contents))
         elif source.reads and not source.hidden:
             view = sources.view(source)
-            found.append(contents if view is None else opened.store.vectors.missing(view.view_id, contents))
-    return np.unique(np.concatenate(found)).astype(np.int64)
+            missing.append(contents if view is None else opened.store.vectors.missing(view.view_id, contents))
+    return np.unique(np.concatenate(missing)).astype(np.int64)
 
 
 def complete(
@@ -127,26 +127,30 @@ def complete_with(
             indexer.fill(run_id, lacking)
             build_outgrown(store, indexer.views, opened.path, opened.device)
             store.runs.progress(run_id, indexer.report.to_json())
-    for root in [sources.of(one).root for one in instructions]:
+    for root in [sources.of(instruction).root for instruction in instructions]:
         if sources.view(root) is None:
             raise nothing_matches(store)  # a view made now would be empty, its instruction unread
         store.views.ensure(root.key, lazy=part or root.costly)
     among = sources.listed()
-    served = [one for one in (serving(among, sources.of(asked).key.instruction) for asked in instructions) if one]
-    opened.views.note_use(one.view.view_id for one in served)
-    judge_views(opened, [one.root.view for one in served], progress)
+    served = [
+        entry
+        for entry in (serving(among, sources.of(instruction).key.instruction) for instruction in instructions)
+        if entry
+    ]
+    opened.views.note_use(entry.view.view_id for entry in served)
+    judge_views(opened, [entry.root.view for entry in served], progress)
     return served
 
 
 def judge_views(opened: Opened, views: Iterable[View], progress: OnIndexing | None) -> dict[int, Verdict]:
     """Judge the views that want it: those of a question that hold enough for a verdict they do not have."""
-    found = {}
-    for view in (one for one in views if wants_judging(opened.store, one)):
+    verdicts = {}
+    for view in (candidate for candidate in views if wants_judging(opened.store, candidate)):
         report = IndexingReport(views=[view.view_id], instructions=[view.key.instruction], judging=True)
         verdict = judge_view(opened.store, opened.sources.encoders, view, on_texts=_texts_told(report, progress))
         if verdict is not None:
-            found[view.view_id] = verdict
-    return found
+            verdicts[view.view_id] = verdict
+    return verdicts
 
 
 def _texts_told(report: IndexingReport, progress: OnIndexing | None) -> OnTexts | None:
@@ -154,8 +158,8 @@ def _texts_told(report: IndexingReport, progress: OnIndexing | None) -> OnTexts 
     if progress is None:
         return None
 
-    def told(done: int, texts: int) -> None:
+    def notify(done: int, texts: int) -> None:
         report.in_hand, report.expected = done, texts
         progress(report)
 
-    return told
+    return notify

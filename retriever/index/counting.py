@@ -65,5 +65,5 @@ def count_documents(index: HasOpened, where: str | None = None, by: str | None =
         named = names_of(values_by_name(document.metadata).get(field))
         counts.update(named)
         without += not named
-    ordered = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     return Counted(len(documents), field, ordered, without)

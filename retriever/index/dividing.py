@@ -51,8 +51,8 @@ def divided(store: Store, documents: Sequence[CheckedDocument]) -> list[CheckedD
         return list(documents)
     from retriever.corpus.sentences import sentences  # loads sentencex, which an index of documents does without
 
-    known = store.parts.known(one.hash for one in documents)
-    return [one.divided(known.get(one.hash) or sentences(one.document.text)) for one in documents]
+    known = store.parts.known(document.hash for document in documents)
+    return [document.divided(known.get(document.hash) or sentences(document.document.text)) for document in documents]
 
 
 def divide_again(store: Store) -> int:
@@ -83,10 +83,10 @@ def windows_with_vectors(
         vectors: by the text of a window, its vector (dim,).
         ids: content ids of the texts.
     """
-    found = {}
+    windows = {}
     for text, spans in divided.items():
         held = [span for span in spans if text[span.start : span.end] in vectors]
         if held and text in ids:
             rows = np.stack([vectors[text[span.start : span.end]] for span in held])
-            found[ids[text]] = Windows(held, rows)
-    return found
+            windows[ids[text]] = Windows(held, rows)
+    return windows

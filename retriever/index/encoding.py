@@ -35,10 +35,10 @@ def view_key(encoder: Encoder, instruction: str, *, base: bool = True) -> ViewKe
         instruction: an empty one stands for the base view.
         base: whether the encoder's default instruction, spelled out, stands for the base view too.
     """
-    spec, asked = encoder.spec, normal_instruction(instruction)
+    spec, normal = encoder.spec, normal_instruction(instruction)
     return ViewKey(
         fingerprint=spec.fingerprint,
-        instruction="" if base and asked == spec.default_instruction else asked,
+        instruction="" if base and normal == spec.default_instruction else normal,
         pooling=spec.pooling,
         steps=spec.steps,
         look_ahead=spec.look_ahead,
@@ -76,12 +76,12 @@ def texts_read(
         return None
     total, done = max(1, sum(encoder.count_tokens(texts))), 0
 
-    def told(tokens: int) -> None:
+    def notify(tokens: int) -> None:
         nonlocal done
         done = min(total, done + tokens)
         on_texts(before + round(len(texts) * done / total), before + len(texts) + after)
 
-    return told
+    return notify
 
 
 def count_tokens(encoder: Encoder, texts: Sequence[str]) -> list[int]:
@@ -161,12 +161,14 @@ def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> 
         raise EncoderError(
             "This index was made with an encoder that has no name.", hint="Pass it: open_index(path, encoder=...)."
         )
-    asked: dict[str, Any] = {key: description[key] for key in ("pooling", "steps", "look_ahead", "template", "dtype")}
+    settings: dict[str, Any] = {
+        key: description[key] for key in ("pooling", "steps", "look_ahead", "template", "dtype")
+    }
     stands_for = None
-    if asked["dtype"] == "bfloat16" and emulates_bfloat16(pick_device(device)):
-        asked["dtype"], stands_for = "auto", "bfloat16"
+    if settings["dtype"] == "bfloat16" and emulates_bfloat16(pick_device(device)):
+        settings["dtype"], stands_for = "auto", "bfloat16"
     try:
-        encoder = catalog.load_encoder(name, device=device, **asked)
+        encoder = catalog.load_encoder(name, device=device, **settings)
     except CheckpointError:
         raise
     except EncoderError as error:

@@ -43,10 +43,10 @@ def request_filter(store: Store, where: str | None, *instructions: str | None) -
 
 def _answers(store: Store, *instructions: str | None) -> Answers | str:
     """Return the source whose answers a filter asks for, or why there is none."""
-    asked = {normal_instruction(one or "") for one in instructions} or {""}
-    if len(asked) > 1:
+    distinct = {normal_instruction(given or "") for given in instructions} or {""}
+    if len(distinct) > 1:
         return "An answer is one to a single instruction, and several are compared."
-    (instruction,) = asked
+    (instruction,) = distinct
     if not instruction:
         return "An answer is one to an instruction, and there is none."
     sources = sources_of(store)

@@ -105,9 +105,9 @@ def needs_generation(store: Store, view: View) -> bool:
 def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
     """Build the vector index of every view that has outgrown its own, and of those made of them."""
     wanted = {view.view_id for view in views}
-    for one in searched(store):
-        if not wanted.isdisjoint([one.view.view_id, one.root.view.view_id]) and needs_generation(store, one.view):
-            build_generation(store, one.view, folder, device)
+    for entry in searched(store):
+        if not wanted.isdisjoint([entry.view.view_id, entry.root.view.view_id]) and needs_generation(store, entry.view):
+            build_generation(store, entry.view, folder, device)
 
 
 def build_generation(store: Store, view: View, folder: Path, device: str = "auto") -> Generation | None:

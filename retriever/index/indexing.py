@@ -91,18 +91,20 @@ class Indexer:
         self._sources = sources.together([self._base, *wanted])
         reading = by_encoder(self._sources)
         for group in reading:
-            new = [one.key.instruction for one in group if one.key.instruction and sources.view(one) is None]
+            new = [
+                source.key.instruction for source in group if source.key.instruction and sources.view(source) is None
+            ]
             if new and not group[0].costly:  # an instruction that cannot be read fails before anything is stored
                 group[0].reader.encode_many(["."], new)
         with store.transaction():
             self._filled = {
-                store.views.ensure(one.key, lazy=one.costly or (lazy and bool(one.key.instruction))): one
-                for one in self._sources
-                if one.reads
+                store.views.ensure(source.key, lazy=source.costly or (lazy and bool(source.key.instruction))): source
+                for source in self._sources
+                if source.reads
             }
-        self.views = [view for view, one in self._filled.items() if not one.hidden]
+        self.views = [view for view, source in self._filled.items() if not source.hidden]
         # One encoder reads a text once for all its views; the base view's goes ahead of another.
-        self._ahead = [view for view, one in self._filled.items() if one in reading[0]]
+        self._ahead = [view for view, source in self._filled.items() if source in reading[0]]
         self.report = IndexingReport(
             views=[view.view_id for view in self.views], instructions=[view.key.instruction for view in self.views]
         )
@@ -183,13 +185,13 @@ class Indexer:
             windows = windows_with_vectors(parcel.windows, done.windows, ids)
             for group, encoded in done.of_texts:
                 contents = [ids[text] for text in group.texts]
-                for view, source, one in zip(group.views, group.sources, encoded, strict=True):
+                for view, source, output in zip(group.views, group.sources, encoded, strict=True):
                     behind = {text: windows[text] for text in contents if text in windows} if source.windowed else {}
-                    count = put(self._store, view, contents, one, behind)
+                    count = put(self._store, view, contents, output, behind)
                     if not source.hidden:
                         report.embedded[view.view_id] = report.embedded.get(view.view_id, 0) + count
             contents = [ids[text] for text in done.batch.texts]
-            derive(self._store, [one for one in self._sources if one.follows], self._index, contents)
+            derive(self._store, [derived for derived in self._sources if derived.follows], self._index, contents)
             self._store.runs.quarantine(run_id, parcel.bad)
             report.read += len(parcel.documents) + len(parcel.bad)
             report.in_hand += parcel.size
@@ -210,7 +212,7 @@ class Indexer:
         if not self._refused:
             return parcel
         known = [parcel.known[text] for text in done.refused if text in parcel.known]
-        stored = [one for each in self._store.documents.expand(known).values() for one in each]
+        stored = [document for each in self._store.documents.expand(known).values() for document in each]
         return parcel.without(self._refused, stored)
 
     def _batches(self, rows: Iterable[Document | BadRow]) -> Iterator[Batch]:
@@ -224,7 +226,7 @@ class Indexer:
             bad += refused
             if self._options.sync:
                 self._anonymous |= any(row.id is None for row in bad)
-                self._seen.update(one.document.id for one in documents)
+                self._seen.update(document.document.id for document in documents)
                 self._seen.update(row.id for row in bad if row.id is not None)
             groups = self._lacking(documents)
             new = [text for group in groups for text in group.texts]
@@ -241,7 +243,7 @@ class Indexer:
             known = {text: content_id for content_id, text in texts.items()}
             tokens = count_tokens(reader, list(known))
             if reader is not self._base.reader and (limit := token_limit(reader)) is not None:
-                self._cut_later[limit] += sum(one > limit for one in tokens)
+                self._cut_later[limit] += sum(length > limit for length in tokens)
             yield self._batch(
                 self._grouped(known, list(self._filled)), Parcel(len(known) if counted else 0, sum(tokens), known=known)
             )
@@ -262,12 +264,12 @@ class Indexer:
         return batch
 
     def _pending(self, among: Ids | None = None) -> list[int]:
-        lacking = {int(one) for view in self.views for one in self._store.vectors.pending(view.view_id)}
+        lacking = {int(content_id) for view in self.views for content_id in self._store.vectors.pending(view.view_id)}
         return sorted(lacking if among is None else lacking.intersection(among.tolist()))
 
     def _lacking(self, documents: Sequence[CheckedDocument]) -> list[TextGroup]:
         """Return the documents' texts that a view filled now lacks and that no batch before holds."""
-        embedded = {digest: text for one in documents for digest, text in one.embedded.items()}
+        embedded = {digest: text for document in documents for digest, text in document.embedded.items()}
         texts = {digest: text for digest, text in embedded.items() if text not in self._in_flight}
         stored = self._store.documents.by_hash(texts)
         return self._grouped({text: stored.get(digest) for digest, text in texts.items()}, self._ahead)
@@ -301,12 +303,12 @@ class Indexer:
         limit = token_limit(self._base.reader)
         if limit is None or self._options.on_long == "truncate":
             return documents, []
-        lengths = counts.of([text for one in documents for text in one.embedded.values()])
+        lengths = counts.of([text for candidate in documents for text in candidate.embedded.values()])
         fitting, refused = [], []
-        for one in documents:
-            document, length = one.document, max(lengths[text] for text in one.embedded.values())
+        for candidate in documents:
+            document, length = candidate.document, max(lengths[text] for text in candidate.embedded.values())
             if length <= limit:
-                fitting.append(one)
+                fitting.append(candidate)
             elif self._options.on_long == "skip":
                 reason = f"The text has {length} tokens; the encoder reads {limit}."
                 refused.append(put_aside(document, reason))
@@ -321,7 +323,12 @@ class Indexer:
         """Return the first document's id for each text that is embedded now and cut."""
         limit = token_limit(self._base.reader)
         long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
-        first = {text: one.document.id for one in reversed(documents) for text in one.embedded.values() if text in long}
+        first = {
+            text: document.document.id
+            for document in reversed(documents)
+            for text in document.embedded.values()
+            if text in long
+        }
         return list(reversed(first.values()))
 
     def _truncated_note(self) -> str:
@@ -345,11 +352,11 @@ class Indexer:
     def _tick(self) -> None:
         """Tell how far the run is."""
         in_flight = self._parcels.values()
-        share = min(1.0, self._read / max(1, sum(one.tokens for one in in_flight)))
+        share = min(1.0, self._read / max(1, sum(parcel.tokens for parcel in in_flight)))
         self._progress(
             replace(
                 self._committed,
-                in_hand=self._reached + int(sum(one.size for one in in_flight) * share),
+                in_hand=self._reached + int(sum(parcel.size for parcel in in_flight) * share),
                 tokens=self._tokens + self._read,
                 seconds=time.perf_counter() - self._started,
             )

@@ -85,8 +85,8 @@ class OpenViews:
 
         The use of a view is one of that whose texts it has.
         """
-        now, roots = time.monotonic(), {one.view.view_id: one.root.view.view_id for one in listed(self._store)}
-        for view_id in {roots.get(one, one) for one in view_ids}:
+        now, roots = time.monotonic(), {entry.view.view_id: entry.root.view.view_id for entry in listed(self._store)}
+        for view_id in {roots.get(used, used) for used in view_ids}:
             if now - self._noted.get(view_id, float("-inf")) > NOTED_EVERY:
                 self._noted[view_id] = now
                 self._store.best_effort_write(partial(self._store.views.touch, view_id))

@@ -61,10 +61,10 @@ def database_identity(path: Path) -> DatabaseIdentity:
         IndexNotFoundError: there is none.
     """
     try:
-        found = (path / DATABASE).stat()
+        stat = (path / DATABASE).stat()
     except FileNotFoundError as error:
         raise IndexNotFoundError(f"There is no index at {path}.", hint="Make one with `retriever index`.") from error
-    return DatabaseIdentity(found.st_dev, found.st_ino, identity_of(path / DATABASE))
+    return DatabaseIdentity(stat.st_dev, stat.st_ino, identity_of(path / DATABASE))
 
 
 class Opened(Closing):
@@ -162,29 +162,31 @@ class Opened(Closing):
             EncoderMismatchError: a given one is not what the index was made with, or a plain reader is given and the
                 index has none, or the other way round.
         """
-        found = reader_descriptions(self.store)
+        readers = reader_descriptions(self.store)
         with self._opening:
-            if self._sources is None or found != self._descriptions:
-                if found is None:
+            if self._sources is None or readers != self._descriptions:
+                if readers is None:
                     raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-                self._require_plain(found)
+                self._require_plain(readers)
                 if self._given is not None:  # also where only the other reader is asked
-                    encoding.check_fingerprint(self._given, found.question)
+                    encoding.check_fingerprint(self._given, readers.question)
                 given = self._given_plain if isinstance(self._given_plain, Encoder) else None
                 encoders = Encoders(
-                    partial(encoding.described_encoder, found.question, self._given, self.load),
-                    None if found.plain is None else partial(encoding.described_encoder, found.plain, given, self.load),
+                    partial(encoding.described_encoder, readers.question, self._given, self.load),
+                    None
+                    if readers.plain is None
+                    else partial(encoding.described_encoder, readers.plain, given, self.load),
                 )
-                self._sources, self._descriptions = Sources(self.store, encoders, found, self.permit), found
+                self._sources, self._descriptions = Sources(self.store, encoders, readers, self.permit), readers
             return self._sources
 
-    def _require_plain(self, found: ReaderDescriptions) -> None:
+    def _require_plain(self, readers: ReaderDescriptions) -> None:
         """Refuse an index that has a plain reader where none is asked for, or the other way round."""
         given = self._given_plain
-        if isinstance(given, Encoder) and given.fingerprint == found.question["fingerprint"]:
+        if isinstance(given, Encoder) and given.fingerprint == readers.question["fingerprint"]:
             given = "none"
-        if given is not None and (given == "none") is not (found.plain is None):
-            has = "no plain reader" if found.plain is None else f"the plain reader {found.plain.get('name')}"
+        if given is not None and (given == "none") is not (readers.plain is None):
+            has = "no plain reader" if readers.plain is None else f"the plain reader {readers.plain.get('name')}"
             raise EncoderMismatchError(
                 f"{self.path} has {has}.",
                 hint="`retriever reembed --plain NAME` gives it another one, `--plain none` takes it away.",

@@ -41,10 +41,15 @@ class Parcel:
             refused: texts that nothing could embed, and why.
             stored: documents of such texts that stay stored, and are told of too.
         """
-        ended = {id(one): next(filter(None, map(refused.get, one.embedded.values())), "") for one in self.documents}
-        bad = [put_aside(one.document, ended[id(one)]) for one in self.documents if ended[id(one)]]
-        bad += [put_aside(one, refused[one.text]) for one in stored]
-        return replace(self, documents=[one for one in self.documents if not ended[id(one)]], bad=[*self.bad, *bad])
+        ended = {
+            id(document): next(filter(None, map(refused.get, document.embedded.values())), "")
+            for document in self.documents
+        }
+        bad = [put_aside(document.document, ended[id(document)]) for document in self.documents if ended[id(document)]]
+        bad += [put_aside(document, refused[document.text]) for document in stored]
+        return replace(
+            self, documents=[document for document in self.documents if not ended[id(document)]], bad=[*self.bad, *bad]
+        )
 
 
 def put_aside(document: Document, reason: str) -> BadRow:
@@ -66,7 +71,9 @@ class UnknownTexts:
 
     def see(self, documents: Sequence[CheckedDocument], new: Collection[str]) -> None:
         """See the documents of a batch, of which some texts are new."""
-        texts = {text: one.document.id for one in documents for text in one.embedded.values() if text in new}
+        texts = {
+            text: document.document.id for document in documents for text in document.embedded.values() if text in new
+        }
         ids = [id for id, knows in zip(texts.values(), self._encoder.knows(list(texts)), strict=True) if not knows]
         self._count += len(ids)
         self._first = [*self._first, *ids][:_SHOWN]

@@ -75,8 +75,8 @@ def read_columns(index: HasOpened) -> Columns:
         return Columns(**{role: _field(str(name), known) for role, name in stored.items() if name and role in roles})
     documents = opened(index).store.documents
     first = documents.get(list(islice(documents.ids(), _SAMPLE)))
-    found = recognise([values_by_name(document.metadata) for document in first.values()])
-    return Columns(product=found.product, category=found.category, stars=found.stars, date=found.date)
+    columns = recognise([values_by_name(document.metadata) for document in first.values()])
+    return Columns(product=columns.product, category=columns.category, stars=columns.stars, date=columns.date)
 
 
 def _field(name: str, known: Mapping[str, str]) -> str:

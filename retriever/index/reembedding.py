@@ -195,9 +195,9 @@ class _Change:
         """Embed what the views lack; where they lack nothing, no model is loaded."""
         views = [view for view in self._store.views.all() if wanted.make(view)]
         there = {view.key.instruction: view for view in views}
-        asked = [there.get(instruction) for instruction in instructions]
-        if all(view is not None and not len(self._store.vectors.pending(view.view_id)) for view in asked) and asked:
-            filled = [view for view in asked if view is not None]
+        matched = [there.get(instruction) for instruction in instructions]
+        if all(view is not None and not len(self._store.vectors.pending(view.view_id)) for view in matched) and matched:
+            filled = [view for view in matched if view is not None]
         else:
             read = [sources.read(instruction) for instruction in instructions]
             indexer = Indexer(self._store, sources, read, options=self._options, progress=self._progress)
@@ -209,43 +209,43 @@ class _Change:
     def _carry(self, current: ReaderDescriptions, sources: Sources, making: Making) -> None:
         """Make again under the wanted encoders what was taught or given; nobody is shown it before the switch."""
         before, placed = Sources(self._store, self._encoders, current), []
-        for one in before.listed():
-            if one.row is None or one.hidden:
+        for entry in before.listed():
+            if entry.row is None or entry.hidden:
                 continue
             try:
-                source = before.open(one).made_again(sources, making)
+                source = before.open(entry).made_again(sources, making)
             except RetrieverError as error:
-                self.report.untaught[one.instruction] = error.message
+                self.report.untaught[entry.instruction] = error.message
                 continue
             if source is not None:
                 placed.append(place(self._store, sources, source))
         _make_up(self._store, sources)
         build_outgrown(self._store, placed, self._path)
         ids = {view.view_id for view in placed}
-        known = [one for one in sources.listed() if one.view.view_id in ids]
-        lessons = {one.instruction: sources.lessons(one) for one in known}
-        self.report.retaught = {asked: one for asked, one in lessons.items() if one is not None}
+        known = [entry for entry in sources.listed() if entry.view.view_id in ids]
+        lessons = {entry.instruction: sources.lessons(entry) for entry in known}
+        self.report.retaught = {instruction: lesson for instruction, lesson in lessons.items() if lesson is not None}
 
     def _switch(self, wanted: ReaderDescriptions, current: ReaderDescriptions) -> None:
         with self._store.transaction():
-            for names, one in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):
-                for name, description in zip(names, (one.question, one.plain), strict=True):
+            for names, readers in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):
+                for name, description in zip(names, (readers.question, readers.plain), strict=True):
                     if description is None:
                         self._store.settings.remove(name)
                     else:
                         self._store.settings.set(name, dict(description))
             self.report.dropped = _drop_others(self._store, wanted, current)
-        self.report.encoder, self.report.previous = (str(one.question.get("name")) for one in (wanted, current))
+        self.report.encoder, self.report.previous = (str(readers.question.get("name")) for readers in (wanted, current))
         self.report.plain = _plain_name(wanted)
 
 
 def _make_up(store: Store, sources: Sources) -> None:
     """Give made views of some encoders what they lack, from when these were not the index's."""
-    for one in sources.listed():
+    for entry in sources.listed():
         with suppress(IndexDamagedError):  # `verify` names it
-            source = sources.open(one)
-            contents = source.contents(sources.held) if one.row is not None else None
-            lacking = [] if contents is None else store.vectors.missing(one.view.view_id, contents)
+            source = sources.open(entry)
+            contents = source.contents(sources.held) if entry.row is not None else None
+            lacking = [] if contents is None else store.vectors.missing(entry.view.view_id, contents)
             for start in range(0, len(lacking), READ_AT_ONCE):
                 chunk = lacking[start : start + READ_AT_ONCE]
                 make = fill if source.reads else derive
@@ -254,19 +254,23 @@ def _make_up(store: Store, sources: Sources) -> None:
 
 def _drop_others(store: Store, *kept: ReaderDescriptions) -> list[int]:
     """Remove the views whose vectors come from none of some pairs of encoders; return their ids."""
-    known = {one.view.view_id for descriptions in kept for one in listed(store, descriptions.make)}
+    known = {entry.view.view_id for descriptions in kept for entry in listed(store, descriptions.make)}
     return store.views.drop(*(view.view_id for view in store.views.all() if view.view_id not in known))
 
 
 def _current(store: Store) -> ReaderDescriptions:
-    found = reader_descriptions(store)
-    if found is None:
+    current = reader_descriptions(store)
+    if current is None:
         raise UsageError(f"{store.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
-    return found
+    return current
 
 
 def _names(readers: ReaderDescriptions) -> str:
-    names = [str(one["name"] or "an encoder without a name") for one in (readers.question, readers.plain) if one]
+    names = [
+        str(description["name"] or "an encoder without a name")
+        for description in (readers.question, readers.plain)
+        if description
+    ]
     return " and ".join(names)
 
 
@@ -274,7 +278,7 @@ def _plain_name(readers: ReaderDescriptions) -> str | None:
     return None if readers.plain is None else str(readers.plain.get("name"))
 
 
-def _same(one: Mapping[str, JSON] | None, other: Mapping[str, JSON] | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return all(one.get(key) == other.get(key) for key in VIEW_SETTINGS)
+def _same(description: Mapping[str, JSON] | None, other: Mapping[str, JSON] | None) -> bool:
+    if description is None or other is None:
+        return description is other
+    return all(description.get(key) == other.get(key) for key in VIEW_SETTINGS)

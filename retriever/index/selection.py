@@ -41,7 +41,7 @@ def selected_documents(store: Store, where: Filter | None, ids: Collection[str] 
     """
     with store.snapshot():
         groups = store.documents.expand(selected_contents(store, where, ids), where).values()
-    return sorted((one for group in groups for one in group if is_among(one, ids)), key=place)
+    return sorted((document for group in groups for document in group if is_among(document, ids)), key=place)
 
 
 def is_among(document: Document, ids: Collection[str] | None) -> bool:

@@ -77,7 +77,7 @@ def set_lazy_limit(store: Store, folder: Path, limit: int | None) -> None:
 
 def lazy_bytes(store: Store) -> int:
     """Return the bytes of all vectors in lazily filled views and those made of them, without words and SQLite's."""
-    counted = [one.view for made in _lazy(store) for one in made]
+    counted = [entry.view for made in _lazy(store) for entry in made]
     return sum(store.vectors.count(view.view_id) * store.vectors.bytes_each(view.key.dim) for view in counted)
 
 
@@ -95,7 +95,7 @@ def evict(store: Store, folder: Path, limit: int) -> None:
     with store.transaction():
         for first, *made in _lazy(store):
             if excess > 0:
-                views = [first.view, *(one.view for one in made)]
+                views = [first.view, *(entry.view for entry in made)]
                 view_folder(folder, first.view.view_id)  # refuses before anything is done
                 each = sum(store.vectors.bytes_each(view.key.dim) for view in views)
                 count = min(store.vectors.count(first.view.view_id), -(-excess // each))
@@ -116,12 +116,12 @@ def remove_unsourced(store: Store, made: Sequence[Listed]) -> None:
     Generations that cover them must go with them.
     """
     sources = sources_of(store)
-    for one in made:
-        contents = sources.open(one).contents(sources.held)
+    for entry in made:
+        contents = sources.open(entry).contents(sources.held)
         if contents is not None:
-            gone = np.setdiff1d(store.vectors.held(one.view.view_id), contents)
+            gone = np.setdiff1d(store.vectors.held(entry.view.view_id), contents)
             if len(gone):
-                store.vectors.remove(one.view.view_id, gone)
+                store.vectors.remove(entry.view.view_id, gone)
 
 
 def _lazy(store: Store) -> list[list[Listed]]:
@@ -130,7 +130,7 @@ def _lazy(store: Store) -> list[list[Listed]]:
     Vectors of answers are none of them: they are few.
     """
     among = current(store)
-    views = sorted(own_views(store), key=lambda one: (one.last_used, one.view_id))
+    views = sorted(own_views(store), key=lambda view: (view.last_used, view.view_id))
     groups = [family(among, view) for view in views if view.lazy]
     return [group for group in groups if not group[0].costly]
 

@@ -33,7 +33,7 @@ class CheckedDocument:
     @property
     def embedded(self) -> Mapping[bytes, str]:
         """The distinct texts that are embedded, by hash: the document's own, or those of its children."""
-        return {one.hash: one.document.text for one in self.children or (self,)}
+        return {part.hash: part.document.text for part in self.children or (self,)}
 
     def divided(self, spans: Sequence[Span]) -> "CheckedDocument":
         """Return the document with a child for each of some parts of its text."""

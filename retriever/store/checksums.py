@@ -128,8 +128,8 @@ class Seals:
         Raises:
             IndexDamagedError: a row differs from its seal; the first is named.
         """
-        if found := self.broken():
-            raise IndexDamagedError(f"{self._db.path} is damaged: {found[0]}", hint=REPAIR)
+        if broken := self.broken():
+            raise IndexDamagedError(f"{self._db.path} is damaged: {broken[0]}", hint=REPAIR)
 
     def _stored(self) -> dict[tuple[str, str], int]:
         return {(kind, key): value for kind, key, value in self._db.rows("SELECT kind, key, checksum FROM seals")}

@@ -128,7 +128,7 @@ class ClusteringTable:
 
     def remove(self, rowids: Iterable[int]) -> None:
         """Remove clusterings."""
-        self._db.write_many("DELETE FROM clusterings WHERE rowid = ?", [(one,) for one in rowids])
+        self._db.write_many("DELETE FROM clusterings WHERE rowid = ?", [(rowid,) for rowid in rowids])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,9 @@ class EditTable:
         """
         require_text(author)
         now = utc_now()
-        rows = [(clustering, json.dumps(one, ensure_ascii=False, allow_nan=False), author, now) for one in changes]
+        rows = [
+            (clustering, json.dumps(change, ensure_ascii=False, allow_nan=False), author, now) for change in changes
+        ]
         with self._db.writing(data=False):
             self._db.write_many("INSERT INTO edits (clustering, change, author, made) VALUES (?, ?, ?, ?)", rows)
 
@@ -179,7 +181,7 @@ class EditTable:
     def undo(self, clustering: str) -> StoredEdit | None:
         """Take back the last edit that holds and return it; None where there is none."""
         with self._db.writing(data=False):
-            holding = [one for one in self.all(clustering) if one.undone is None]
+            holding = [edit for edit in self.all(clustering) if edit.undone is None]
             if not holding:
                 return None
             self._db.write("UPDATE edits SET undone = ? WHERE edit_id = ?", (utc_now(), holding[-1].number))
@@ -189,7 +191,7 @@ class EditTable:
         """Remove edits, and of the same clustering all later ones, which rest on them."""
         self._db.write_many(
             "DELETE FROM edits WHERE edit_id >= ? AND clustering = (SELECT clustering FROM edits WHERE edit_id = ?)",
-            [(one, one) for one in sorted(numbers, reverse=True)],
+            [(number, number) for number in sorted(numbers, reverse=True)],
         )
 
 

@@ -89,24 +89,24 @@ class Documents:
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
         """Return the documents that exist, by id, in the order asked for; parts by theirs where no other has the id."""
-        found: dict[str, Document] = {}
+        documents: dict[str, Document] = {}
         for wanted in id_batches(ids):
             rows = self._db.rows(
                 f"SELECT {ROW} FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.id = wanted.value JOIN contents USING (content_id)",
                 (wanted,),
             )
-            found.update((one.id, one) for one in as_documents(rows, self._db.path))
-        asked = {id for id in ids if id not in found}
-        for wanted in _parents(asked):
+            documents.update((document.id, document) for document in as_documents(rows, self._db.path))
+        absent = {id for id in ids if id not in documents}
+        for wanted in _parents(absent):
             rows = self._db.rows(
                 f"SELECT {ROW} FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.parent = wanted.value JOIN contents USING (content_id)",
                 (wanted,),
             )
-            chosen = [row for row in rows if child_id(row[1], row[2]) in asked]
-            found.update((one.id, one) for one in as_documents(chosen, self._db.path))
-        return {id: found[id] for id in dict.fromkeys(ids) if id in found}
+            chosen = [row for row in rows if child_id(row[1], row[2]) in absent]
+            documents.update((document.id, document) for document in as_documents(chosen, self._db.path))
+        return {id: documents[id] for id in dict.fromkeys(ids) if id in documents}
 
     def upsert(self, documents: Sequence[Document]) -> Upserted:
         """Insert or replace documents by id; of two with one id the later wins.
@@ -120,15 +120,15 @@ class Documents:
 
     def put(self, documents: Sequence[CheckedDocument]) -> Upserted:
         """Insert or replace checked documents, as `upsert` does."""
-        texts = {one.hash: one.document.text for one in documents}
-        embedded = {digest: text for one in documents for digest, text in one.embedded.items()}
+        texts = {document.hash: document.document.text for document in documents}
+        embedded = {digest: text for document in documents for digest, text in document.embedded.items()}
         changed: dict[str, list[Row]] = {}
         added = updated = 0
         with self._db.writing(documents=True):
-            stored = self._stored([one.document.id for one in documents])
+            stored = self._stored([document.document.id for document in documents])
             contents = self._ensure_contents(texts | embedded)
-            for one in documents:
-                id, rows = one.document.id, [as_row(each, contents[each.hash]) for each in (one, *one.children)]
+            for whole in documents:
+                id, rows = whole.document.id, [as_row(each, contents[each.hash]) for each in (whole, *whole.children)]
                 before = stored.get(id)
                 if before is not None and same_rows(before, rows):
                     continue
@@ -141,13 +141,13 @@ class Documents:
                 "metadata = excluded.metadata, checksum = excluded.checksum",
                 [(*row, document_checksum(row)) for rows in changed.values() for row in rows],
             )
-            fields = dict.fromkeys(field for one in documents for field in one.fields)
+            fields = dict.fromkeys(field for document in documents for field in document.fields)
             self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
         return Upserted(
             added,
             updated,
             len(documents) - added - updated,
-            [contents[one.hash] for one in documents],
+            [contents[document.hash] for document in documents],
             {text: contents[digest] for digest, text in embedded.items()},
         )
 
@@ -158,16 +158,16 @@ class Documents:
 
     def by_hash(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
         """Return the content id of every hash whose text is stored already."""
-        wanted, found = list(hashes), dict[bytes, int]()
+        wanted, content_ids = list(hashes), dict[bytes, int]()
         for start in range(0, len(wanted), _HASH_BATCH):
             batch = wanted[start : start + _HASH_BATCH]
             marks = ",".join("?" * len(batch))
-            found.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
-        return found
+            content_ids.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
+        return content_ids
 
     def _stored(self, ids: Sequence[str]) -> dict[str, list[Row]]:
         """Return the rows of the documents that exist and of their parts, in order, by the documents' ids."""
-        found: dict[str, list[Row]] = {}
+        stored: dict[str, list[Row]] = {}
         for wanted in id_batches(ids):
             rows = self._db.rows(
                 f"SELECT {_STORED} FROM documents WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
@@ -176,17 +176,17 @@ class Documents:
                 (wanted,),
             )
             for row in rows:
-                found.setdefault(row[0] or row[1], []).append(row)
-        return found
+                stored.setdefault(row[0] or row[1], []).append(row)
+        return stored
 
     def _ensure_contents(self, texts: dict[bytes, str]) -> dict[bytes, int]:
         """Return the content id of every hash, storing the texts that are new in the order given."""
-        found = self.by_hash(texts)
-        new = [digest for digest in texts if digest not in found]
+        content_ids = self.by_hash(texts)
+        new = [digest for digest in texts if digest not in content_ids]
         self._db.write_many(
             "INSERT INTO contents (hash, text) VALUES (?, ?)", [(digest, texts[digest]) for digest in new]
         )
-        return found | self.by_hash(new)
+        return content_ids | self.by_hash(new)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents with their parts and return the ids that were there; texts stay until `collect_garbage`."""
@@ -219,22 +219,24 @@ class Documents:
 
     def contents_of(self, ids: Iterable[str]) -> Ids:
         """Return the ids of the texts embedded of some documents or parts, ascending; unknown ones are left out."""
-        asked, found = set(ids), set[int]()
-        for wanted in id_batches(list(asked)):
+        distinct, content_ids = set(ids), set[int]()
+        for wanted in id_batches(list(distinct)):
             rows = self._db.rows(
                 "SELECT content_id FROM documents WHERE parts = 0 AND id IN (SELECT value FROM json_each(?1)) "
                 "UNION SELECT content_id FROM documents WHERE parent IN (SELECT value FROM json_each(?1))",
                 (wanted,),
             )
-            found.update(row[0] for row in rows)
-        for wanted in _parents(asked):
+            content_ids.update(row[0] for row in rows)
+        for wanted in _parents(distinct):
             rows = self._db.rows(
                 "SELECT documents.parent, number, content_id FROM json_each(?) AS wanted "
                 "CROSS JOIN documents ON documents.parent = wanted.value",
                 (wanted,),
             )
-            found.update(content_id for parent, number, content_id in rows if child_id(parent, number) in asked)
-        return np.array(sorted(found), dtype=np.int64)
+            content_ids.update(
+                content_id for parent, number, content_id in rows if child_id(parent, number) in distinct
+            )
+        return np.array(sorted(content_ids), dtype=np.int64)
 
     def texts(self, content_ids: Sequence[int] | Ids) -> dict[int, str]:
         """Return the stored texts by content id, in the order asked for; unknown ids are left out.
@@ -242,7 +244,7 @@ class Documents:
         Raises:
             IndexDamagedError: a text differs from its hash.
         """
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
                 "SELECT content_id, text, hash FROM json_each(?) AS wanted "
@@ -252,15 +254,15 @@ class Documents:
             for content_id, text, digest in rows:
                 if content_hash(text) != digest:
                     raise self._damaged(f"text {content_id}")
-                found[content_id] = text
-        return found
+                texts[content_id] = text
+        return texts
 
     def expand(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> Mapping[int, Sequence[Document]]:
         """Return the embedded documents of each content sorted by id, parts by parent and number.
 
         Contents without a matching document are left out.
         """
-        condition, found = self._compile(where), dict[int, list[Document]]()
+        condition, documents = self._compile(where), dict[int, list[Document]]()
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
                 f"SELECT {ROW} FROM json_each(?) AS wanted "
@@ -269,8 +271,8 @@ class Documents:
                 (wanted, *condition.parameters),
             )
             for row, document in zip(rows, as_documents(rows, self._db.path), strict=True):
-                found.setdefault(row[6], []).append(document)
-        return found
+                documents.setdefault(row[6], []).append(document)
+        return documents
 
     def accepted(self, where: Filter | None = None) -> list[Document]:
         """Return the documents that a filter over metadata accepts and that are no parts, by ascending id."""
@@ -284,7 +286,7 @@ class Documents:
 
     def wholes(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[int]]:
         """Return the texts of the documents that each content is a part of, or all of; see `expand`."""
-        condition, found = self._compile(where), dict[int, list[int]]()
+        condition, wholes = self._compile(where), dict[int, list[int]]()
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
                 "SELECT DISTINCT documents.content_id, whole.content_id FROM json_each(?) AS wanted "
@@ -294,8 +296,8 @@ class Documents:
                 (wanted, *condition.parameters),
             )
             for content_id, whole_id in rows:
-                found.setdefault(content_id, []).append(whole_id)
-        return found
+                wholes.setdefault(content_id, []).append(whole_id)
+        return wholes
 
     def matching(self, where: Filter) -> Ids:
         """Return the ids of the texts embedded of documents that the filter accepts, ascending.

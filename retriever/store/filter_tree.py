@@ -181,7 +181,7 @@ def _any_of(operand: _Operand, values: tuple[Value, ...]) -> Compiled:
         for value in values
         if isinstance(value, int | float) and not isinstance(value, bool) and not _is_long(value)
     )
-    strings = tuple(one for value in values if isinstance(value, str) for one in _spellings(value))
+    strings = tuple(spelling for value in values if isinstance(value, str) for spelling in _spellings(value))
     for group in (numbers, strings):
         if group:
             marks = ", ".join("?" * len(group))
@@ -252,16 +252,16 @@ def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> Misf
     if isinstance(node, Not | TextsAmong):  # `not` is true of every document where its inner node is false of all
         return None
     if isinstance(node, FilterGroup):
-        found = [find_misfit(one, types_of) for one in node.nodes]
-        misfits = [one for one in found if one is not None]
-        return misfits[0] if misfits and (node.operator == "AND" or len(misfits) == len(found)) else None
+        checks = [find_misfit(child, types_of) for child in node.nodes]
+        misfits = [misfit for misfit in checks if misfit is not None]
+        return misfits[0] if misfits and (node.operator == "AND" or len(misfits) == len(checks)) else None
     return _misfit(node, types_of(node))
 
 
 def _misfit(node: Comparison, held: HeldTypes) -> Misfit | None:
     wanted = {_kind(value) for value in node.values}
     among_items = node.operator == "has" and "array" in held.values
-    kinds = {_KINDS[one] for one in (held.items if among_items else held.values) if one in _KINDS}
+    kinds = {_KINDS[json_type] for json_type in (held.items if among_items else held.values) if json_type in _KINDS}
     if node.operator == "has" and not among_items:
         wanted = {"lists"}
     if None in wanted or not kinds or wanted & kinds:
@@ -284,7 +284,7 @@ def _advice(node: Comparison, kinds: set[str], among_items: bool) -> str:
     value, operator = node.values[0], node.operator
     if "lists" in kinds:
         each = [node.written] if operator != "in" else node.written[1:-1].split(",")
-        items = " or ".join(f"{node.field} has {one.strip()}" for one in each)
+        items = " or ".join(f"{node.field} has {item.strip()}" for item in each)
         return f"An item of a list is looked for with has: {items}"
     if operator == "in":
         return {"numbers": "Write numbers without quotes.", "texts": "Write texts in quotes."}.get(min(kinds), "")

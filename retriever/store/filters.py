@@ -97,8 +97,8 @@ class Filter:
             fields: as for `compile`.
             types_at: gives the JSON types that a path's values have, and those of the items of lists there.
         """
-        found = find_misfit(self.root, lambda node: types_at(fields[self._resolve(node, fields)]))
-        return None if found is None else FilterError(f"No document matches: {found.held}.", hint=found.advice)
+        misfit = find_misfit(self.root, lambda node: types_at(fields[self._resolve(node, fields)]))
+        return None if misfit is None else FilterError(f"No document matches: {misfit.held}.", hint=misfit.advice)
 
     def _resolve(self, node: Comparison, fields: Mapping[str, str]) -> str:
         try:
@@ -117,12 +117,12 @@ def resolve_field(name: str, fields: Mapping[str, str]) -> str:
     Raises:
         FilterError: no field has that name, or its last part belongs to several.
     """
-    found = fields_meant(name, fields)
-    if len(found) == 1:
-        return found[0]
+    meant = fields_meant(name, fields)
+    if len(meant) == 1:
+        return meant[0]
     name = composed(_unquoted(name))
-    if found:
-        hint = f"Write one of: {', '.join(map(spelled, sorted(found)))}."
+    if meant:
+        hint = f"Write one of: {', '.join(map(spelled, sorted(meant)))}."
         raise FilterError(f"The field {name!r} is ambiguous.", hint=hint)
     hint = nearest(name, map(spelled, fields)) if fields else "The documents have no metadata."
     raise FilterError(f"No document has a field {name!r}.", hint=hint)
@@ -140,8 +140,8 @@ def fields_meant(name: str, fields: Mapping[str, str]) -> list[str]:
         return [name]
     name = composed(name)
     plain = {field: composed(field.replace('"', "")) for field in fields}
-    found = [field for field in fields if plain[field] == name]
-    return found or [field for field in fields if plain[field].endswith(f".{name}")]
+    exact = [field for field in fields if plain[field] == name]
+    return exact or [field for field in fields if plain[field].endswith(f".{name}")]
 
 
 def spelled(field: str) -> str:
@@ -236,9 +236,9 @@ class _Parser:
         return self._tokens[self._index - 1]
 
     def _takes(self, punctuation: str) -> bool:
-        found = self._next.kind == "punctuation" and self._next.text == punctuation
-        self._index += found
-        return found
+        matches = self._next.kind == "punctuation" and self._next.text == punctuation
+        self._index += matches
+        return matches
 
     def _alternatives(self) -> Node:
         nodes = [self._conjunction()]
@@ -338,8 +338,8 @@ class _Parser:
         return number
 
     def _unexpected(self, wanted: str, hint: str = "") -> FilterError:
-        found = "the filter ends" if self._next.kind == "end" else f"there is {self._next.text!r}"
-        return self._error(f"Expected {wanted}, but {found} here.", self._next.position, hint)
+        actual = "the filter ends" if self._next.kind == "end" else f"there is {self._next.text!r}"
+        return self._error(f"Expected {wanted}, but {actual} here.", self._next.position, hint)
 
     def _error(self, problem: str, position: int, hint: str = "") -> FilterError:
         return filter_error(problem, self._expression, position, hint)

@@ -37,8 +37,8 @@ class StoredIndex:
     @property
     def factory(self) -> str | None:
         """The FAISS factory string, where it is of FAISS."""
-        found = self.details.get("factory")
-        return found if isinstance(found, str) else None
+        factory = self.details.get("factory")
+        return factory if isinstance(factory, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Generations:
         """Record a finished index and let it serve the view; the one before becomes obsolete in the same commit."""
         with self._db.writing():
             self.retire(view_id)
-            handle, details = (json.dumps(dict(one), allow_nan=False) for one in (built.handle, built.details))
+            handle, details = (json.dumps(dict(value), allow_nan=False) for value in (built.handle, built.details))
             values = (built.backend, handle, built.size, built.watermark, built.recall, details)
             rows = self._db.rows(
                 "INSERT INTO generations (view_id, backend, handle, size, watermark, recall, details, created, active) "

@@ -69,7 +69,7 @@ class RowDamage:
     answers: Mapping[int, str]
 
     def __bool__(self) -> bool:
-        return any(getattr(self, one.name) for one in fields(self))
+        return any(getattr(self, field.name) for field in fields(self))
 
 
 class Inspection:
@@ -99,7 +99,7 @@ class Inspection:
                 "SELECT COUNT(*), SUM(number) FROM documents INDEXED BY documents_by_parent WHERE parent IS NOT NULL"
             )
         listed = (*(by_content or ()), *(divided or ()), *(by_parent or ()))
-        if [one or 0 for one in table or ()] != [one or 0 for one in listed]:
+        if [number or 0 for number in table or ()] != [number or 0 for number in listed]:
             raise self.hidden("documents")
         self._documents_listed = True
 
@@ -145,10 +145,10 @@ class Inspection:
 
     def orphans(self) -> dict[str, list[int]]:
         """Return the rows that refer to one that is not there: by table, their rowids, each once."""
-        found: dict[str, dict[int, None]] = {}
+        orphans: dict[str, dict[int, None]] = {}
         for table, rowid, *_ in self._db.rows("PRAGMA foreign_key_check"):
-            found.setdefault(table, {})[rowid] = None
-        return {table: list(rowids) for table, rowids in found.items()}
+            orphans.setdefault(table, {})[rowid] = None
+        return {table: list(rowids) for table, rowids in orphans.items()}
 
     def words_differ(self) -> bool:
         """Whether the word index is not that of the texts; the store must be writable."""

@@ -43,8 +43,12 @@ class Mending:
             self._delete("documents", damage.documents)
             Parts(self._db).remove(damage.divided)
             self._delete("documents", orphans.get("documents", ()))
-            self._db.write_many("DELETE FROM contents WHERE content_id = ?", [(one,) for one in damage.texts])
-            self._db.write_many("DELETE FROM vectors WHERE vector_id = ?", [(one,) for one in damage.vectors])
+            self._db.write_many(
+                "DELETE FROM contents WHERE content_id = ?", [(content_id,) for content_id in damage.texts]
+            )
+            self._db.write_many(
+                "DELETE FROM vectors WHERE vector_id = ?", [(vector_id,) for vector_id in damage.vectors]
+            )
             for table in _REFERRING:
                 self._delete(table, orphans.get(table, ()))
             if quarantined := len(orphans.get("quarantine", ())):
@@ -68,8 +72,8 @@ class Mending:
         """
         views = {view.view_id: view.key.instruction for view in Views(self._db).all()}
         gone = Views(self._db).drop(*view_ids)
-        asked = dict.fromkeys(views[one] for one in gone if views[one])
-        return [f"what {instruction!r} was taught: teach it again" for instruction in asked]
+        instructions = dict.fromkeys(views[view_id] for view_id in gone if views[view_id])
+        return [f"what {instruction!r} was taught: teach it again" for instruction in instructions]
 
     def _remove_sealed(self, seal: BrokenSeal) -> Iterator[str]:
         """Take out a row of the catalogue and yield what is lost with it."""

@@ -46,7 +46,7 @@ class Parts:
 
         A document of whose parts some are gone is not looked at.
         """
-        wanted, found = list(hashes), dict[bytes, list[Span]]()
+        wanted, divisions = list(hashes), dict[bytes, list[Span]]()
         for first in range(0, len(wanted), _HASH_BATCH):
             batch = wanted[first : first + _HASH_BATCH]
             marks = ",".join("?" * len(batch))
@@ -58,8 +58,8 @@ class Parts:
                 batch,
             )
             for digest, start, stop in rows:
-                found.setdefault(digest, []).append(Span(start, stop))
-        return found
+                divisions.setdefault(digest, []).append(Span(start, stop))
+        return divisions
 
     def lacking(self) -> list[str]:
         """Return the ids of divided documents of whose parts some are gone, ascending."""
@@ -92,7 +92,7 @@ class Parts:
 
     def _of(self, parents: Sequence[str]) -> dict[str, list[_Place]]:
         """Return where the parts of documents stand, in order, by the documents' ids."""
-        found: dict[str, list[_Place]] = {}
+        places: dict[str, list[_Place]] = {}
         for wanted in id_batches(parents):
             for parent, *place in self._db.rows(
                 "SELECT documents.parent, number, start, stop, text FROM json_each(?) AS wanted "
@@ -100,8 +100,8 @@ class Parts:
                 "ORDER BY documents.parent, number",
                 (wanted,),
             ):
-                found.setdefault(parent, []).append(_Place(*place))
-        return found
+                places.setdefault(parent, []).append(_Place(*place))
+        return places
 
     def remove(self, parents: Iterable[str]) -> None:
         """Remove the parts of documents; the texts stay."""

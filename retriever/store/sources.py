@@ -112,7 +112,7 @@ def with_dependents(rows: Sequence[SourceRow], view_ids: Sequence[int]) -> list[
     while more := {row.view_id for row in rows if not gone.isdisjoint(row.needs)} - gone:
         gone |= more
     left = [row for row in rows if row.view_id not in gone]
-    while unneeded := {row.view_id for row in left if row.hidden} - {one for row in left for one in row.needs}:
+    while unneeded := {row.view_id for row in left if row.hidden} - {need for row in left for need in row.needs}:
         gone |= unneeded
         left = [row for row in left if row.view_id not in gone]
     return sorted(gone)

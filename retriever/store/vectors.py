@@ -118,10 +118,10 @@ class Vectors:
             )
         blobs = self._encoded(ids, embeddings)
         behind, places = dict[int, bytes](), dict[int, str]()
-        for content_id, one in (windows or {}).items():
-            same = np.full(len(one.spans), content_id, dtype=np.int64)
-            behind[content_id] = b"".join(self._encoded(same, one.embeddings.reshape(-1, dim)))
-            places[content_id] = spans_as_json(one.spans)
+        for content_id, held in (windows or {}).items():
+            same = np.full(len(held.spans), content_id, dtype=np.int64)
+            behind[content_id] = b"".join(self._encoded(same, held.embeddings.reshape(-1, dim)))
+            places[content_id] = spans_as_json(held.spans)
         answers = [None] * len(ids) if words is None else [json.dumps(list(each), ensure_ascii=False) for each in words]
         rows = [
             (content_id, blob + behind.get(content_id, b""), answer, places.get(content_id))
@@ -207,7 +207,7 @@ class Vectors:
 
     def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
         """Return the model's answers for those of the contents that have a vector."""
-        found: dict[int, list[str]] = {}
+        words: dict[int, list[str]] = {}
         for wanted in content_batches(content_ids):
             rows = self._db.rows(
                 f"SELECT {_ROW} FROM json_each(?) AS wanted "
@@ -215,8 +215,8 @@ class Vectors:
                 (wanted, view_id),
             )
             self._check(view_id, rows)
-            found.update(zip((row[0] for row in rows), stored_json_list(row[2] or "[]" for row in rows), strict=True))
-        return found
+            words.update(zip((row[0] for row in rows), stored_json_list(row[2] or "[]" for row in rows), strict=True))
+        return words
 
     def newest(self, view_id: int, count: int) -> Ids:
         """Return the contents of the view's last vectors, at most ``count``, the last first."""
@@ -233,9 +233,9 @@ class Vectors:
         ):
             vectors = [row[1:] for row in rows]
             embeddings = self._decode(view_id, vectors)
-            found = VectorBatch(as_ids(rows), as_ids(vectors), embeddings, self._windows(view_id, vectors))
-            after = found.last
-            yield found
+            page = VectorBatch(as_ids(rows), as_ids(vectors), embeddings, self._windows(view_id, vectors))
+            after = page.last
+            yield page
 
     def held(self, view_id: int) -> Ids:
         """Return the contents that have a vector in the view, ascending."""
@@ -270,7 +270,7 @@ class Vectors:
                 if statement is _OF_TEXTS:
                     yield own
                 else:
-                    yield np.concatenate([one.embeddings for one in self._windows(view_id, rows).values()])
+                    yield np.concatenate([held.embeddings for held in self._windows(view_id, rows).values()])
 
     def count_after(self, view_id: int, vector_id: int) -> int:
         """Count the vectors of the view that were stored after the given one, those of windows among them."""
@@ -350,7 +350,7 @@ class Vectors:
         if any(len(row[1]) != size * (1 + len(spans)) for row, spans in zip(held, places, strict=True)):
             raise self._damaged(f"windows of view {view_id} are not as many as their vectors")
         numbers = self._numbers(view_id, [row[1][size:] for row in held], as_stored=as_stored)
-        ends = np.cumsum([len(one) for one in places]).tolist()
+        ends = np.cumsum([len(spans) for spans in places]).tolist()
         return {
             row[0]: Windows(spans, numbers[end - len(spans) : end])
             for row, spans, end in zip(held, places, ends, strict=True)

@@ -85,9 +85,9 @@ class Views:
             key: what makes the view.
             lazy: whether a few vectors are wanted, by a search or for a part of the documents, not the whole view.
         """
-        found = self.find(key)
-        if found is None or (found.lazy and not lazy):
-            with self._db.writing(data=found is None):
+        view = self.find(key)
+        if view is None or (view.lazy and not lazy):
+            with self._db.writing(data=view is None):
                 now = utc_now()
                 self._db.write(
                     f"INSERT INTO views ({_COLUMNS}, created, last_used, lazy) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -96,10 +96,10 @@ class Views:
                 )
                 if not lazy:
                     self._db.write(f"UPDATE views SET lazy = 0 WHERE {_BY_KEY}", astuple(key))
-            found = self.find(key)
-        if found is None:
+            view = self.find(key)
+        if view is None:
             raise RetrieverError(f"The view {key.instruction!r} was dropped while it was made.", hint="Run it again.")
-        return found
+        return view
 
     def find(self, key: ViewKey) -> View | None:
         """Return the view of this key, or None."""
@@ -175,8 +175,8 @@ class VerdictTable:
     def get(self, view_id: int) -> Mapping[str, JSON] | None:
         """Return what is stored of a view's verdict, or None where there is none."""
         row = self._db.row("SELECT document FROM verdicts WHERE view_id = ?", (view_id,))
-        found = None if row is None else stored_json(row[0])
-        return found if isinstance(found, dict) else None
+        verdict = None if row is None else stored_json(row[0])
+        return verdict if isinstance(verdict, dict) else None
 
     def put(self, view_id: int, verdict: Mapping[str, JSON]) -> None:
         """Store a view's verdict in place of the one before; of a view that is gone nothing is stored."""

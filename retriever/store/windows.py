@@ -72,8 +72,8 @@ def windows_among(ids: Ids, texts: Ids) -> Ids:
 def with_windows(ids: Ids, rows: Embeddings, windows: Mapping[int, Windows]) -> "IndexedVectors":
     """Return the vectors (n, dim) of texts (n,), and behind them those of their windows, with their ids."""
     return IndexedVectors(
-        np.concatenate([ids, *(window_ids(text, len(one.spans)) for text, one in windows.items())]),
-        np.concatenate([rows, *(one.embeddings for one in windows.values())]),
+        np.concatenate([ids, *(window_ids(text, len(held.spans)) for text, held in windows.items())]),
+        np.concatenate([rows, *(held.embeddings for held in windows.values())]),
     )
 
 
@@ -87,7 +87,7 @@ class IndexedVectors:
 
 def spans_as_json(spans: Sequence[Span]) -> str:
     """Return places in a text as they are stored."""
-    return json.dumps([[one.start, one.end] for one in spans], separators=(",", ":"))
+    return json.dumps([[span.start, span.end] for span in spans], separators=(",", ":"))
 
 
 def spans_of_json(text: str) -> list[Span]:

@@ -45,11 +45,11 @@ class Calibration:
 
     def rated(self, result: SearchResult) -> SearchResult:
         """Return a result whose hits have percentiles; none in a view of few vectors, or without a cosine."""
-        found = None if result.view is None else self.of(result.view)
+        similarities = None if result.view is None else self.of(result.view)
         self.save()
-        if found is None:
+        if similarities is None:
             return result
-        return replace(result, hits=[_rated(hit, found) for hit in result.hits])
+        return replace(result, hits=[_rated(hit, similarities) for hit in result.hits])
 
     def of(self, view_id: int) -> Similarities | None:
         """Return the distribution of a view, made anew where it has grown by half; None where it has few vectors."""
@@ -60,8 +60,8 @@ class Calibration:
 
     def spread(self, view_id: int) -> float:
         """Return the spread of a view's random cosines; `USUAL_SPREAD` where it has few vectors or all are alike."""
-        found = self.of(view_id)
-        return (0.0 if found is None else spread(found.quantiles)) or USUAL_SPREAD
+        similarities = self.of(view_id)
+        return (0.0 if similarities is None else spread(similarities.quantiles)) or USUAL_SPREAD
 
     def save(self) -> None:
         """Store what was drawn since the last time, where that can be written without waiting."""
@@ -89,5 +89,5 @@ def drawn(store: Store, view_id: int) -> Similarities:
     return Similarities(len(ids), pair_quantiles(store.vectors.get(view_id, np.sort(ids[chosen])).embeddings))
 
 
-def _rated(hit: Hit, found: Similarities) -> Hit:
-    return hit if hit.score is None else replace(hit, percentile=percentile(hit.score, found.quantiles))
+def _rated(hit: Hit, similarities: Similarities) -> Hit:
+    return hit if hit.score is None else replace(hit, percentile=percentile(hit.score, similarities.quantiles))

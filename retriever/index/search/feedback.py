@@ -39,9 +39,9 @@ def directions(parts: Sequence[Embeddings], similarities: NDArray[np.float32]) -
     if len(similarities) < FEWEST:
         return [np.zeros((similarities.shape[1], part.shape[1]), dtype=np.float32) for part in parts]
     centred = [part - part.mean(axis=0) for part in parts]
-    scales = [1 / max(np.sqrt(np.square(one).sum(axis=1).mean()), _LEAST_SPREAD) for one in centred]
-    gram = sum(scale**2 * (one @ one.T) for one, scale in zip(centred, scales, strict=True))
+    scales = [1 / max(np.sqrt(np.square(part).sum(axis=1).mean()), _LEAST_SPREAD) for part in centred]
+    gram = sum(scale**2 * (part @ part.T) for part, scale in zip(centred, scales, strict=True))
     weights = np.linalg.solve(
         gram + REGULARISATION * np.eye(len(similarities), dtype=np.float32), similarities - similarities.mean(axis=0)
     )
-    return [(scale**2 * weights.T @ one).astype(np.float32) for one, scale in zip(centred, scales, strict=True)]
+    return [(scale**2 * weights.T @ part).astype(np.float32) for part, scale in zip(centred, scales, strict=True)]

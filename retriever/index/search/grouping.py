@@ -18,10 +18,10 @@ def first_of_equal(
         documents: as `Documents.expand` gives them for a content.
         besides: the id of a document that is left out.
     """
-    wanted = [one for one in documents if one.parent_id != besides]
-    yield from ((one, ()) for one in wanted if one.part)  # equal sentences stand in different documents
-    if wholes := [one for one in wanted if not one.part]:
-        yield wholes[0], [one.id for one in wholes[1:]]
+    wanted = [document for document in documents if document.parent_id != besides]
+    yield from ((document, ()) for document in wanted if document.part)  # equal sentences stand in different documents
+    if wholes := [document for document in wanted if not document.part]:
+        yield wholes[0], [whole.id for whole in wholes[1:]]
 
 
 def order(hit: Hit) -> tuple[float, str, int]:

@@ -75,7 +75,7 @@ class Found:
                 Ranking(list(dict.fromkeys([*learned.ids, *plain.ids])), [])
                 for learned, plain in zip(self.learned, self.plain, strict=True)
             ]
-        return [fuse(plain, asked) for plain, asked in zip(self.plain, self.asked, strict=True)]
+        return [fuse(plain, under) for plain, under in zip(self.plain, self.asked, strict=True)]
 
     def candidates(self, *, fused: bool = False) -> list[int]:
         """List the texts worth reading, best first; the queries take turns, so that each gets its best read.
@@ -87,7 +87,7 @@ class Found:
             rankings = list(map(fuse, self.plain, self.words, self.learned))
         else:
             rankings = self.by_vectors() if self.learned else list(map(fuse, self.plain, self.asked, self.words))
-        every = [one.ids for one in rankings]
+        every = [ranking.ids for ranking in rankings]
         width = max(map(len, every), default=0)
         return list(dict.fromkeys(ids[place] for place in range(width) for ids in every if place < len(ids)))
 
@@ -118,12 +118,12 @@ class Queries:
     def filled(self) -> list[Source]:
         """The sources whose views a search fills for the instruction, needed ones first."""
         base = self.sources.base
-        return [one for one in self.sources.together([self.source]) if one != base]
+        return [source for source in self.sources.together([self.source]) if source != base]
 
     @property
     def read(self) -> bool:
         """Whether texts can be read for the instruction."""
-        return any(one.reads for one in self.filled)
+        return any(source.reads for source in self.filled)
 
 
 def state_of(store: Store, base: View) -> State:
@@ -169,11 +169,11 @@ def texts_to_read(
         typical = view.lacking(view.contents.sample[: centering.FIRST]).tolist()
         share = int(options.token_budget * options.typical_share)
         chosen = _affordable(_priced(store, encoder, typical, options), share)
-    rest = [one for one in dict.fromkeys(order) if one not in chosen]
-    left = budget - sum(one.tokens for one in chosen.values())
+    rest = [content_id for content_id in dict.fromkeys(order) if content_id not in chosen]
+    left = budget - sum(priced.tokens for priced in chosen.values())
     chosen |= _affordable(_priced(store, encoder, rest, options), left)
-    texts = {content_id: one.text for content_id, one in chosen.items()}
-    return TextsToRead(texts, sum(one.tokens for one in chosen.values()))
+    texts = {content_id: priced.text for content_id, priced in chosen.items()}
+    return TextsToRead(texts, sum(priced.tokens for priced in chosen.values()))
 
 
 def texts_to_ask(store: Store, view: LoadedView, found: Found, tried: Collection[int], count: int) -> dict[int, str]:
@@ -187,7 +187,7 @@ def texts_to_ask(store: Store, view: LoadedView, found: Found, tried: Collection
         count: how many are wanted.
     """
     order = view.lacking(np.array(found.candidates(fused=True), dtype=np.int64)).tolist()
-    return store.documents.texts([one for one in order if one not in tried][:count])
+    return store.documents.texts([content_id for content_id in order if content_id not in tried][:count])
 
 
 def learned_rankings(
@@ -204,21 +204,23 @@ def learned_rankings(
         allowed: the contents that the filter allows; None without one.
     """
     newest = store.vectors.newest(view.view.view_id, LEARNED_FROM)
-    ids = newest[np.logical_and.reduce([one.holds(newest) for one in teachers])]
+    ids = newest[np.logical_and.reduce([teacher.holds(newest) for teacher in teachers])]
     read = store.vectors.get(view.view.view_id, ids).embeddings
-    known = [store.vectors.get(one.view.view_id, ids).embeddings for one in teachers]
+    known = [store.vectors.get(teacher.view.view_id, ids).embeddings for teacher in teachers]
     towards = feedback.directions(known, read @ (asked - view.shift).T)
-    if not any(one.any() for one in towards):
+    if not any(toward.any() for toward in towards):
         return []
-    found = [nearest(*one, depth, allowed, windows=False) for one in zip(teachers, towards, strict=True)]
+    by_teacher = [nearest(*pair, depth, allowed, windows=False) for pair in zip(teachers, towards, strict=True)]
     if len(teachers) == 1:
-        return found[0]
+        return by_teacher[0]
     rankings = []
     for number in range(len(asked)):
-        pool = np.unique(np.array([one for each in found for one in each[number].ids], dtype=np.int64))
-        pool = pool[np.logical_and.reduce([one.holds(pool) for one in teachers])]
-        every = [store.vectors.get(one.view.view_id, pool) for one in teachers]
-        scores = sum(each.embeddings @ one[number] for each, one in zip(every, towards, strict=True))
+        pool = np.unique(
+            np.array([content_id for each in by_teacher for content_id in each[number].ids], dtype=np.int64)
+        )
+        pool = pool[np.logical_and.reduce([teacher.holds(pool) for teacher in teachers])]
+        every = [store.vectors.get(teacher.view.view_id, pool) for teacher in teachers]
+        scores = sum(each.embeddings @ toward[number] for each, toward in zip(every, towards, strict=True))
         order = np.argsort(-scores, kind="stable")
         rankings.append(Ranking(pool[order].tolist(), scores[order].tolist()))
     return rankings
@@ -246,9 +248,9 @@ def _priced(store: Store, encoder: Encoder, ids: list[int], options: SearchOptio
 def _affordable(priced: Iterator[_Priced], budget: int) -> dict[int, _Priced]:
     """Return the first texts, by content id, as far as a budget reaches."""
     chosen: dict[int, _Priced] = {}
-    for one in priced:
-        budget -= one.tokens
+    for text in priced:
+        budget -= text.tokens
         if budget < 0:
             break
-        chosen[one.content_id] = one
+        chosen[text.content_id] = text
     return chosen

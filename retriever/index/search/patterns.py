@@ -29,20 +29,20 @@ def counted(store: Store, pattern: TextPattern, where: Filter | None) -> dict[in
         FilterError: the filter names an unknown field.
     """
     ids = selected_contents(store, where, None)
-    found = {}
+    counts = {}
     for start in range(0, len(ids), _AT_ONCE):
         for content_id, text in store.documents.texts(ids[start : start + _AT_ONCE]).items():
             if times := pattern.count(text):
-                found[content_id] = times
-    return found
+                counts[content_id] = times
+    return counts
 
 
 def holding(store: Store, regex: str | None, where: Filter | None) -> Filter | None:
     """Return a filter that also asks for a regular expression in the text; errors as `counted`."""
     if regex is None:
         return where
-    found = counted(store, TextPattern(regex), where)
-    return Filter("", TextsAmong(tuple(found))) if where is None else where.among(found)
+    counts = counted(store, TextPattern(regex), where)
+    return Filter("", TextsAmong(tuple(counts))) if where is None else where.among(counts)
 
 
 def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
@@ -53,8 +53,8 @@ def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
     started = time.perf_counter()
     condition = request_filter(store, request.where)
     with store.snapshot():
-        found = most_often(store, counted(store, TextPattern(request.regex or ""), condition), request.k, condition)
-    return replace(found, took_ms=(time.perf_counter() - started) * 1000)
+        result = most_often(store, counted(store, TextPattern(request.regex or ""), condition), request.k, condition)
+    return replace(result, took_ms=(time.perf_counter() - started) * 1000)
 
 
 def most_often(store: Store, found: dict[int, int], k: int, where: Filter | None) -> SearchResult:
@@ -78,7 +78,7 @@ def most_often(store: Store, found: dict[int, int], k: int, where: Filter | None
     return SearchResult("", None, None, "base", "lexical", by_parent(store, hits)[:k], 0.0)
 
 
-def _foremost(found: dict[int, int], k: int) -> list[int]:
+def _foremost(counts: dict[int, int], k: int) -> list[int]:
     """Return the contents with the k highest counts, and all that tie with the last of them."""
-    least = sorted(found.values(), reverse=True)[:k][-1:]
-    return [content_id for content_id, times in found.items() if least and times >= least[0]]
+    least = sorted(counts.values(), reverse=True)[:k][-1:]
+    return [content_id for content_id, times in counts.items() if least and times >= least[0]]

@@ -79,21 +79,21 @@ def nearest(
     """
     depth = min(depth, max(1, view.size))
     width = depth + 1
-    found = view.search(queries, width, allowed=allowed, windows=windows)
-    while np.any((found.ids[:, -1] >= 0) & (found.scores[:, -1] == found.scores[:, depth - 1])):
+    neighbours = view.search(queries, width, allowed=allowed, windows=windows)
+    while np.any((neighbours.ids[:, -1] >= 0) & (neighbours.scores[:, -1] == neighbours.scores[:, depth - 1])):
         width *= 2
-        found = view.search(queries, width, allowed=allowed, windows=windows)
-    good = (found.ids >= 0) & (found.scores >= found.scores[:, depth - 1 : depth])
+        neighbours = view.search(queries, width, allowed=allowed, windows=windows)
+    good = (neighbours.ids >= 0) & (neighbours.scores >= neighbours.scores[:, depth - 1 : depth])
     return [
         Ranking(ids[keep].tolist(), scores[keep].tolist())
-        for ids, scores, keep in zip(found.ids, found.scores, good, strict=True)
+        for ids, scores, keep in zip(neighbours.ids, neighbours.scores, good, strict=True)
     ]
 
 
 def lexical(store: Store, queries: Sequence[str], depth: int, where: Filter | None) -> list[Ranking]:
     """Return the ``depth`` best contents of every query by their words (BM25)."""
-    found = [store.documents.lexical(query, depth, where) for query in queries]
-    return [Ranking([hit.content_id for hit in hits], [hit.score for hit in hits]) for hits in found]
+    results = [store.documents.lexical(query, depth, where) for query in queries]
+    return [Ranking([hit.content_id for hit in hits], [hit.score for hit in hits]) for hits in results]
 
 
 def cut(ranking: Ranking, depth: int) -> Ranking:
@@ -133,8 +133,8 @@ def combined(*parts: Part) -> Ranking:
     A convex combination of scores (Bruch et al., 2210.11934) in place of one of ranks: a word that is in few texts
     weighs much and a common one little, and vectors weigh as far as they stand out.
     """
-    known = [dict(zip(one.ranking.ids, one.ranking.scores, strict=True)) for one in parts]
-    fused = dict.fromkeys([content_id for one in parts for content_id in one.ranking.ids], 0.0)
+    known = [dict(zip(part.ranking.ids, part.ranking.scores, strict=True)) for part in parts]
+    fused = dict.fromkeys([content_id for part in parts for content_id in part.ranking.ids], 0.0)
     for part, scores in zip(parts, known, strict=True):
         for content_id in fused:
             score = scores.get(content_id, part.others.get(content_id, part.floor))
@@ -151,7 +151,7 @@ def as_results(
     Of a document's parts, the best is taken. Equal texts are one hit, of the first of their documents.
     """
     wanted = request.k + (request.like is not None)
-    rankings = [_beginning(store, where, one.ranking, wanted) for one in found.answers]
+    rankings = [_beginning(store, where, answer.ranking, wanted) for answer in found.answers]
     contents = sorted({content_id for ranking in rankings for content_id in ranking.ids})
     documents = store.documents.expand(contents, where)
     words = {} if found.view is None else store.vectors.words(found.view.view_id, contents)
@@ -163,16 +163,16 @@ def as_results(
         hits = [
             Hit(
                 document,
-                fused if answer.scored else best[one].cosine if one in best else None,
+                fused if answer.scored else best[content_id].cosine if content_id in best else None,
                 fused,
-                _whole(words.get(one, ()), document, found.leads),
-                dense_rank=dense.get(one),
-                lexical_rank=by_words.get(one),
-                part=best[one].part if one in best else None,
+                _whole(words.get(content_id, ()), document, found.leads),
+                dense_rank=dense.get(content_id),
+                lexical_rank=by_words.get(content_id),
+                part=best[content_id].part if content_id in best else None,
                 equal=equal,
             )
-            for one, fused in zip(ranking.ids, ranking.scores, strict=True)
-            for document, equal in first_of_equal(documents.get(one, ()), besides=request.like)
+            for content_id, fused in zip(ranking.ids, ranking.scores, strict=True)
+            for document, equal in first_of_equal(documents.get(content_id, ()), besides=request.like)
         ]
         hits.sort(key=order)
         results.append(

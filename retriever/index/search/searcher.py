@@ -97,14 +97,14 @@ class Searcher:
             UsageError: the instruction is too long, or the regular expression is none or takes too long.
         """
         started = time.perf_counter()
-        asked = Asked(queries, request, self._holding(request), started)
-        first = self._steadily(lambda: self._first(asked))
+        search = Asked(queries, request, self._holding(request), started)
+        first = self._steadily(lambda: self._first(search))
         yield first.results
         while first.unfinished is not None:
             done = yield from self._rounds(first.unfinished, on_texts)
             if done:
                 return
-            first = self._steadily(lambda: self._first(asked))
+            first = self._steadily(lambda: self._first(search))
             if first.unfinished is None:
                 yield first.results
 
@@ -128,29 +128,29 @@ class Searcher:
                 if self._store.data_version() == version:
                     raise
 
-    def _first(self, asked: Asked) -> First:
+    def _first(self, search: Asked) -> First:
         """Answer from what is stored: by words alone, or go on to the vectors."""
         self._store.inspection.require_documents_listed()
-        if asked.request.mode == "auto":
-            asked = _in_mode(asked, auto_mode(asked.request))
-        now = self._capped(asked)
-        found = self._by_words(now)
+        if search.request.mode == "auto":
+            search = _in_mode(search, auto_mode(search.request))
+        now = self._capped(search)
+        pool = self._by_words(now)
         if now.request.mode == "lexical":
-            return self._answered(now, Answers(None, "base", [Answer(one, None, [], one.ids) for one in found.words]))
-        return self._by_vectors(asked, now, found)
+            return self._answered(now, Answers(None, "base", [Answer(best, None, [], best.ids) for best in pool.words]))
+        return self._by_vectors(search, now, pool)
 
-    def _by_vectors(self, asked: Asked, now: Asked, found: Found) -> First:
+    def _by_vectors(self, search: Asked, now: Asked, pool: Found) -> First:
         """Answer from the view that serves the instruction; where that lacks most texts, from the base view."""
         request, sources = now.request, self._sources()
         source = sources.of(request.instruction or "")
         base, view = sources.base, self._loaded(sources, source)
         weighed = source.evidence and request.like is None
         steps = with_steps(source.root.reader, request.steps).spec.steps
-        if view is not None and (source == base or view.coverage(found.allowed) == 1):
+        if view is not None and (source == base or view.coverage(pool.allowed) == 1):
             (vectors,) = encode_queries([source], now.queries, request.steps)
             if weighed:
-                found = replace(found, beside=self._beside(now, sources, found))
-            answers = self._in_view(request, source, view, vectors, found)
+                pool = replace(pool, beside=self._beside(now, sources, pool))
+            answers = self._in_view(request, source, view, vectors, pool)
             return self._answered(now, replace(answers, steps=steps))
         base_view = self._loaded(sources, base)
         if base_view is None:
@@ -164,14 +164,14 @@ class Searcher:
             plain, under, shown = encode_queries([base, source.root, source], now.queries, request.steps)
         comparable = under if source.root != base and of_one_encoder(base, source.root) else None
         queries = Queries(sources, source, base_view.view, plain, comparable, shown, steps)
-        found = self._in_base(request, queries, found)
-        settled = view is not None and has_settled(self._store, asked, view.view)
-        if view is not None and (mostly_filled(view, found.allowed) or settled or not queries.read):
-            answers = self._in_view(request, source, view, shown, found)
+        pool = self._in_base(request, queries, pool)
+        settled = view is not None and has_settled(self._store, search, view.view)
+        if view is not None and (mostly_filled(view, pool.allowed) or settled or not queries.read):
+            answers = self._in_view(request, source, view, shown, pool)
         else:
-            dense = [cut(one, self._depth(request)) for one in found.plain]
-            answers = self._fused(request, base_view, dense, plain, replace(found, beside=None))
-        unfinished = Unfinished(asked, queries, found) if queries.read and not settled else None
+            dense = [cut(ranking, self._depth(request)) for ranking in pool.plain]
+            answers = self._fused(request, base_view, dense, plain, replace(pool, beside=None))
+        unfinished = Unfinished(search, queries, pool) if queries.read and not settled else None
         return self._answered(now, replace(answers, steps=steps), unfinished)
 
     def _loaded(self, sources: Sources, source: Source) -> LoadedView | None:
@@ -200,14 +200,14 @@ class Searcher:
                 return False
             if results is None:
                 return False
-            whole = all(one.path == "complete" for one in results)
+            whole = all(result.path == "complete" for result in results)
             same = before is not None and read > 0 and same_hits(before, results)
             exhausted = not wanted and reading.read == len(reading.tried)
             settled = whole or exhausted or same
             changed = None if before is None else changed_hits(before, results)
             progress = Settling(number + 1, reading.read, changed, settled)
             final = settled or not read or number + 1 == most  # what cannot be read now may be another time
-            yield [replace(one, final=final, settling=progress) for one in results]
+            yield [replace(result, final=final, settling=progress) for result in results]
             if settled:
                 note_settled(self._store, begun)
             if final:
@@ -227,23 +227,23 @@ class Searcher:
         Returns:
             How many texts were wanted, and how many of them were read.
         """
-        queries, found = reading.begun.queries, reading.begun.found
+        queries, pool = reading.begun.queries, reading.begun.found
         reader, filled = queries.source.root.reader, queries.filled
         view = self._views.loaded(self._store.views.ensure(queries.source.key, lazy=True))
         self._embed_answers(queries)
-        learns = queries.asked is None and not mostly_filled(view, found.allowed)
+        learns = queries.asked is None and not mostly_filled(view, pool.allowed)
         parts = [1] if queries.source.costly or not learns else [1, 1]
         wanted = read = 0
         for part in range(len(parts)):
             if learns and (number or part):
-                found = replace(found, learned=self._learned(reading.begun))
+                pool = replace(pool, learned=self._learned(reading.begun))
             with self._store.snapshot():
                 view = self._views.loaded(view.view)
-                chosen = self._worth_reading(reader, view, found, reading, share=1 / len(parts))
+                chosen = self._worth_reading(reader, view, pool, reading, share=1 / len(parts))
             if chosen:
                 after = len(chosen) * (len(parts) - 1 - part)  # about as many
-                told = texts_read(reader, list(chosen.values()), reading.on_texts, before=reading.read, after=after)
-                self._views.keep(queries.sources, filled, list(chosen), told)
+                notify = texts_read(reader, list(chosen.values()), reading.on_texts, before=reading.read, after=after)
+                self._views.keep(queries.sources, filled, list(chosen), notify)
                 reading.tried.update(chosen)
                 done = len(chosen) - len(self._store.vectors.missing(view.view.view_id, list(chosen)))
                 reading.read += done
@@ -251,13 +251,13 @@ class Searcher:
         return wanted, read
 
     def _worth_reading(
-        self, reader: Encoder, view: LoadedView, found: Found, reading: "Reading", *, share: float
+        self, reader: Encoder, view: LoadedView, pool: Found, reading: "Reading", *, share: float
     ) -> dict[int, str]:
         """Return the texts to read next, by content id."""
         if reading.begun.queries.source.costly:
-            return texts_to_ask(self._store, view, found, reading.tried, self._options.costly_texts)
+            return texts_to_ask(self._store, view, pool, reading.tried, self._options.costly_texts)
         budget = round(self._options.token_budget * share)
-        return texts_to_read(self._store, reader, view, found, self._options, budget).texts
+        return texts_to_read(self._store, reader, view, pool, self._options, budget).texts
 
     def _embed_answers(self, queries: Queries) -> None:
         """Embed stored answers of which the view has no vector: nobody is asked for them."""
@@ -279,53 +279,53 @@ class Searcher:
 
     def _complete_beside(self, source: Source) -> list[LoadedView]:
         """Return the view of another instruction by the same encoder that was used last and has every text, if any."""
-        others = [one for one in self._store.views.all() if not one.lazy and _of_one_encoder(one.key, source.key)]
-        recent = sorted(others, key=lambda one: (one.last_used, one.view_id), reverse=True)
-        loaded = (self._views.loaded(one) for one in recent)
-        return list(islice((one for one in loaded if one.complete), 1))
+        others = [view for view in self._store.views.all() if not view.lazy and _of_one_encoder(view.key, source.key)]
+        recent = sorted(others, key=lambda view: (view.last_used, view.view_id), reverse=True)
+        loaded = (self._views.loaded(view) for view in recent)
+        return list(islice((view for view in loaded if view.complete), 1))
 
     def _final(self, begun: Unfinished) -> list[SearchResult] | None:
         """Answer from the instruction's view as it is now; what was found before is used where it still holds."""
-        now, queries, found = self._capped(begun.asked), begun.queries, begun.found
+        now, queries, pool = self._capped(begun.asked), begun.queries, begun.found
         view = self._loaded(queries.sources, queries.source)
         if view is None or not self._serves(begun):
             return None
-        if found.state != state_of(self._store, queries.base):
-            found = self._in_base(now.request, queries, self._by_words(now))
-        answers = self._in_view(now.request, queries.source, view, queries.shown, found)
+        if pool.state != state_of(self._store, queries.base):
+            pool = self._in_base(now.request, queries, self._by_words(now))
+        answers = self._in_view(now.request, queries.source, view, queries.shown, pool)
         return self._answered(now, replace(answers, steps=queries.steps)).results
 
-    def _by_words(self, asked: Asked) -> Found:
+    def _by_words(self, search: Asked) -> Found:
         """Find what the filter allows and what the words of the queries find, where they have a say."""
-        request = asked.request
-        words = [Ranking([], []) for _ in asked.queries]
+        request = search.request
+        words = [Ranking([], []) for _ in search.queries]
         if request.mode != "dense" and request.like is None:
             depth = max(self._options.candidates, self._views.reach(request.k) + 1)
-            words = lexical(self._store, asked.queries, depth, asked.where)
-        return Found(None if asked.where is None else self._store.documents.matching(asked.where), words)
+            words = lexical(self._store, search.queries, depth, search.where)
+        return Found(None if search.where is None else self._store.documents.matching(search.where), words)
 
-    def _in_base(self, request: SearchRequest, queries: Queries, found: Found) -> Found:
+    def _in_base(self, request: SearchRequest, queries: Queries, pool: Found) -> Found:
         """Find what is nearest in the base view to the queries, under either instruction where one reader made both."""
         comparable = [queries.plain] if queries.asked is None else [queries.plain, queries.asked]
         depth = max(self._options.candidates, self._depth(request))
         base = self._views.loaded(queries.base)
-        beside = nearest_beside(base, np.concatenate(comparable), depth, found.allowed)
+        beside = nearest_beside(base, np.concatenate(comparable), depth, pool.allowed)
         half = len(queries.plain)
-        asked = beside.rankings[half:] or [Ranking([], []) for _ in beside.rankings]
+        under = beside.rankings[half:] or [Ranking([], []) for _ in beside.rankings]
         weighed = beside if queries.source.evidence and request.like is None else None
         state = state_of(self._store, queries.base)
-        return replace(found, plain=beside.rankings[:half], asked=asked, state=state, beside=weighed)
+        return replace(pool, plain=beside.rankings[:half], asked=under, state=state, beside=weighed)
 
-    def _beside(self, asked: Asked, sources: Sources, found: Found) -> Beside | None:
+    def _beside(self, search: Asked, sources: Sources, pool: Found) -> Beside | None:
         """Search the base view for what is weighed beside; None where there is none."""
         view = self._loaded(sources, sources.base)
         if view is None:
             return None
-        queries = sources.base.reader.encode_queries(plain_queries(asked.queries, asked.request))
-        return nearest_beside(view, queries, self._depth(asked.request, fused=True), found.allowed)
+        queries = sources.base.reader.encode_queries(plain_queries(search.queries, search.request))
+        return nearest_beside(view, queries, self._depth(search.request, fused=True), pool.allowed)
 
     def _in_view(
-        self, request: SearchRequest, source: Source, view: LoadedView, vectors: Embeddings, found: Found
+        self, request: SearchRequest, source: Source, view: LoadedView, vectors: Embeddings, pool: Found
     ) -> Answers:
         """Find what is nearest in a view; less alike are candidates that the view lacks, in the base view's order.
 
@@ -334,21 +334,21 @@ class Searcher:
             source: of the view.
             view: it.
             vectors: (n, dim) of the queries, as the source has them.
-            found: so far.
+            pool: found so far.
         """
         towards, fusion = view.centred(vectors), self._answer_fusion if source.costly else self._fusion
-        dense = nearest(view, towards, self._depth(request, fused=found.beside is not None), found.allowed)
-        if view.coverage(found.allowed) == 1 or not view.view.key.instruction:
-            return replace(self._fused(request, view, dense, vectors, found, fusion), leads=source.leads)
+        dense = nearest(view, towards, self._depth(request, fused=pool.beside is not None), pool.allowed)
+        if view.coverage(pool.allowed) == 1 or not view.view.key.instruction:
+            return replace(self._fused(request, view, dense, vectors, pool, fusion), leads=source.leads)
         answers = []
-        every = zip(vectors, towards, dense, found.by_vectors(), found.words, strict=True)
-        for number, (vector, toward, one, candidates, words) in enumerate(every):
+        every = zip(vectors, towards, dense, pool.by_vectors(), pool.words, strict=True)
+        for number, (vector, toward, held, candidates, words) in enumerate(every):
             lacking = view.lacking(np.array(candidates.ids, dtype=np.int64)).tolist()
-            last = min(one.scores, default=0.0)
+            last = min(held.scores, default=0.0)
             behind = Ranking(
-                one.ids + lacking, one.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
+                held.ids + lacking, held.scores + [last - STEP * place for place in range(1, len(lacking) + 1)]
             )
-            ranking = fusion.together(view, toward, behind, found, number)
+            ranking = fusion.together(view, toward, behind, pool, number)
             answers.append(Answer(ranking, vector, behind.ids, words.ids))
         return Answers(view.view, "lazy", answers, leads=source.leads)
 
@@ -358,18 +358,18 @@ class Searcher:
         view: LoadedView,
         dense: Sequence[Ranking],
         vectors: Embeddings,
-        found: Found,
+        pool: Found,
         fusion: Fusion | None = None,
     ) -> Answers:
         """Return rankings by vectors of a whole view, together with those by words and by the plain reader."""
         path: SearchPath = "complete" if view.view.key.instruction else "base"
         every = enumerate(zip(view.centred(vectors), dense, strict=True))
-        rankings = [(fusion or self._fusion).together(view, *one, found, number) for number, one in every]
-        pure = not (view.shift.any() or found.beside)
+        rankings = [(fusion or self._fusion).together(view, *pair, pool, number) for number, pair in every]
+        pure = not (view.shift.any() or pool.beside)
         scored = request.mode == "dense" and pure  # the rankings' numbers are the cosines
         answers = [
-            Answer(ranking, vector, one.ids, words.ids, scored)
-            for ranking, vector, one, words in zip(rankings, vectors, dense, found.words, strict=True)
+            Answer(ranking, vector, by_vector.ids, words.ids, scored)
+            for ranking, vector, by_vector, words in zip(rankings, vectors, dense, pool.words, strict=True)
         ]
         return Answers(view.view, path, answers)
 
@@ -378,23 +378,23 @@ class Searcher:
         reach = self._views.reach(request.k + (request.like is not None))
         return max(self._options.candidates, reach + 1) if fused or request.mode == "hybrid" else reach
 
-    def _capped(self, asked: Asked) -> Asked:
+    def _capped(self, search: Asked) -> Asked:
         """Return the request for no more hits than there are documents in the state that is read."""
-        k = max(1, self._store.documents.count_to(asked.request.k))
-        return replace(asked, request=replace(asked.request, k=k))
+        k = max(1, self._store.documents.count_to(search.request.k))
+        return replace(search, request=replace(search.request, k=k))
 
-    def _answered(self, asked: Asked, answers: Answers, unfinished: Unfinished | None = None) -> First:
-        results = as_results(self._store, asked.queries, asked.request, asked.where, answers, asked.started)
-        if not any(one.hits for one in results):
-            require_fitting(self._store, asked.where)
-        known = None if asked.where is None else asked.where.known
-        return First([replace(one, final=unfinished is None, known_answers=known) for one in results], unfinished)
+    def _answered(self, search: Asked, answers: Answers, unfinished: Unfinished | None = None) -> First:
+        results = as_results(self._store, search.queries, search.request, search.where, answers, search.started)
+        if not any(result.hits for result in results):
+            require_fitting(self._store, search.where)
+        known = None if search.where is None else search.where.known
+        return First([replace(result, final=unfinished is None, known_answers=known) for result in results], unfinished)
 
 
-def _of_one_encoder(one: ViewKey, other: ViewKey) -> bool:
+def _of_one_encoder(key: ViewKey, other: ViewKey) -> bool:
     """Return whether two views are of different instructions and all else is the same."""
-    return one != other and replace(one, instruction="") == replace(other, instruction="")
+    return key != other and replace(key, instruction="") == replace(other, instruction="")
 
 
-def _in_mode(asked: Asked, mode: Mode) -> Asked:
-    return replace(asked, request=replace(asked.request, mode=mode))
+def _in_mode(search: Asked, mode: Mode) -> Asked:
+    return replace(search, request=replace(search.request, mode=mode))

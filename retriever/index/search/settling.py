@@ -76,10 +76,10 @@ def changed_hits(before: Sequence[SearchResult], after: Sequence[SearchResult]) 
     return sum(len(set(new).difference(old)) for old, new in pairs)
 
 
-def _digest(query: str, asked: Asked) -> bytes:
+def _digest(query: str, search: Asked) -> bytes:
     """Return what tells a search from others of the same instruction."""
-    request = replace(asked.request, query=query, instruction=None, reader=None, like=None)
-    return sha256(repr((request, asked.request.like)).encode()).digest()
+    request = replace(search.request, query=query, instruction=None, reader=None, like=None)
+    return sha256(repr((request, search.request.like)).encode()).digest()
 
 
 def note_settled(store: Store, begun: Unfinished) -> None:

@@ -53,8 +53,8 @@ class Tail:
         read = list(batches)
         if not read:
             return self
-        new = [one.indexed for one in read]
-        added = _segment(self.hold, [one.ids for one in new], [one.rows for one in new])
+        new = [batch.indexed for batch in read]
+        added = _segment(self.hold, [vectors.ids for vectors in new], [vectors.rows for vectors in new])
         segments = list(self.segments)
         while segments and segments[-1].size < 2 * added.size:
             last = segments.pop()

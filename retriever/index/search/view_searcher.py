@@ -70,8 +70,8 @@ class LoadedView:
 
     def lacking(self, among_these: Ids | None = None) -> Ids:
         """Return those of some contents (n,), or of all, that have no vector here."""
-        asked = self.contents.ids if among_these is None else among_these
-        return asked[~self.holds(asked)]
+        ids = self.contents.ids if among_these is None else among_these
+        return ids[~self.holds(ids)]
 
     def holds(self, ids: Ids) -> NDArray[np.bool_]:
         """Return which contents (n,) have a vector here."""
@@ -200,10 +200,10 @@ def with_windows_of(ids: Ids, texts: Ids) -> Ids:
 
 def held_by(parts: list[ListedIndex], ids: Ids) -> NDArray[np.bool_]:
     """Return which contents (n,) have a vector in one of some indexes."""
-    found = np.zeros(len(ids), dtype=bool)
+    mask = np.zeros(len(ids), dtype=bool)
     for part in parts:
-        found |= among(ids, part.ids)
-    return found
+        mask |= among(ids, part.ids)
+    return mask
 
 
 def _continues(known: LoadedView, revision: VectorRevision, generation: Generation | None) -> bool:

@@ -38,16 +38,16 @@ def best_of_texts(search: Callable[[int], Neighbours], k: int, vectors_each: flo
     """
     width = int(np.ceil(k * vectors_each))
     while True:
-        found = search(width)
-        rows = [_first_of_each(texts) for texts in texts_of(found.ids)]
-        if all(len(row) >= k or ids[-1] < 0 for row, ids in zip(rows, found.ids, strict=True)):
+        neighbours = search(width)
+        rows = [_first_of_each(texts) for texts in texts_of(neighbours.ids)]
+        if all(len(row) >= k or ids[-1] < 0 for row, ids in zip(rows, neighbours.ids, strict=True)):
             break
         width *= 2
     best = Neighbours(np.full((len(rows), k), -1), np.full((len(rows), k), -np.inf, dtype=np.float32))
     for number, row in enumerate(rows):
         kept = row[:k]
-        best.ids[number, : len(kept)] = texts_of(found.ids[number, kept])
-        best.scores[number, : len(kept)] = found.scores[number, kept]
+        best.ids[number, : len(kept)] = texts_of(neighbours.ids[number, kept])
+        best.scores[number, : len(kept)] = neighbours.scores[number, kept]
     return best
 
 

@@ -247,8 +247,8 @@ class _Permitted:
         answers: list[list[str | None]] = [[None] * len(texts) for _ in questions]
 
         def kept(some: "list[Answer]") -> None:
-            for one in some:
-                answers[one.question][one.row] = one.answer
+            for answer in some:
+                answers[answer.question][answer.row] = answer.answer
             if keep is not None:
                 keep(some)
             if permit.late:

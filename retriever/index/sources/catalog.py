@@ -89,7 +89,7 @@ class Listed:
         """The views that encoders read for it."""
         if self.row is None:
             return frozenset([self.view.view_id])
-        return frozenset(one for need in self.needs for one in need.leaves)
+        return frozenset(leaf for need in self.needs for leaf in need.leaves)
 
 
 def listed(store: Store, read: Callable[[View], bool] = lambda view: True) -> list[Listed]:
@@ -100,17 +100,17 @@ def listed(store: Store, read: Callable[[View], bool] = lambda view: True) -> li
         read: whether those encoders read texts for a view.
     """
     rows = {row.view_id: row for row in store.sources.rows()}
-    found: dict[int, Listed] = {}
+    entries: dict[int, Listed] = {}
     chosen = set(_choices(store).values())
     for view in store.views.all():
         row = rows.get(view.view_id)
         if row is None and read(view):
-            found[view.view_id] = Listed(view, chosen=view.view_id in chosen)
-        elif row is not None and row.kind in KINDS and all(one in found for one in row.needs):
-            needs = tuple(found[one] for one in row.needs)
-            found[view.view_id] = Listed(view, needs, row, view.view_id in chosen)
-    needed = {need.view.view_id for one in found.values() if not one.hidden for need in one.needs}
-    return [one for one in found.values() if not one.hidden or one.view.view_id in needed]
+            entries[view.view_id] = Listed(view, chosen=view.view_id in chosen)
+        elif row is not None and row.kind in KINDS and all(need in entries for need in row.needs):
+            needs = tuple(entries[need] for need in row.needs)
+            entries[view.view_id] = Listed(view, needs, row, view.view_id in chosen)
+    needed = {need.view.view_id for entry in entries.values() if not entry.hidden for need in entry.needs}
+    return [entry for entry in entries.values() if not entry.hidden or entry.view.view_id in needed]
 
 
 def current(store: Store) -> list[Listed]:
@@ -120,12 +120,12 @@ def current(store: Store) -> list[Listed]:
 
 def own_views(store: Store) -> list[View]:
     """Return the views of the index's encoders that are asked for: one of each question, and what was given for it."""
-    return [one.view for one in current(store) if not one.hidden and one.root is one]
+    return [entry.view for entry in current(store) if not entry.hidden and entry.root is entry]
 
 
 def searched(store: Store) -> list[Listed]:
     """Return every view that is searched, whosever encoders made it, oldest first."""
-    return [one for one in listed(store) if not one.hidden]
+    return [entry for entry in listed(store) if not entry.hidden]
 
 
 def unmakeable(store: Store) -> list[int]:
@@ -134,20 +134,20 @@ def unmakeable(store: Store) -> list[int]:
     views = store.views.all()
     known = {view.view_id for view in views}
     made = [view.view_id for view in views if view.key.fingerprint.partition(":")[0] in KINDS]
-    found = [one for one in made if one not in rows or not known.issuperset(rows[one].needs)]
-    for one in listed(store):
+    view_ids = [view_id for view_id in made if view_id not in rows or not known.issuperset(rows[view_id].needs)]
+    for entry in listed(store):
         try:
-            sources.open(one)
+            sources.open(entry)
         except IndexDamagedError:
-            found.append(one.view.view_id)
-    return found
+            view_ids.append(entry.view.view_id)
+    return view_ids
 
 
 def serving(among: Iterable[Listed], instruction: str) -> Listed | None:
     """Return what serves an instruction: what was chosen, else the last that was made for it, else what is read."""
-    asked = normal_instruction(instruction)
-    found = [one for one in among if not one.hidden and one.instruction == asked]
-    return max(found, key=lambda one: (one.chosen, one.row is not None, one.view.view_id), default=None)
+    normal = normal_instruction(instruction)
+    candidates = [entry for entry in among if not entry.hidden and entry.instruction == normal]
+    return max(candidates, key=lambda entry: (entry.chosen, entry.row is not None, entry.view.view_id), default=None)
 
 
 def choose(store: Store, view: View) -> None:
@@ -157,23 +157,27 @@ def choose(store: Store, view: View) -> None:
 
 def choose_none(store: Store, instruction: str) -> None:
     """Let the last that was made for an instruction serve it."""
-    left = {asked: view_id for asked, view_id in _choices(store).items() if asked != normal_instruction(instruction)}
+    left = {other: view_id for other, view_id in _choices(store).items() if other != normal_instruction(instruction)}
     store.settings.set(SERVES, left)
 
 
 def _choices(store: Store) -> dict[str, int]:
     """Return the view that was chosen for each instruction."""
     stored = store.settings.get(SERVES)
-    return {asked: one for asked, one in stored.items() if isinstance(one, int)} if isinstance(stored, dict) else {}
+    return (
+        {instruction: view_id for instruction, view_id in stored.items() if isinstance(view_id, int)}
+        if isinstance(stored, dict)
+        else {}
+    )
 
 
 def family(among: Iterable[Listed], view: View) -> list[Listed]:
     """Return a view with those that have vectors of its texts: what is made of it first of all, hidden or not."""
-    found: dict[int, Listed] = {}
-    for one in among:
-        if one.view.view_id == view.view_id or (one.texts_of and one.texts_of.view.view_id in found):
-            found[one.view.view_id] = one
-    return list(found.values())
+    members: dict[int, Listed] = {}
+    for entry in among:
+        if entry.view.view_id == view.view_id or (entry.texts_of and entry.texts_of.view.view_id in members):
+            members[entry.view.view_id] = entry
+    return list(members.values())
 
 
 class Sources:
@@ -253,8 +257,8 @@ class Sources:
 
     def of(self, instruction: str) -> Source:
         """Return the source that serves an instruction: one that is stored, else what is read under it."""
-        found = serving(self.listed(), instruction)
-        return self.read(instruction) if found is None else self.open(found)
+        entry = serving(self.listed(), instruction)
+        return self.read(instruction) if entry is None else self.open(entry)
 
     @property
     def base(self) -> Source:
@@ -263,11 +267,11 @@ class Sources:
 
     def read(self, instruction: str) -> Source:
         """Return the source of what the encoders alone read under an instruction."""
-        asked = normal_instruction(instruction)
-        for one in self.listed():
-            if one.row is None and one.instruction == asked:
-                return self.open(one)
-        key = self.encoders.view_key(asked)
+        normal = normal_instruction(instruction)
+        for entry in self.listed():
+            if entry.row is None and entry.instruction == normal:
+                return self.open(entry)
+        key = self.encoders.view_key(normal)
         return (Question if key.instruction else Plain)(key, self.encoders)
 
     def view(self, source: Source) -> View | None:
@@ -276,19 +280,19 @@ class Sources:
 
     def together(self, sources: Iterable[Source]) -> list[Source]:
         """Return sources with what they need and what has vectors of the same texts, needed ones first."""
-        found: dict[Source, None] = {}
+        ordered: dict[Source, None] = {}
 
         def add(source: Source) -> None:
             for need in source.needs:
                 add(need)
-            found[source] = None
+            ordered[source] = None
 
         for source in sources:
             add(source)
-        for one in self.listed():
-            if one.texts_of and any(one.texts_of.view.key == source.key for source in found):
-                add(self.open(one))
-        return list(found)
+        for entry in self.listed():
+            if entry.texts_of and any(entry.texts_of.view.key == source.key for source in ordered):
+                add(self.open(entry))
+        return list(ordered)
 
     def stored(self, source: Source, ids: Ids) -> StoredVectors:
         """Return the vectors of a source's view that exist among some contents."""

@@ -39,10 +39,10 @@ _SENTENCE_ENCODERS = "st:"  # what their names begin with
 
 def described(store: Store, key: str = ENCODER) -> dict[str, JSON] | None:
     """Read an index's description of its encoder, or None; a checkpoint of its own is named by where it lies now."""
-    found = store.settings.get(key)
-    if not isinstance(found, dict):
+    stored = store.settings.get(key)
+    if not isinstance(stored, dict):
         return None
-    return {**found, "name": str(store.path.parent.resolve() / MODEL)} if found.get("name") == OWN_MODEL else found
+    return {**stored, "name": str(store.path.parent.resolve() / MODEL)} if stored.get("name") == OWN_MODEL else stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class ReaderDescriptions:
 
 def reader_descriptions(store: Store, question: str = ENCODER, plain: str = PLAIN) -> ReaderDescriptions | None:
     """Read an index's descriptions of its encoders, kept in settings of these names; None before there are any."""
-    found = described(store, question)
-    return None if found is None else ReaderDescriptions(found, described(store, plain))
+    description = described(store, question)
+    return None if description is None else ReaderDescriptions(description, described(store, plain))
 
 
 def load_plain(name: str = DEFAULT_PLAIN, *, device: str = "auto") -> Encoder:
@@ -131,8 +131,8 @@ def described_encoders(store: Store, load: Loader = load_described) -> "Encoders
         store: the index's database.
         load: gives the encoder of a description.
     """
-    found = reader_descriptions(store)
-    return None if found is None else made(found, load)
+    descriptions = reader_descriptions(store)
+    return None if descriptions is None else made(descriptions, load)
 
 
 def made(descriptions: ReaderDescriptions, load: Loader) -> "Encoders":

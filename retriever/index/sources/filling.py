@@ -29,16 +29,16 @@ def of_one_encoder(*sources: Source) -> bool:
 
 def by_encoder(sources: Iterable[Source]) -> list[list[Source]]:
     """Return the sources that encoders read texts for, those of one encoder together; none is loaded."""
-    found: dict[ViewKey, list[Source]] = {}
+    groups: dict[ViewKey, list[Source]] = {}
     for source in sources:
         if source.reads:
-            found.setdefault(replace(source.key, instruction=""), []).append(source)
-    return list(found.values())
+            groups.setdefault(replace(source.key, instruction=""), []).append(source)
+    return list(groups.values())
 
 
 def read(sources: Sequence[Source], texts: Sequence[str], on_tokens: OnTokens | None = None) -> list[Encoded]:
     """Read texts for sources of one encoder, in one pass: embeddings and words for each."""
-    instructions = [one.key.instruction for one in sources]
+    instructions = [source.key.instruction for source in sources]
     return sources[0].reader.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
 
 
@@ -49,9 +49,9 @@ def encode_texts(sources: Sequence[Source], texts: Sequence[str]) -> list[Embedd
     """
     known: dict[Source, Embeddings] = {}
     for group in by_encoder(_with_needs(sources)):
-        reader, instructions = group[0].reader, [one.key.instruction for one in group]
+        reader, instructions = group[0].reader, [source.key.instruction for source in group]
         if group[0].costly:
-            vectors = [reader.encode_queries(texts, instruction=asked) for asked in instructions]
+            vectors = [reader.encode_queries(texts, instruction=instruction) for instruction in instructions]
         else:
             vectors = reader.encode_many(texts, instructions)
         known.update(zip(group, vectors, strict=True))
@@ -76,7 +76,9 @@ def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int
         if len(group) == 1:
             known[group[0]] = encoder.encode_queries(queries, instruction=group[0].key.instruction)
         else:
-            known.update(zip(group, encoder.encode_many(queries, [one.key.instruction for one in group]), strict=True))
+            known.update(
+                zip(group, encoder.encode_many(queries, [source.key.instruction for source in group]), strict=True)
+            )
     return [_combined(source, known) for source in sources]
 
 
@@ -95,16 +97,16 @@ def fill(
     views = {source: store.views.ensure(source.key, lazy=True) for source in sources if source.reads}
     done: list[tuple[View, Sequence[int], Encoded]] = []
     for group in by_encoder(sources):
-        lacking = {one for source in group for one in store.vectors.missing(views[source].view_id, ids)}
-        texts = store.documents.texts([one for one in np.asarray(ids).tolist() if one in lacking])
+        lacking = {content_id for source in group for content_id in store.vectors.missing(views[source].view_id, ids)}
+        texts = store.documents.texts([content_id for content_id in np.asarray(ids).tolist() if content_id in lacking])
         if texts:
             every = read(group, list(texts.values()), on_tokens)
-            done += [(views[source], list(texts), one) for source, one in zip(group, every, strict=True)]
+            done += [(views[source], list(texts), encoded) for source, encoded in zip(group, every, strict=True)]
         on_tokens = None
     with store.writing():
         for view, contents, encoded in done:
             put(store, view, contents, encoded)
-        derive(store, [one for one in sources if one.follows], index, ids)
+        derive(store, [source for source in sources if source.follows], index, ids)
 
 
 def put(
@@ -147,12 +149,12 @@ def derive(store: Store, sources: Iterable[Source], index: Sources, ids: Ids | S
 
 def _with_needs(sources: Iterable[Source]) -> list[Source]:
     """Return sources and all that they need, each once, needed ones first."""
-    found: dict[Source, None] = {}
+    ordered: dict[Source, None] = {}
     for source in sources:
-        found.update(dict.fromkeys([*_with_needs(source.needs), source]))
-    return list(found)
+        ordered.update(dict.fromkeys([*_with_needs(source.needs), source]))
+    return list(ordered)
 
 
 def _combined(source: Source, known: Mapping[Source, Embeddings]) -> Embeddings:
     """Return the vectors of a source, given those that encoders made for the sources they read for."""
-    return known[source] if source.reads else source.combine([_combined(one, known) for one in source.needs])
+    return known[source] if source.reads else source.combine([_combined(need, known) for need in source.needs])

@@ -7,4 +7,4 @@ from retriever.index.sources.read import Plain, Question
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught, Tuned
 
-KINDS: Mapping[str, type[Source]] = {one.kind: one for one in (Plain, Question, Answers, Tuned, Taught)}
+KINDS: Mapping[str, type[Source]] = {source.kind: source for source in (Plain, Question, Answers, Tuned, Taught)}

@@ -55,8 +55,8 @@ def place(store: Store, sources: Sources, source: Source) -> View:
             fill(store, [source], sources, contents)
         elif contents is not None and source.follows:
             derive(store, [source], sources, contents)
-        stored = {one.view.view_id: (one.kind, one.instruction, one.leaves) for one in listed(store)}
-        same = [one for one, kept in stored.items() if kept == stored[view.view_id] and one != view.view_id]
+        stored = {entry.view.view_id: (entry.kind, entry.instruction, entry.leaves) for entry in listed(store)}
+        same = [view_id for view_id, kept in stored.items() if kept == stored[view.view_id] and view_id != view.view_id]
         store.views.drop(*same)
     if contents is not None and not source.follows:
         derive(store, [source], sources, contents)

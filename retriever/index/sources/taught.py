@@ -107,7 +107,7 @@ class Taught(Source):
     @property
     def examples(self) -> dict[int, str]:
         """Answers by content id, also of texts that are gone."""
-        return {int(one["content"]): str(one["answer"]) for one in self.document["examples"]}
+        return {int(example["content"]): str(example["answer"]) for example in self.document["examples"]}
 
     def combine(self, needed: Sequence[Embeddings]) -> Embeddings:
         """Map the question's vectors and those beside."""
@@ -121,7 +121,7 @@ class Taught(Source):
         words = []
         for number, said in zip(probable.argmax(axis=1).tolist(), own.words, strict=True):
             answer = self.head.answers[number]
-            words.append([answer, *(one for one in said if one != answer)])
+            words.append([answer, *(word for word in said if word != answer)])
         return StoredVectors(own.content_ids, self.combine([own.embeddings, beside.embeddings]), words)
 
     def contents(self, held: Held) -> Ids:
@@ -160,11 +160,11 @@ class Taught(Source):
         numbers = {answer.casefold(): number for number, answer in enumerate(self.head.answers)}
         if not {name.casefold() for name in names} <= numbers.keys():
             return None
-        found = vectors.copy()
+        learned = vectors.copy()
         for row, name in enumerate(names):
-            found[row, : len(numbers)] = 0
-            found[row, numbers[name.casefold()]] = np.sqrt(self.head.share)
-        return normalise(found)
+            learned[row, : len(numbers)] = 0
+            learned[row, numbers[name.casefold()]] = np.sqrt(self.head.share)
+        return normalise(learned)
 
     def made_again(self, sources: "Sources", making: "Making") -> "Source | None":
         """Learn from the same examples under other encoders; those whose documents are gone are left out."""

@@ -80,23 +80,23 @@ def worth_answering(
         if not len(chosen) or count < 1:
             return []
         stored = store.vectors.get(shown.view.view_id, chosen)
-        found = group(stored.embeddings, min(count, len(chosen)))
+        clusters = group(stored.embeddings, min(count, len(chosen)))
         guesses = sources.open(shown).guesses(sources.stored, stored.content_ids)
         certainty = None if guesses is None else _certainty(guesses.probable)
-        order = spread_out(found.labels, -found.cosines if certainty is None else certainty, count)
+        order = spread_out(clusters.labels, -clusters.cosines if certainty is None else certainty, count)
         if certainty is not None:
             order.sort(key=lambda row: float(certainty[row]))
         ids = stored.content_ids[order].tolist()
         documents = store.documents.expand(ids)
-    asked = []
+    requests = []
     for row, content_id in zip(order, ids, strict=True):
-        document = min(documents[content_id], key=lambda one: one.id)
+        document = min(documents[content_id], key=lambda equal: equal.id)
         if guesses is None or certainty is None:
-            asked.append(Asked(document))
+            requests.append(Asked(document))
         else:
             guess = guesses.answers[int(guesses.probable[row].argmax())]
-            asked.append(Asked(document, guess, float(certainty[row])))
-    return asked
+            requests.append(Asked(document, guess, float(certainty[row])))
+    return requests
 
 
 def _certainty(probable: NDArray[np.float32]) -> NDArray[np.float32]:

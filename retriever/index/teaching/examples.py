@@ -63,19 +63,19 @@ def read_examples(file: Path) -> list[Example]:
     Raises:
         InputError: the file cannot be read or is empty, or a row is none; file and line are named.
     """
-    found = []
+    examples = []
     try:
         with file.open("rb") as stream:
             for row in read_jsonl(stream, str(file), Limits()):
                 place = f"{file}, line {row.line}"
                 if row.values is None:
                     raise _mend(f"{place}: {row.problem}.")
-                found.append(_checked(row.values, place))
+                examples.append(_checked(row.values, place))
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
-    if not found:
+    if not examples:
         raise InputError(f"{file} holds no examples.", hint=f"Write {LEAST} or more an answer, one object a line.")
-    return found
+    return examples
 
 
 def given_examples(examples: Iterable[Example | Mapping[str, object] | tuple[str, str]]) -> list[Example]:
@@ -84,20 +84,20 @@ def given_examples(examples: Iterable[Example | Mapping[str, object] | tuple[str
     Raises:
         InputError: one is none of these.
     """
-    found = []
-    for number, one in enumerate(examples, start=1):
+    parsed = []
+    for number, example in enumerate(examples, start=1):
         place = f"Example {number}"
-        if isinstance(one, Example):
-            values: Mapping[str, object] = {"id": one.id, "text": one.text, "answer": one.answer}
-            place = one.place or place
-        elif isinstance(one, Mapping):
-            values = one
-        elif isinstance(one, tuple) and len(one) == 2:
-            values = {"id": one[0], "answer": one[1]}
+        if isinstance(example, Example):
+            values: Mapping[str, object] = {"id": example.id, "text": example.text, "answer": example.answer}
+            place = example.place or place
+        elif isinstance(example, Mapping):
+            values = example
+        elif isinstance(example, tuple) and len(example) == 2:
+            values = {"id": example[0], "answer": example[1]}
         else:
-            raise _mend(f"{place} is {type(one).__name__}, not an id and an answer.")
-        found.append(_checked(values, place))
-    return found
+            raise _mend(f"{place} is {type(example).__name__}, not an id and an answer.")
+        parsed.append(_checked(values, place))
+    return parsed
 
 
 def found_examples(store: Store, examples: Sequence[Example]) -> FoundExamples:
@@ -112,46 +112,46 @@ def found_examples(store: Store, examples: Sequence[Example]) -> FoundExamples:
         raise UsageError(f"{len(examples)} examples are too many.", hint=f"Give at most {MOST_EXAMPLES}.")
     by_content: dict[int, Example] = {}
     contents = _contents(store, examples)
-    for one, content_id in zip(_spelled_alike(examples), contents, strict=True):
-        first = by_content.setdefault(content_id, one)
-        if first.answer != one.answer:
+    for example, content_id in zip(_spelled_alike(examples), contents, strict=True):
+        first = by_content.setdefault(content_id, example)
+        if first.answer != example.answer:
             raise InputError(
-                f"{first} and {one} are one text with two answers: {first.answer!r}, {one.answer!r}.",
+                f"{first} and {example} are one text with two answers: {first.answer!r}, {example.answer!r}.",
                 hint="Take one of them out. Nothing was taught.",
             )
-    require_enough([one.answer for one in by_content.values()])
+    require_enough([example.answer for example in by_content.values()])
     ids = sorted(by_content)
-    return FoundExamples(ids, [by_content[one].answer for one in ids])
+    return FoundExamples(ids, [by_content[content_id].answer for content_id in ids])
 
 
 def _spelled_alike(examples: Sequence[Example]) -> list[Example]:
     """Return examples whose answers differ in more than capitals and spaces, as they are first spelled."""
     spelled: dict[str, str] = {}
-    keys = [" ".join(one.answer.split()).casefold() for one in examples]
-    for key, one in zip(keys, examples, strict=True):
-        spelled.setdefault(key, one.answer)
-    return [replace(one, answer=spelled[key]) for key, one in zip(keys, examples, strict=True)]
+    keys = [" ".join(example.answer.split()).casefold() for example in examples]
+    for key, example in zip(keys, examples, strict=True):
+        spelled.setdefault(key, example.answer)
+    return [replace(example, answer=spelled[key]) for key, example in zip(keys, examples, strict=True)]
 
 
 def _contents(store: Store, examples: Sequence[Example]) -> list[int]:
     """Return the content id of every example."""
-    by_text = store.documents.by_hash({content_hash(one.text) for one in examples if one.text is not None})
+    by_text = store.documents.by_hash({content_hash(example.text) for example in examples if example.text is not None})
     live = set(store.documents.live_contents().tolist())
-    by_id = _contents_by_id(store, [one.id for one in examples if one.id is not None])
-    found = []
-    for one in examples:
-        content_id = by_id.get(one.id) if one.id is not None else by_text.get(content_hash(one.text or ""))
+    by_id = _contents_by_id(store, [example.id for example in examples if example.id is not None])
+    content_ids = []
+    for example in examples:
+        content_id = by_id.get(example.id) if example.id is not None else by_text.get(content_hash(example.text or ""))
         if content_id is None or content_id not in live:
-            what = "is not in the index" if one.id is None else "is no document of the index"
-            raise InputError(f"{one} {what}.", hint="Examples are documents of the index. Nothing was taught.")
-        found.append(content_id)
-    return found
+            what = "is not in the index" if example.id is None else "is no document of the index"
+            raise InputError(f"{example} {what}.", hint="Examples are documents of the index. Nothing was taught.")
+        content_ids.append(content_id)
+    return content_ids
 
 
 def _contents_by_id(store: Store, ids: Sequence[str]) -> dict[str, int]:
     documents = store.documents.get(ids)
-    known = store.documents.known([one.text for one in documents.values()])
-    return {id: known[one.text] for id, one in documents.items()}
+    known = store.documents.known([document.text for document in documents.values()])
+    return {id: known[document.text] for id, document in documents.items()}
 
 
 def require_enough(answers: Sequence[str]) -> None:
@@ -195,8 +195,8 @@ def _checked(values: Mapping[str, object], place: str) -> Example:
             raise _mend(f"{place}: {key!r} is no text.")
     if id is None and text is None:
         raise _mend(f"{place} has neither an id nor a text.")
-    for one in (answer, id, text):
-        if isinstance(one, str) and any("\ud800" <= character <= "\udfff" for character in one):
+    for string in (answer, id, text):
+        if isinstance(string, str) and any("\ud800" <= character <= "\udfff" for character in string):
             raise _mend(f"{place} holds half a character (a lone surrogate).")
     return Example(answer.strip(), None if id is None else str(id), None if id is not None else str(text), place)
 

@@ -67,8 +67,8 @@ class Head:
 
     def scores(self, vectors: Embeddings, plain: Embeddings) -> NDArray[np.float32]:
         """Return the scores (n, k) of some texts before the softmax; arguments as for `probabilities`."""
-        found = (vectors - self.mean) @ self.weights + (plain - self.plain_mean) @ self.plain_weights
-        return np.asarray(found, dtype=np.float32)
+        scores = (vectors - self.mean) @ self.weights + (plain - self.plain_mean) @ self.plain_weights
+        return np.asarray(scores, dtype=np.float32)
 
     def map(self, vectors: Embeddings, plain: Embeddings) -> Embeddings:
         """Return the new vectors (n, `dim`) of some texts; arguments as for `probabilities`."""
@@ -80,7 +80,7 @@ class Head:
     def to_bytes(self) -> bytes:
         """Return its arrays; `describe` has the rest."""
         arrays = (self.mean, self.weights, self.plain_mean, self.plain_weights)
-        return b"".join(np.ascontiguousarray(one, dtype=_STORED).tobytes() for one in arrays)
+        return b"".join(np.ascontiguousarray(array, dtype=_STORED).tobytes() for array in arrays)
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON object with which `from_stored` reads the arrays."""
@@ -104,7 +104,7 @@ def from_stored(arrays: bytes, described: Any) -> Head:  # noqa: ANN401 - any JS
         IndexDamagedError: they do not fit each other, or hold what no head can.
     """
     try:
-        answers = [str(one) for one in described["answers"]]
+        answers = [str(answer) for answer in described["answers"]]
         dim, plain_dim = int(described["dim"]), int(described["plain_dim"])
         sharpness, share = float(described["sharpness"]), float(described["share"])
         numbers = np.frombuffer(arrays, dtype=_STORED).astype(np.float32)

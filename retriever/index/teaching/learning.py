@@ -102,41 +102,41 @@ def learn(lesson: Lesson, settings: Settings | None = None) -> Head:
         lesson: the material.
         settings: what was chosen by examples left out elsewhere; None to choose here, leaving out each in turn.
     """
-    found = _regression(lesson)
-    chosen = choose(lesson, _left_out(lesson, found)) if settings is None else settings
-    return _head(lesson, found, chosen)
+    fit = _regression(lesson)
+    chosen = choose(lesson, _left_out(lesson, fit)) if settings is None else settings
+    return _head(lesson, fit, chosen)
 
 
 def choose(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]]) -> Settings:
     """Return the settings that do best, by the scores (n, k) that examples left out get with every ridge."""
     losses = {
-        ridge: min(log_loss(softmax(one * found), lesson.labels) for one in SHARPNESS)
-        for ridge, found in scores.items()
+        ridge: min(log_loss(softmax(sharpness * logits), lesson.labels) for sharpness in SHARPNESS)
+        for ridge, logits in scores.items()
     }
-    ridge = min(losses, key=lambda one: (round(losses[one], 6), -one))
+    ridge = min(losses, key=lambda candidate: (round(losses[candidate], 6), -candidate))
     return Settings(ridge, _sharpness(lesson, scores[ridge]))
 
 
 def scores_by_ridge(lesson: Lesson, asked: Lesson) -> dict[float, NDArray[np.float64]]:
     """Return the scores (m, k) that the heads of a lesson give the examples of another, with every ridge."""
-    found = _regression(lesson)
+    fit = _regression(lesson)
     scores = {}
     for ridge in RIDGES:
-        head = _head(lesson, found, Settings(ridge, USUAL_SHARPNESS))
+        head = _head(lesson, fit, Settings(ridge, USUAL_SHARPNESS))
         scores[ridge] = np.asarray(head.scores(asked.vectors, asked.plain), dtype=np.float64)
     return scores
 
 
-def _head(lesson: Lesson, found: "_Regression", settings: Settings) -> Head:
+def _head(lesson: Lesson, fit: "_Regression", settings: Settings) -> Head:
     # (A^T A + a I)^-1 A^T y = A^T U (S + a I)^-1 U^T y; what U does not span, A^T takes to zero
-    solved = found.left @ ((found.left.T @ found.targets) / (found.squares + settings.ridge)[:, None])
-    question, plain = np.split(found.rows.T @ solved, [len(lesson.mean)])  # (d, k), (e, k)
+    solved = fit.left @ ((fit.left.T @ fit.targets) / (fit.squares + settings.ridge)[:, None])
+    question, plain = np.split(fit.rows.T @ solved, [len(lesson.mean)])  # (d, k), (e, k)
     return Head(
         lesson.answers,
         lesson.mean,
-        np.asarray(found.scales[0] * question, dtype=np.float32),
+        np.asarray(fit.scales[0] * question, dtype=np.float32),
         lesson.plain_mean,
-        np.asarray(found.scales[1] * plain, dtype=np.float32),
+        np.asarray(fit.scales[1] * plain, dtype=np.float32),
         settings.sharpness,
         SHARE,
     )
@@ -191,15 +191,15 @@ def _regression(lesson: Lesson) -> _Regression:
     return _Regression(scales, roots, roots[:, None] * _codes(labels, k), rows, left, np.maximum(squares, 0.0))
 
 
-def _left_out(lesson: Lesson, found: _Regression) -> dict[float, NDArray[np.float64]]:
+def _left_out(lesson: Lesson, fit: _Regression) -> dict[float, NDArray[np.float64]]:
     """Return the scores (n, k) that the examples get, each left out in turn, with every ridge."""
     n, scores = len(lesson.labels), {}
-    projected = found.left.T @ found.targets  # (r, k)
+    projected = fit.left.T @ fit.targets  # (r, k)
     for ridge in RIDGES:
-        kept = found.squares / (found.squares + ridge)  # (r,)
-        fitted = (found.left * kept) @ projected  # (n + k, k)
-        own = (np.square(found.left) @ kept)[:, None]  # (n + k, 1)
-        scores[ridge] = ((fitted - own * found.targets) / np.maximum(1 - own, 1e-9) / found.roots[:, None])[:n]
+        kept = fit.squares / (fit.squares + ridge)  # (r,)
+        fitted = (fit.left * kept) @ projected  # (n + k, k)
+        own = (np.square(fit.left) @ kept)[:, None]  # (n + k, 1)
+        scores[ridge] = ((fitted - own * fit.targets) / np.maximum(1 - own, 1e-9) / fit.roots[:, None])[:n]
     return scores
 
 
@@ -247,4 +247,4 @@ def triples_right(cosines: NDArray[np.floating[Any]], labels: Ids) -> float:
         if len(ours) and len(others):
             below = np.searchsorted(others, ours, "left") + np.searchsorted(others, ours, "right")
             shares.setdefault(label, []).append(float(below.mean()) / (2 * len(others)))
-    return float(np.mean([np.mean(one) for one in shares.values()])) if shares else 0.5
+    return float(np.mean([np.mean(label_shares) for label_shares in shares.values()])) if shares else 0.5

@@ -84,16 +84,16 @@ class Teaching:
         """
         opened, sources = self._opened, self._opened.sources
         question = question_of(sources, instruction)
-        found = found_examples(opened.store, given_examples(examples))
+        resolved = found_examples(opened.store, given_examples(examples))
         with opened.writing("teach") as run_id:
-            learned = learn_question(sources, question, found, Making(opened.store, run_id, progress), tune=tune)
+            learned = learn_question(sources, question, resolved, Making(opened.store, run_id, progress), tune=tune)
             view = place(opened.store, sources, learned)
             build_outgrown(opened.store, [view], opened.path, opened.device)
             clear_dropped(opened.store, opened.path)
         lessons = self.lessons(instruction)
         if lessons is None:
-            asked = question.key.instruction
-            raise InputError(f"The view of {asked!r} was dropped while it was taught.", hint="Teach it again.")
+            wording = question.key.instruction
+            raise InputError(f"The view of {wording!r} was dropped while it was taught.", hint="Teach it again.")
         return lessons
 
     def forget(self, instruction: str) -> None:
@@ -122,7 +122,7 @@ class Teaching:
         store, made = self._opened.store, self._made(instruction)
         answers = {} if made is None else sources_of(store).open(made).examples
         groups = store.documents.expand(sorted(answers))
-        return {min(one.id for one in group): answers[content] for content, group in groups.items()}
+        return {min(document.id for document in group): answers[content] for content, group in groups.items()}
 
     def read_by(self, instruction: str, reader: str) -> None:
         """Let a reader serve a question from now on, in searches, clusters and categories.
@@ -208,7 +208,7 @@ class Teaching:
         store = self._opened.store
         groups = store.documents.expand(answered_contents(self._opened, instruction)).values()
         answered = [document.id for group in groups for document in group]
-        return [asked.document for asked in self.worth_answering(instruction, count, answered)]
+        return [request.document for request in self.worth_answering(instruction, count, answered)]
 
     def worth_answering(self, instruction: str, count: int = 10, answered: Collection[str] = ()) -> list[Asked]:
         """Return the documents that say most about a question once they are answered, for `teach`; no text is read.
@@ -277,10 +277,10 @@ class Teaching:
 
         A question that was taught has none here: what it was taught says how far that is followed.
         """
-        found = serving(current(self._opened.store), instruction)
-        return None if found is None or not found.instruction or found.row is not None else found.view
+        entry = serving(current(self._opened.store), instruction)
+        return None if entry is None or not entry.instruction or entry.row is not None else entry.view
 
     def _made(self, instruction: str) -> Listed | None:
         """Return the made view that serves a question; None where the encoder's own does."""
-        found = serving(current(self._opened.store), instruction)
-        return None if found is None or found.row is None else found
+        entry = serving(current(self._opened.store), instruction)
+        return None if entry is None or entry.row is None else entry

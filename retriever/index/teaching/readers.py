@@ -74,7 +74,7 @@ def reader_of(store: Store, instruction: str) -> str:
 def known_readers(store: Store) -> dict[str, str]:
     """Return the fingerprints of the language models that have read for an index, by name."""
     stored = store.settings.get(READERS)
-    return {name: str(one) for name, one in stored.items()} if isinstance(stored, dict) else {}
+    return {name: str(fingerprint) for name, fingerprint in stored.items()} if isinstance(stored, dict) else {}
 
 
 def serve_by(opened: Opened, instruction: str, reader: str) -> None:
@@ -93,7 +93,7 @@ def serve_by(opened: Opened, instruction: str, reader: str) -> None:
     store, sources = opened.store, opened.sources
     now = serving(sources.listed(), question)
     if reader == DEFAULT:
-        own = serving([one for one in sources.listed() if not one.costly], question)
+        own = serving([entry for entry in sources.listed() if not entry.costly], question)
         if own is None or now is not own:
             with store.transaction():
                 key = sources.read(question).key
@@ -125,12 +125,12 @@ def give_answers(opened: Opened, instruction: str, answers: Mapping[str, str | N
     question = question_of(instruction)
     store, sources = opened.store, opened.sources
     by_content = _by_content(opened, answers)
-    given = {one: answer for one, answer in by_content.items() if answer is not None}
+    given = {content_id: answer for content_id, answer in by_content.items() if answer is not None}
     served = serving(current(store), question)
     with store.transaction():
         store.answers.put(GIVEN, question, given)
-        store.answers.take_back(question, [one for one, answer in by_content.items() if answer is None])
-        views = [one.view.view_id for one in current(store) if one.costly and one.instruction == question]
+        store.answers.take_back(question, [content_id for content_id, answer in by_content.items() if answer is None])
+        views = [entry.view.view_id for entry in current(store) if entry.costly and entry.instruction == question]
         for view_id in views:  # the next search or completion embeds what they are now
             store.vectors.remove(view_id, list(by_content))
             store.generations.retire(view_id)
@@ -209,4 +209,4 @@ def answers_of(sources: Sources, store: Store, instruction: str) -> dict[str, st
         return {}
     answers = store.answers.get(source.by.fingerprint, source.key.instruction, source.contents(sources.held))
     documents = store.documents.expand(sorted(answers))
-    return {one.id: answers[content] for content, group in documents.items() for one in group}
+    return {document.id: answers[content] for content, group in documents.items() for document in group}

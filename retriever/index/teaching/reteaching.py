@@ -24,9 +24,9 @@ def taught_again(before: Taught, sources: Sources, making: Making) -> Taught | N
         UsageError: those encoders read the question as the base view.
     """
     question = question_of(sources, before.key.instruction)
-    for one in sources.listed():
-        if one.kind == before.kind and one.instruction == question.key.instruction:
-            kept = sources.open(one)
+    for entry in sources.listed():
+        if entry.kind == before.kind and entry.instruction == question.key.instruction:
+            kept = sources.open(entry)
             if isinstance(kept, Taught) and kept.examples == before.examples:
                 return None
     examples = _still_there(making.store, before)
@@ -45,10 +45,10 @@ def _still_there(store: Store, before: Taught) -> FoundExamples:
     """
     answers = before.examples
     live = sorted(answers.keys() & set(store.documents.live_contents().tolist()))
-    found = FoundExamples(live, [answers[one] for one in live])
+    examples = FoundExamples(live, [answers[content_id] for content_id in live])
     try:
-        require_enough(found.answers)
+        require_enough(examples.answers)
     except InputError as error:
         gone = len(answers) - len(live)
         raise InputError(f"{gone} of its {len(answers)} examples were deleted. {error.message}") from error
-    return found
+    return examples

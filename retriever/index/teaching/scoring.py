@@ -50,12 +50,12 @@ def held_out_score(lesson: Lesson, *, seed: int = 0) -> HeldOut:
         for tested in islice(folds(lesson.labels, seed=seed + repeat), 1 if n > MANY else None):
             times[tested] += 1
             known = np.setdiff1d(np.arange(n), tested)
-            taught, asked = lesson.part(known), lesson.part(tested)
-            right = asked.labels
-            before[tested] += nearest_mean(taught, asked, k) == right
-            after[tested] += learn(taught).probabilities(asked.vectors, asked.plain).argmax(axis=1) == right
+            taught, left_out = lesson.part(known), lesson.part(tested)
+            right = left_out.labels
+            before[tested] += nearest_mean(taught, left_out, k) == right
+            after[tested] += learn(taught).probabilities(left_out.vectors, left_out.plain).argmax(axis=1) == right
     rows = np.flatnonzero(times)
-    held = [balanced(one[rows] / times[rows], lesson.labels[rows], k, seed) for one in (before, after)]
+    held = [balanced(counts[rows] / times[rows], lesson.labels[rows], k, seed) for counts in (before, after)]
     return HeldOut(held[0], held[1], len(rows))
 
 

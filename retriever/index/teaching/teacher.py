@@ -73,8 +73,8 @@ def learn_question(
         head = learn(lesson)
         return Taught(question, base, head, _document(found, held_out_score(lesson)))
     texts = store.documents.texts(np.array(found.content_ids, dtype=np.int64))
-    told = _on_steps(sources, question, making.progress)
-    tried = try_tuning(encoders.base, [texts[one] for one in found.content_ids], lesson, told)
+    on_steps = _on_steps(sources, question, making.progress)
+    tried = try_tuning(encoders.base, [texts[content_id] for content_id in found.content_ids], lesson, on_steps)
     beside = base
     if tried.tuning is not None:
         beside = _read_anew(sources, question, tried.tuning, making)
@@ -84,15 +84,15 @@ def learn_question(
     return Taught(question, beside, head, {**_document(found, score), "tuned": tried.tuning is not None})
 
 
-def _read_examples(sources: Sources, question: Source, found: FoundExamples, making: Making) -> None:
+def _read_examples(sources: Sources, question: Source, examples: FoundExamples, making: Making) -> None:
     """Read the examples that the views of the question and of the base lack."""
-    ids, store = np.array(found.content_ids, dtype=np.int64), making.store
-    views = [sources.view(one) for one in (question, sources.base)]
+    ids, store = np.array(examples.content_ids, dtype=np.int64), making.store
+    views = [sources.view(source) for source in (question, sources.base)]
     if any(view is None or store.vectors.missing(view.view_id, ids) for view in views):
         Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, ids)
     if sources.view(question) is None or sources.view(sources.base) is None:
-        asked = question.key.instruction
-        raise InputError(f"The view of {asked!r} was dropped while it was taught.", hint="Teach it again.")
+        instruction = question.key.instruction
+        raise InputError(f"The view of {instruction!r} was dropped while it was taught.", hint="Teach it again.")
 
 
 def _on_steps(sources: Sources, question: Source, progress: OnIndexing | None) -> OnSteps | None:
@@ -102,11 +102,11 @@ def _on_steps(sources: Sources, question: Source, progress: OnIndexing | None) -
         return None
     report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
 
-    def told(done: int, steps: int) -> None:
+    def notify(done: int, steps: int) -> None:
         report.in_hand, report.expected = done, steps
         progress(report)
 
-    return told
+    return notify
 
 
 def _read_anew(sources: Sources, question: Source, tuning: Tuning, making: Making) -> Source:
@@ -127,29 +127,29 @@ def _read_anew(sources: Sources, question: Source, tuning: Tuning, making: Makin
     return tuned
 
 
-def _lesson(sources: Sources, question: Source, base: Source, found: FoundExamples) -> Lesson:
-    answers = _answers(found)
+def _lesson(sources: Sources, question: Source, base: Source, examples: FoundExamples) -> Lesson:
+    answers = _answers(examples)
     numbers = {answer: number for number, answer in enumerate(answers)}
-    ids = np.array(found.content_ids, dtype=np.int64)
+    ids = np.array(examples.content_ids, dtype=np.int64)
     return Lesson(
         answers=answers,
-        labels=np.array([numbers[one] for one in found.answers], dtype=np.int64),
+        labels=np.array([numbers[answer] for answer in examples.answers], dtype=np.int64),
         vectors=_vectors(sources, question, ids),
         names=encode_texts([question], answers)[0],
         mean=_mean(sources, question, ids),
-        **_part_beside(sources, base, found),
+        **_part_beside(sources, base, examples),
     )
 
 
-def _part_beside(sources: Sources, beside: Source, found: FoundExamples) -> dict[str, Any]:
+def _part_beside(sources: Sources, beside: Source, examples: FoundExamples) -> dict[str, Any]:
     """Return what a lesson has of the vectors beside the question's."""
-    ids = np.array(found.content_ids, dtype=np.int64)
-    names = encode_texts([beside], _answers(found))[0]
+    ids = np.array(examples.content_ids, dtype=np.int64)
+    names = encode_texts([beside], _answers(examples))[0]
     return {"plain": _vectors(sources, beside, ids), "plain_names": names, "plain_mean": _mean(sources, beside, ids)}
 
 
-def _answers(found: FoundExamples) -> list[str]:
-    return sorted(set(found.answers))
+def _answers(examples: FoundExamples) -> list[str]:
+    return sorted(set(examples.answers))
 
 
 def _vectors(sources: Sources, source: Source, ids: Ids) -> Embeddings:
@@ -162,11 +162,11 @@ def _mean(sources: Sources, source: Source, ids: Ids) -> NDArray[np.float32]:
     return np.asarray(_vectors(sources, source, chosen).mean(axis=0))
 
 
-def _document(found: FoundExamples, score: HeldOut) -> dict[str, Any]:
+def _document(resolved: FoundExamples, score: HeldOut) -> dict[str, Any]:
     """Return what is stored of a head besides its numbers."""
     examples = [
         {"content": content_id, "answer": answer}
-        for content_id, answer in zip(found.content_ids, found.answers, strict=True)
+        for content_id, answer in zip(resolved.content_ids, resolved.answers, strict=True)
     ]
     return {
         "examples": examples,

@@ -78,16 +78,16 @@ def try_tuning(base: Encoder, texts: Sequence[str], lesson: Lesson, on_steps: On
     scores = {ridge: np.zeros((len(labels), k)) for ridge in RIDGES}
     for tested in parts:
         known = np.setdiff1d(np.arange(len(labels)), tested)
-        taught, asked = lesson.part(known), lesson.part(tested)
-        before[tested] = nearest_mean(taught, asked, k) == labels[tested]
-        untuned[tested] = learn(taught).probabilities(asked.vectors, asked.plain)
+        taught, left_out = lesson.part(known), lesson.part(tested)
+        before[tested] = nearest_mean(taught, left_out, k) == labels[tested]
+        untuned[tested] = learn(taught).probabilities(left_out.vectors, left_out.plain)
         again = _reread(lesson, base.tuned(tuned(known)), texts)
-        for ridge, found in scores_by_ridge(again.part(known), again.part(tested)).items():
-            scores[ridge][tested] = found
+        for ridge, logits in scores_by_ridge(again.part(known), again.part(tested)).items():
+            scores[ridge][tested] = logits
     probable = _probable(lesson, scores, parts)
-    without, right = ((one.argmax(axis=1) == labels).astype(float) for one in (untuned, probable))
+    without, right = ((probabilities.argmax(axis=1) == labels).astype(float) for probabilities in (untuned, probable))
     tuning = None if _clearly_fewer(right - without) else tuned(np.arange(len(labels)))
-    held = [balanced(one, labels, k, 0) for one in (before, right)]
+    held = [balanced(correct, labels, k, 0) for correct in (before, right)]
     return Tried(tuning, choose(lesson, scores), HeldOut(held[0], held[1], len(labels)))
 
 
@@ -101,7 +101,7 @@ def _probable(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]], parts
     probable = np.zeros((len(lesson.labels), len(lesson.answers)), np.float32)
     for tested in parts:
         known = np.setdiff1d(np.arange(len(lesson.labels)), tested)
-        settings = choose(lesson.part(known), {ridge: found[known] for ridge, found in scores.items()})
+        settings = choose(lesson.part(known), {ridge: logits[known] for ridge, logits in scores.items()})
         probable[tested] = softmax(settings.sharpness * scores[settings.ridge][tested])
     return probable
 

@@ -203,12 +203,12 @@ def _take_in(draft: Path) -> None:
             if any(store.generations.active(view.view_id) for view in store.views.all()):
                 raise InputError("The archive's database names vector indexes.", hint="Export the index again.")
             sources = sources_of(store)
-            for one in listed(store):
-                sources.open(one)
+            for entry in listed(store):
+                sources.open(entry)
             _point_to_model(store, draft)
             build_here(store)
-            for one in searched(store):
-                build_generation(store, one.view, draft)
+            for entry in searched(store):
+                build_generation(store, entry.view, draft)
             store.leave_log()
     except IndexDamagedError as error:
         raise InputError(

@@ -151,8 +151,8 @@ class _Contents:
             windows = {view.name: vectors.windows(view.view.view_id, ids, as_stored=True) for view in self.views}
             yield _Rows(
                 documents,
-                {name: one.embeddings[places] for name, one in stored.items()},
-                {name: [one.words[place] for place in places] for name, one in stored.items()},
+                {name: held.embeddings[places] for name, held in stored.items()},
+                {name: [held.words[place] for place in places] for name, held in stored.items()},
                 {name: [held.get(int(ids[place]), _NONE) for place in places] for name, held in windows.items()},
             )
 
@@ -192,8 +192,8 @@ def _write(contents: _Contents, draft: Path) -> None:
                 vectors = pa.FixedSizeListArray.from_arrays(numbers, exported.view.key.dim)
                 words = pa.array(rows.words[exported.name], pa.list_(text))
                 windows = rows.windows[exported.name]
-                places = [[number for span in one.spans for number in (span.start, span.end)] for one in windows]
-                behind = pa.array([one.embeddings.ravel() for one in windows], pa.list_(pa.float32()))
+                places = [[number for span in held.spans for number in (span.start, span.end)] for held in windows]
+                behind = pa.array([held.embeddings.ravel() for held in windows], pa.list_(pa.float32()))
                 columns = [ids, vectors, words, pa.array(places, pa.list_(pa.int64())), behind]
                 files[name].write_batch(pa.record_batch(columns, schema=kinds[name]))
 
@@ -286,7 +286,7 @@ def _store(store: Store, views: Sequence[View], parts: Sequence[Mapping[str, Any
             numbers = np.asarray(columns["vector"].flatten(), dtype=np.float32).reshape(len(ids), -1)
             words = columns["words"].to_pylist()
             windows = {content: _windows(columns, place) for content, place in zip(contents, first, strict=True)}
-            held = {int(content): one for content, one in windows.items() if one.spans}
+            held = {int(content): text_windows for content, text_windows in windows.items() if text_windows.spans}
             store.vectors.put(view.view_id, contents, numbers[first], [words[place] for place in first], held)
 
 

@@ -166,7 +166,7 @@ class _Repairing:
         """Embed what the views lack that are to be full; no transaction may be under way."""
         lacking = {
             view.view_id: (view, count)
-            for view in (one.view for one in current(self._store) if one.row is None)
+            for view in (entry.view for entry in current(self._store) if entry.row is None)
             if not view.lazy and (count := len(self._store.vectors.pending(view.view_id)))
         }
         if not lacking:
@@ -177,7 +177,9 @@ class _Repairing:
                     raise EncoderMismatchError("it is another one now.")
         except RetrieverError as error:
             again = f"the encoder does not load ({error.message}); put it back and repair again"
-            self._report.lost += [f"{count} vectors of view {one}: {again}" for one, (_, count) in lacking.items()]
+            self._report.lost += [
+                f"{count} vectors of view {view_id}: {again}" for view_id, (_, count) in lacking.items()
+            ]
             return
         indexer = Indexer(self._store, sources, [sources.read(view.key.instruction) for view, _ in lacking.values()])
         indexer.fill(run_id)
@@ -185,16 +187,16 @@ class _Repairing:
 
     def _derive(self, encoders: Encoders) -> None:
         """Make again what made views lack, of what they are made of, and take out what they should not hold."""
-        store, ours = self._store, {one.view.view_id for one in current(self._store)}
+        store, ours = self._store, {entry.view.view_id for entry in current(self._store)}
         sources = Sources(store, encoders, None)
-        for one in listed(store):
-            source = sources.open(one)
-            contents = source.contents(sources.held) if one.row is not None else None
-            if contents is None or (one.view.view_id not in ours and (source.reads or not source.follows)):
+        for entry in listed(store):
+            source = sources.open(entry)
+            contents = source.contents(sources.held) if entry.row is not None else None
+            if contents is None or (entry.view.view_id not in ours and (source.reads or not source.follows)):
                 continue
-            before = store.vectors.count(one.view.view_id)
-            remove_unsourced(store, [one])
-            lacking = store.vectors.missing(one.view.view_id, contents)
+            before = store.vectors.count(entry.view.view_id)
+            remove_unsourced(store, [entry])
+            lacking = store.vectors.missing(entry.view.view_id, contents)
             try:
                 for start in range(0, len(lacking), READ_AT_ONCE):
                     chunk = lacking[start : start + READ_AT_ONCE]
@@ -204,10 +206,10 @@ class _Repairing:
                         derive(store, [source], sources, chunk)
             except RetrieverError as error:
                 self._report.lost.append(
-                    f"{len(lacking)} vectors of view {one.view.view_id}: the encoder does not load ({error.message}); "
-                    "put it back and repair again"
+                    f"{len(lacking)} vectors of view {entry.view.view_id}: the encoder does not load ({error.message})"
+                    "; put it back and repair again"
                 )
-            self._rebuilt_vectors({one.view.view_id: store.vectors.count(one.view.view_id) - before})
+            self._rebuilt_vectors({entry.view.view_id: store.vectors.count(entry.view.view_id) - before})
 
     def _rebuilt_vectors(self, counts: dict[int, int]) -> None:
         self._report.rebuilt += [f"{count} vectors of view {view_id}" for view_id, count in counts.items() if count]
@@ -217,7 +219,7 @@ class _Repairing:
         store = self._store
         with store.transaction():
             store.documents.collect_garbage()
-        built = [build_generation(store, one.view, self._path, device) for one in searched(store)]
+        built = [build_generation(store, entry.view, self._path, device) for entry in searched(store)]
         self._report.generations = [generation.generation_id for generation in built if generation]
         clear_dropped(store, self._path)
         Spool(folder_within(self._path, SPOOL)).clear()

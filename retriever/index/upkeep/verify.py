@@ -158,7 +158,7 @@ class _Checking:
         """Check that the base view holds every text: a document comes with parts and vectors in one transaction."""
         if lacking := len(store.parts.lacking()):
             yield Finding(DATABASE, f"lacks parts of {lacking} documents", Remedy.REPAIR)
-        for view in [one.view for one in current(store) if one.row is None]:
+        for view in [entry.view for entry in current(store) if entry.row is None]:
             if not view.key.instruction and (lacking := len(store.vectors.pending(view.view_id))):
                 yield Finding(f"view {view.view_id}", f"lacks the vectors of {lacking} texts", Remedy.REPAIR)
 
@@ -168,22 +168,22 @@ class _Checking:
         for view_id in unmakeable(store):
             if view_id not in damaged:
                 yield Finding(f"source of view {view_id}", "is gone or cannot be read", Remedy.TEACH)
-        for one in sources.listed():  # others are made up for when their encoders are the index's again
+        for entry in sources.listed():  # others are made up for when their encoders are the index's again
             try:
-                source = sources.open(one)
+                source = sources.open(entry)
             except IndexDamagedError:
                 continue  # named above
-            contents = source.contents(sources.held) if one.row is not None else None
+            contents = source.contents(sources.held) if entry.row is not None else None
             if contents is None:
                 continue
-            held, name = store.vectors.held(one.view.view_id), f"view {one.view.view_id}"
+            held, name = store.vectors.held(entry.view.view_id), f"view {entry.view.view_id}"
             # Answers are stored before their vectors, which the next search makes of them.
             if (lacking := len(np.setdiff1d(contents, held))) and not source.costly:
                 yield Finding(name, f"lacks {lacking} texts of what it is made of", Remedy.REPAIR)
             elif more := len(np.setdiff1d(held, contents)):
                 yield Finding(name, f"holds {more} texts more than what it is made of", Remedy.REPAIR)
             elif self._deep and source.follows:
-                yield from self._make_again(store, one.view, source, sources)
+                yield from self._make_again(store, entry.view, source, sources)
 
     def _make_again(self, store: Store, view: View, source: Source, sources: Sources) -> Iterator[Finding]:
         """Make some vectors of a view again and compare."""
@@ -222,17 +222,17 @@ class _Checking:
         """Read some texts of every view of the index's encoders again and compare."""
         sources = sources_of(store, self._load)
         gone: set[str] = set()  # encoders that do not load; each is told once
-        for one in sources.listed():
-            name = sources.encoder_name(one)
+        for entry in sources.listed():
+            name = sources.encoder_name(entry)
             try:
-                source = sources.open(one)
+                source = sources.open(entry)
                 if source.reads and name not in gone:
-                    yield from self._read_again(store, one.view, source)
+                    yield from self._read_again(store, entry.view, source)
             except IndexDamagedError:
                 continue  # named already
             except RetrieverError as error:
-                if one.row is not None:
-                    yield Finding(f"source of view {one.view.view_id}", error.message, Remedy.TEACH)
+                if entry.row is not None:
+                    yield Finding(f"source of view {entry.view.view_id}", error.message, Remedy.TEACH)
                     continue
                 gone.add(name)
                 yield Finding(f"encoder {name}", error.message, Remedy.MODEL)
@@ -271,7 +271,7 @@ def _seal_findings(seals: Iterable[BrokenSeal]) -> list[Finding]:
 
 
 def _source_findings(view_ids: Iterable[int]) -> list[Finding]:
-    return [Finding(f"source of view {one}", "differs from its checksum", Remedy.TEACH) for one in view_ids]
+    return [Finding(f"source of view {view_id}", "differs from its checksum", Remedy.TEACH) for view_id in view_ids]
 
 
 def index_problem(folder: Path, generation: Generation) -> str | None:

@@ -32,17 +32,17 @@ def features(evidence: Evidence, meanings: Embeddings | None) -> dict[str, float
         meanings: (n, e) of the texts' answers by a plain reader, as `reading.meanings` gives them; None where there is
             no such reader.
     """
-    found = {**of_views(evidence), **of_words(evidence)}
+    values = {**of_views(evidence), **of_words(evidence)}
     if meanings is not None:
-        found["words_near"] = near(evidence.asked.vectors, meanings)
-    return found
+        values["words_near"] = near(evidence.asked.vectors, meanings)
+    return values
 
 
 def same_whatever_is_asked(evidence: Evidence) -> bool:
     """Whether the question's view is the same as that of none and of every other question: it is not read at all."""
     view = pair_cosines(evidence.asked.vectors)
     others = (evidence.unasked, *evidence.references)
-    return all(likeness(view, pair_cosines(one.vectors)) > SAME for one in others)
+    return all(likeness(view, pair_cosines(heard.vectors)) > SAME for heard in others)
 
 
 def of_views(evidence: Evidence) -> dict[str, float]:
@@ -56,7 +56,7 @@ def of_views(evidence: Evidence) -> dict[str, float]:
         "dimensions": float(np.log(dimensions(evidence.asked.vectors) / dimensions(evidence.unasked.vectors))),
         "turned": reworded - likeness(beside, pair_cosines(evidence.negated.vectors)),
         "like_unasked": likeness(view, unasked),
-        "like_others": max(likeness(view, pair_cosines(one.vectors)) for one in evidence.references),
+        "like_others": max(likeness(view, pair_cosines(heard.vectors)) for heard in evidence.references),
         "neighbours_unasked": shared_neighbours(view, unasked),
     }
 
@@ -114,7 +114,7 @@ def upper(cosines: Floats) -> Floats:
 def likeness(one: Floats, other: Floats) -> float:
     """Return Pearson's correlation of the cosines of all pairs in two views (n, n); 1 where both are flat."""
     ours, theirs = upper(one), upper(other)
-    flat = [float(np.ptp(one)) < _FLAT for one in (ours, theirs)]
+    flat = [float(np.ptp(cosines)) < _FLAT for cosines in (ours, theirs)]
     if any(flat):  # all texts are alike in a view: there are no groups to compare
         return float(all(flat))
     return float(np.corrcoef(ours, theirs)[0, 1])

@@ -145,11 +145,11 @@ def diagnose(
         UsageError: the question is empty or too long, there are too few texts to compare, or the pairs are all of one
             kind.
     """
-    asked = instruction.strip()
-    if not asked:
+    question = instruction.strip()
+    if not question:
         raise UsageError("The instruction is empty.", hint="Say what to look at with --instruction.")
-    judged = _stored(opened, asked) or _judged(opened, asked, progress)
-    accuracy = pair_accuracy(opened.sources.encoders.question, pairs, asked) if pairs else None
+    judged = _stored(opened, question) or _judged(opened, question, progress)
+    accuracy = pair_accuracy(opened.sources.encoders.question, pairs, question) if pairs else None
     return Diagnosis(judged.verdict, judged.features, accuracy)
 
 
@@ -201,10 +201,10 @@ def _judged(opened: Opened, instruction: str, progress: OnIndexing | None) -> Ju
         complete_with(opened, [instruction], unread, part=True, progress=progress)  # judges it too
     else:
         judge_views(opened, [view], progress)
-    found = _stored(opened, instruction)
-    if found is None:
+    judgement = _stored(opened, instruction)
+    if judgement is None:
         raise UsageError("The instruction is too long to be turned around.", hint="Say it in fewer words.")
-    return found
+    return judgement
 
 
 def _rounded(values: Mapping[str, float]) -> dict[str, float]:

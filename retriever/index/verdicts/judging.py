@@ -86,7 +86,7 @@ def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnText
         return None
     held = store.vectors.get(view.view_id, chosen)
     texts = store.documents.texts(held.content_ids)
-    sample = [texts[one] for one in held.content_ids.tolist()]
+    sample = [texts[content_id] for content_id in held.content_ids.tolist()]
     known = Heard(held.embeddings, held.words)
     with _turn(on_texts, len(sample)):
         if not wants_judging(store, view):  # somebody else has found it out meanwhile
@@ -151,8 +151,8 @@ def suit(plain: Encoder, answers: Sequence[tuple[str, int]], question: str) -> b
     words = [word for word, _ in answers[:_SUITING]]
     if not words:
         return True
-    asked, *said = plain.encode([question, *words])
-    return float(np.mean(np.stack(said) @ asked)) >= SUITING
+    vector, *said = plain.encode([question, *words])
+    return float(np.mean(np.stack(said) @ vector)) >= SUITING
 
 
 def most_answered(answers: Iterable[Sequence[str]]) -> list[tuple[str, int]]:

@@ -71,9 +71,9 @@ class Measured:
     def chance(self, features: Mapping[str, float]) -> float:
         """Return the chance, 0 to 1, that the question is followed; a feature that is not there says nothing."""
         score = self.bias
-        for name, one in self.weights.items():
+        for name, weight in self.weights.items():
             if name in features:
-                score += one.weight * (features[name] - one.mean) / one.deviation
+                score += weight.weight * (features[name] - weight.mean) / weight.deviation
         return 1 / (1 + math.exp(-score))
 
     def level(self, chance: float) -> Level:
@@ -86,7 +86,7 @@ def measured_of(document: Mapping[str, Any]) -> Measured:
     return Measured(
         version=json_hash(document)[:12],
         fingerprint=document["fingerprint"],
-        weights={name: Weight(**one) for name, one in document["weights"].items()},
+        weights={name: Weight(**weight) for name, weight in document["weights"].items()},
         bias=document["bias"],
         followed=document["followed"],
         hardly=document["hardly"],

@@ -69,8 +69,8 @@ def read(
         on_tokens: called with numbers of text tokens as they are read; what it raises ends the reading.
     """
     turned = (PARAPHRASE.format(question=question), NEGATED.format(question=question))
-    asked = ["", *REFERENCES, *turned, *([question] if known is None else [])]
-    unasked, *others = map(_heard, encoder.encode_views(texts, asked, words=WORDS, on_tokens=on_tokens))
+    questions = ["", *REFERENCES, *turned, *([question] if known is None else [])]
+    unasked, *others = map(_heard, encoder.encode_views(texts, questions, words=WORDS, on_tokens=on_tokens))
     references, (paraphrase, negated, *read_now) = others[: len(REFERENCES)], others[len(REFERENCES) :]
     return Evidence(question, texts, known or read_now[0], unasked, references, paraphrase, negated)
 
@@ -87,7 +87,7 @@ def meanings(plain: Encoder, heard: Heard) -> Embeddings:
         return np.zeros((len(heard.words), plain.dim), dtype=np.float32)
     vectors = dict(zip(distinct, plain.encode(distinct), strict=True))
     nought = np.zeros(plain.dim, dtype=np.float32)
-    return np.stack([np.mean([vectors[one] for one in words], axis=0) if words else nought for words in heard.words])
+    return np.stack([np.mean([vectors[word] for word in words], axis=0) if words else nought for words in heard.words])
 
 
 def _heard(encoded: Encoded) -> Heard:

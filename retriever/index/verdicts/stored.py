@@ -25,22 +25,22 @@ class Judgement:
 
 def stored_judgement(store: Store, view_id: int) -> Judgement | None:
     """Return the verdict that is stored of a view, and its features; None where today's measurement made none."""
-    found = _stored(store, view_id)
+    stored = _stored(store, view_id)
     with suppress(ValueError):
-        return None if found is None else Judgement(verdict_of(found), cast("Mapping[str, float]", found[_FEATURES]))
+        return None if stored is None else Judgement(verdict_of(stored), cast("Mapping[str, float]", stored[_FEATURES]))
     return None
 
 
 def stored_verdict(store: Store, view_id: int) -> Verdict | None:
     """Return the verdict that is stored of a view; None where there is none by today's measurement."""
-    found = stored_judgement(store, view_id)
-    return None if found is None else found.verdict
+    judgement = stored_judgement(store, view_id)
+    return None if judgement is None else judgement.verdict
 
 
 def cannot_be_judged(store: Store, view_id: int) -> bool:
     """Whether it is stored that a view's question cannot be judged by today's measurement."""
-    found = _stored(store, view_id)
-    return found is not None and "level" not in found
+    stored = _stored(store, view_id)
+    return stored is not None and "level" not in stored
 
 
 def store_judgement(store: Store, view_id: int, judgement: Judgement | None) -> None:
@@ -56,5 +56,5 @@ def store_judgement(store: Store, view_id: int, judgement: Judgement | None) -> 
 
 def _stored(store: Store, view_id: int) -> Mapping[str, JSON] | None:
     """Return what today's measurement stored of a view; None where it stored nothing."""
-    found = store.verdicts.get(view_id)
-    return None if found is None or found.get(_BY) != MEASURED.version else found
+    stored = store.verdicts.get(view_id)
+    return None if stored is None or stored.get(_BY) != MEASURED.version else stored

@@ -69,8 +69,8 @@ class Spool:
     def name(self, texts: Sequence[str], views: Sequence[View]) -> str:
         """Return the name of a piece: the hex SHA-256 of its texts and of all that makes its views."""
         keys = [asdict(view.key) for view in views]
-        asked: dict[str, JSON] = {"format": _FORMAT, "words": WORDS, "views": keys, "texts": list(texts)}
-        return json_hash(asked)
+        piece: dict[str, JSON] = {"format": _FORMAT, "words": WORDS, "views": keys, "texts": list(texts)}
+        return json_hash(piece)
 
     def ask(self, name: str, task: Task) -> None:
         """Write what is to be embedded, for a worker to read.
