@@ -343,11 +343,11 @@ def page_changes(visit: Visit, expected: Expected, rounds: int) -> dict[str, Any
             if is_page_now(visit, name):
                 continue
             took[name].append(visit.go(name))
-    every = [one for each in took.values() for one in each]
+    every = [seconds for each in took.values() for seconds in each]
     return {
         "all": spread(every),
         **{name: spread(each) for name, each in took.items()},
-        "first_visit_s": {name: round(one, 2) for name, one in first.items()},
+        "first_visit_s": {name: round(seconds, 2) for name, seconds in first.items()},
     }
 
 

@@ -102,9 +102,9 @@ SHOTS = (
 def prepare(folder: Path) -> None:
     """Make the index and the trainings that are not there."""
     if not (folder / "reviews").exists():
-        asked = [part for one in (PRODUCT, FEELING, BROKE) for part in ("--instruction", one)]
+        options = [part for instruction in (PRODUCT, FEELING, BROKE) for part in ("--instruction", instruction)]
         corpus = str(EXAMPLES / "reviews.jsonl")
-        subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *asked], check=True)
+        subprocess.run([*PROGRAM, "index", corpus, "--index", str(folder / "reviews"), *options], check=True)
         into = ["--instruction", PRODUCT, "--into", CATEGORIES, "--save", KINDS]
         subprocess.run([*PROGRAM, "classify", "--index", str(folder / "reviews"), *into], check=True)
     trainings = Trainings(folder / MODELS_FOLDER)

@@ -56,8 +56,8 @@ def search(bench: Bench) -> dict[str, Any]:
     pairs = [("default, lazy", "default, complete"), ("default, complete", "plain"), ("taught, complete", "plain")]
     return {
         "texts": len(material.texts),
-        "questions": [one.key for one in material.questions],
-        "relevant": [len(material.relevant(one)) for one in material.questions],
+        "questions": [question.key for question in material.questions],
+        "relevant": [len(material.relevant(question)) for question in material.questions],
         "reachable": interval(bench.reachable()),
         **_reported(curves, pairs),
     }
@@ -106,7 +106,7 @@ def wire(bench: Bench) -> dict[str, Any]:
         with bench.opened(bench.copied(bench.base())) as other:
             other.teaching.read_by(material.questions[0].question, reader)
             whole = len(model.requests)
-            read_all(other, [one.question for one in material.questions], reader)
+            read_all(other, [question.question for question in material.questions], reader)
     return {
         "lazy": _a_question(lazy, material),
         "precision_lazy": interval(curve.score()),

@@ -34,11 +34,11 @@ def clusters(bench: Bench) -> dict[str, Any]:
     """Cluster the texts under questions by answers, by ``default`` and without a question."""
     material, report = bench.material, {}
     with bench.opened(bench.copied(bench.base())) as index:
-        report["no question"] = _judged(index, material, asked=False)
+        report["no question"] = _judged(index, material, instructed=False)
     with bench.opened(bench.copied(bench.whole())) as index:
         report["default"] = _judged(index, material)
     with in_process(material.answers()), bench.opened(bench.copied(bench.base())) as index:
-        read_all(index, [one.question for one in material.questions], NAME)
+        read_all(index, [question.question for question in material.questions], NAME)
         report["answers"] = _judged(index, material)
     report["closed answers"] = {"by_hand": _closed(material)}
     return report
@@ -48,41 +48,45 @@ def _closed(material: Material) -> dict[str, Any]:
     """Return the V-measures of answers among proposed categories."""
     report = {}
     for key in _annotated(material):
-        pairs = [(one.by_hand[key], one.closed[key]) for one in material.texts if key in one.by_hand]
+        pairs = [(text.by_hand[key], text.closed[key]) for text in material.texts if key in text.by_hand]
         truth, given = (np.unique(column, return_inverse=True)[1] for column in zip(*pairs, strict=True))
         report[key] = {"texts": len(pairs), "groups": len(set(given)), "v_measure": round(v_measure(truth, given), 3)}
     return report
 
 
 def _annotated(material: Material) -> list[str]:
-    return [one.key for one in material.questions if any(one.key in text.by_hand for text in material.texts)]
+    return [
+        question.key for question in material.questions if any(question.key in text.by_hand for text in material.texts)
+    ]
 
 
-def _judged(index: Index, material: Material, *, asked: bool = True) -> dict[str, Any]:
+def _judged(index: Index, material: Material, *, instructed: bool = True) -> dict[str, Any]:
     """Return the V-measures of an index's clusters."""
-    questions = {one.key: one.question for one in material.questions}
+    questions = {question.key: question.question for question in material.questions}
 
     def measured(key: str, groups: Mapping[str, str]) -> dict[str, Any]:
-        value = _v_measure(index, questions[key] if asked else None, groups)
+        value = _v_measure(index, questions[key] if instructed else None, groups)
         return {"texts": len(groups), "groups": len(set(groups.values())), "v_measure": round(value, 3)}
 
     labelled = {
-        f"{key} by {label}": measured(key, {one.id: one.labels[label] for one in material.texts if label in one.labels})
+        f"{key} by {label}": measured(
+            key, {text.id: text.labels[label] for text in material.texts if label in text.labels}
+        )
         for key, label in LABELS[material.name]
     }
     by_hand = {
-        key: measured(key, {one.id: one.by_hand[key] for one in material.texts if key in one.by_hand})
+        key: measured(key, {text.id: text.by_hand[key] for text in material.texts if key in text.by_hand})
         for key in _annotated(material)
     }
     met = []
     for key, question in questions.items():
-        groups = {one.id: str(key in one.meets) for one in material.texts}
-        met.append(_v_measure(index, question if asked else None, groups))
+        groups = {text.id: str(key in text.meets) for text in material.texts}
+        met.append(_v_measure(index, question if instructed else None, groups))
     return {
         "labels": labelled,
         "by_hand": by_hand,
         "criteria": interval(mean_score("ask", "V-measure", np.array(met), seed=SEED)),
-        "criteria_by_question": [round(one, 3) for one in met],
+        "criteria_by_question": [round(value, 3) for value in met],
     }
 
 

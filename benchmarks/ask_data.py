@@ -72,7 +72,7 @@ class Material:
 
     def relevant(self, question: Question) -> frozenset[str]:
         """Return the ids of the texts that meet the criterion of a question."""
-        return frozenset(one.id for one in self.texts if question.key in one.meets)
+        return frozenset(text.id for text in self.texts if question.key in text.meets)
 
     def answers(self, *, wrong: float = 0.0) -> dict[tuple[str, str], str]:
         """Return the answers by text and question.
@@ -83,11 +83,11 @@ class Material:
         chance = random.Random(37)
         answers = {}
         for question in self.questions:
-            said = [one.answers[question.key] for one in self.texts]
+            said = [text.answers[question.key] for text in self.texts]
             mistaken = set(chance.sample(range(len(said)), round(wrong * len(said))))
-            for row, one in enumerate(self.texts):
+            for row, text in enumerate(self.texts):
                 others = [answer for answer in said if answer != said[row]] if row in mistaken else []
-                answers[one.text, question.question] = chance.choice(others) if others else said[row]
+                answers[text.text, question.question] = chance.choice(others) if others else said[row]
         return answers
 
 

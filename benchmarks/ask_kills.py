@@ -68,9 +68,9 @@ def kills(material: Material, folder: Path, count: int = 30, seed: int = 0) -> d
         RuntimeError: a process ended by itself before its end, with an error.
     """
     path, chance, tally = folder / "killed", random.Random(seed), Tally()
-    questions = [one.question for one in material.questions[:QUESTIONS]]
+    questions = [question.question for question in material.questions[:QUESTIONS]]
     with _opened(path) as index:
-        index.add([Document(one.id, one.text) for one in material.texts])
+        index.add([Document(text.id, text.text) for text in material.texts])
     replied: list[Mapping[str, Any]] = []
 
     def replying(made: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def kills(material: Material, folder: Path, count: int = 30, seed: int = 0) -> d
 
     model = replaying(material.answers())
     model.seconds, model.always = SECONDS, replying
-    texts = {one.id: one.text for one in material.texts}
+    texts = {text.id: text.text for text in material.texts}
     known: set[tuple[str, str]] = set()
     with on_the_wire(model) as reader:
         for number in range(count + 1):
@@ -90,15 +90,15 @@ def kills(material: Material, folder: Path, count: int = 30, seed: int = 0) -> d
                 break  # everything was read
             requests = list(model.requests[before:])
             known = _stored(path, questions, texts)
-            asked = [pair for request in requests for pair in asked_of(request) if pair[1] in questions]
-            tally.asked += len(asked)
-            tally.again_though_stored += sum(pair in sure for pair in asked)
+            pairs = [pair for request in requests for pair in asked_of(request) if pair[1] in questions]
+            tally.asked += len(pairs)
+            tally.again_though_stored += sum(pair in sure for pair in pairs)
             if sent is not None:
-                lost = [one for one in requests if not known.issuperset(_of(one, questions))]
+                lost = [request for request in requests if not known.issuperset(_of(request, questions))]
                 tally.kills += 1
-                tally.again += len({pair for one in lost for pair in _of(one, questions)} - known)
-                tally.replied.append(sum(id(one) in sent for one in lost))
-                tally.open.append(sum(id(one) not in sent for one in lost))
+                tally.again += len({pair for request in lost for pair in _of(request, questions)} - known)
+                tally.replied.append(sum(id(request) in sent for request in lost))
+                tally.open.append(sum(id(request) not in sent for request in lost))
     whole = {(text, question) for text in texts.values() for question in questions}
     return {
         "kills": tally.kills,
@@ -140,7 +140,7 @@ def _run(
     while process.poll() is None and time.monotonic() - began < PATIENCE:
         if wanted is not None and len(model.requests) - before >= wanted:
             time.sleep(SECONDS * random.random())
-            sent = {id(one) for one in replied}
+            sent = {id(reply) for reply in replied}
             process.send_signal(signal.SIGKILL)
             break
         time.sleep(0.001)

@@ -50,7 +50,13 @@ class KnownAnswers:
         self.asked += len(texts) * len(questions)
         answers = [[self._known[text, question] for text in texts] for question in questions]
         if keep is not None:
-            keep([Answer(row, place, one) for place, column in enumerate(answers) for row, one in enumerate(column)])
+            keep(
+                [
+                    Answer(row, place, answer)
+                    for place, column in enumerate(answers)
+                    for row, answer in enumerate(column)
+                ]
+            )
         return Answered([list(column) for column in answers])
 
 

@@ -60,7 +60,7 @@ class Curve:
         return {
             "precision": [interval(self.score(answer)) for answer in answers],
             "texts_read": [round(float(mean), 1) for mean in self.read.mean(axis=0)],
-            "by_question": [[round(float(one), 2) for one in row] for row in self.precision],
+            "by_question": [[round(float(value), 2) for value in row] for row in self.precision],
         }
 
 
@@ -84,7 +84,7 @@ class Bench:
         path = self.folder / self.material.name
         if "base" not in self._made:
             with self.opened(path) as index:
-                index.add([Document(one.id, one.text) for one in self.material.texts])
+                index.add([Document(text.id, text.text) for text in self.material.texts])
             self._made.add("base")
         return path
 
@@ -94,7 +94,7 @@ class Bench:
         if "whole" not in self._made:
             shutil.copytree(self.base(), path)
             with self.opened(path) as index:
-                index.upkeep.complete([one.question for one in self.material.questions])
+                index.upkeep.complete([question.question for question in self.material.questions])
             self._made.add("whole")
         return path
 
@@ -111,7 +111,7 @@ class Bench:
 
     def reachable(self) -> Score:
         """Return the mean precision@10 of a perfect ranking."""
-        best = [min(K, len(self.material.relevant(one))) / K for one in self.material.questions]
+        best = [min(K, len(self.material.relevant(question))) / K for question in self.material.questions]
         return mean_score("ask", "precision@10", np.array(best), seed=SEED)
 
     def plain(self) -> Curve:
@@ -128,7 +128,7 @@ class Bench:
         """Search under the questions by answers in words, given in this process."""
         with in_process(known), self.opened(self.copied(self.base()), options) as index:
             if complete:
-                read_all(index, [one.question for one in self.material.questions], NAME)
+                read_all(index, [question.question for question in self.material.questions], NAME)
             return self.searched(index, NAME)
 
     def taught(self, known: Known) -> Curve:
@@ -139,8 +139,8 @@ class Bench:
         """
         with self.opened(self.copied(self.whole())) as index:
             for question in self.material.questions:
-                asked = index.teaching.worth_answering(question.question, TAUGHT_BY)
-                said = {one.document.id: known[one.document.text, question.question] for one in asked}
+                hits = index.teaching.worth_answering(question.question, TAUGHT_BY)
+                said = {hit.document.id: known[hit.document.text, question.question] for hit in hits}
                 examples = self._grouped(said)
                 if len(set(examples.values())) > 1:
                     index.teaching.teach(question.question, list(examples.items()))
@@ -168,8 +168,8 @@ class Bench:
         """
         rows: list[list[SearchResult]] = []
         for question in self.material.questions:
-            asked = question.question if reader else None
-            request = SearchRequest(question.query, instruction=asked, reader=reader, k=K)
+            instruction = question.question if reader else None
+            request = SearchRequest(question.query, instruction=instruction, reader=reader, k=K)
             rows.append(list(index.search_progressively(request)))
             if on_question is not None:
                 on_question()
@@ -177,8 +177,11 @@ class Bench:
         rows = [row + [row[-1]] * (most - len(row)) for row in rows]
         pairs = list(zip(self.material.questions, rows, strict=True))
         return Curve(
-            np.array([[self._precision(question, one) for one in row] for question, row in pairs]),
-            np.array([[one.settling.read if one.settling else 0 for one in row] for _, row in pairs], dtype=np.float64),
+            np.array([[self._precision(question, result) for result in row] for question, row in pairs]),
+            np.array(
+                [[result.settling.read if result.settling else 0 for result in row] for _, row in pairs],
+                dtype=np.float64,
+            ),
         )
 
     def _precision(self, question: Question, result: SearchResult) -> float:
@@ -195,10 +198,10 @@ def read_all(index: Index, questions: Sequence[str], reader: str) -> None:
 
 def interval(score: Score) -> list[float]:
     """Return value and bootstrap interval."""
-    return [round(one, 3) for one in (score.value, score.low, score.high)]
+    return [round(value, 3) for value in (score.value, score.low, score.high)]
 
 
 def gained(ours: Curve, theirs: Curve) -> list[float]:
     """Return the difference of the last answers of two ways to search, with its paired interval."""
     between = difference(ours.score(), theirs.score())
-    return [round(one, 3) for one in (between.value, between.low, between.high)]
+    return [round(value, 3) for value in (between.value, between.low, between.high)]

@@ -55,7 +55,7 @@ def faults(material: Material) -> dict[str, Any]:
         material: the corpus; its first texts are read under its first question.
     """
     known, question = material.answers(), material.questions[0].question
-    texts = [one.text for one in material.texts[:TEXTS]]
+    texts = [text.text for text in material.texts[:TEXTS]]
     report = {}
     for name, fault in FAULTS.items():
         model = replaying(known)
@@ -71,7 +71,7 @@ def faults(material: Material) -> dict[str, Any]:
         report[name] = {
             "calls": traffic(model, met).calls,
             "missing": given.count(None),
-            "wrong": sum(one is not None and one != true for one, true in zip(given, right, strict=True)),
+            "wrong": sum(answer is not None and answer != true for answer, true in zip(given, right, strict=True)),
             "seconds": round(seconds, 2),
         }
     return report
@@ -83,8 +83,8 @@ def injection(material: Material) -> dict[str, Any]:
     Args:
         material: the corpus; every question is asked of its first texts, sixty of them without an order.
     """
-    known, questions = material.answers(), [one.question for one in material.questions]
-    texts = [one.text for one in material.texts]
+    known, questions = material.answers(), [question.question for question in material.questions]
+    texts = [text.text for text in material.texts]
     clean, others = texts[:TEXTS], texts[TEXTS : TEXTS + POISONS]
     report = {}
     for name, order in ORDERS.items():

@@ -66,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     texts = reviews(options.data, seed=options.seed, limit=options.limit)
     synonyms = json.loads(SYNONYMS.read_text(encoding="utf-8"))
-    found = {
+    report = {
         "corpus": corpus_facts(texts),
         "encoders": [
             measured(options.encoder, load_encoder(options.encoder), texts, synonyms, seed=options.seed),
@@ -74,19 +74,19 @@ def main() -> None:
         ],
     }
     if options.page:
-        options.page.write_text(page(found), encoding="utf-8")
-    write("cluster_acceptance", options, found)
+        options.page.write_text(page(report), encoding="utf-8")
+    write("cluster_acceptance", options, report)
 
 
 def reviews(data: Path, *, seed: int, limit: int | None = None) -> list[LabelledText]:
     """Return test reviews, equally many of every category and polarity, none of which stands in a training part."""
     seen = trained_texts(data)
     kept = [
-        one
-        for one in load_texts(data, LABELLED["reviews"])
-        if LEFT_OUT not in one.labels and normalise_text(one.text) not in seen
+        text
+        for text in load_texts(data, LABELLED["reviews"])
+        if LEFT_OUT not in text.labels and normalise_text(text.text) not in seen
     ]
-    cells = Counter(one.labels for one in kept)
+    cells = Counter(text.labels for text in kept)
     even = min(cells.values())
     if limit is not None:
         even = max(1, min(even, limit // len(cells)))
@@ -102,7 +102,7 @@ def trained_texts(data: Path) -> set[str]:
 
 def corpus_facts(texts: Sequence[LabelledText]) -> dict[str, Any]:
     """Return what is clustered, in numbers."""
-    cells = Counter(" ".join(one.labels) for one in texts)
+    cells = Counter(" ".join(text.labels) for text in texts)
     return {"source": "reviews", "texts": len(texts), "cells": dict(sorted(cells.items()))}
 
 
@@ -134,16 +134,16 @@ def measured(
         seed: of the suite's k-means and the intervals.
         instructed: whether the encoder is given the instructions; without, one view answers all questions.
     """
-    documents = [Document(f"r{row:05}", one.text) for row, one in enumerate(texts)]
-    asked = questions()
+    documents = [Document(f"r{row:05}", text.text) for row, text in enumerate(texts)]
+    criteria = questions()
     results = []
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder), encoder=encoder) as index:
-        index.add(documents, instructions=[one.instruction for one in asked] if instructed else [])
-        for one in asked:
-            labels = [text.labels[one.place] for text in texts]
-            clusters = index.cluster(one.instruction if instructed else "", k=len(set(labels)))
-            results.append(_judged(one, clusters, labels, synonyms[one.criterion], seed))
-    named = [cluster["named"] for one in results for cluster in one["clusters"]]
+        index.add(documents, instructions=[question.instruction for question in criteria] if instructed else [])
+        for question in criteria:
+            labels = [text.labels[question.place] for text in texts]
+            clusters = index.cluster(question.instruction if instructed else "", k=len(set(labels)))
+            results.append(_judged(question, clusters, labels, synonyms[question.criterion], seed))
+    named = [cluster["named"] for result in results for cluster in result["clusters"]]
     return {
         "encoder": name,
         "fingerprint": encoder.fingerprint,
@@ -154,15 +154,17 @@ def measured(
 
 
 def _judged(
-    question: Question, found: Clustering, labels: Sequence[str], synonyms: Mapping[str, Sequence[str]], seed: int
+    question: Question, clustering: Clustering, labels: Sequence[str], synonyms: Mapping[str, Sequence[str]], seed: int
 ) -> dict[str, Any]:
     """Return what a clustering of rows with labels is worth; its documents stand in the rows' order."""
-    runs = cluster_v_measures(found.material.vectors, labels, clustering_seeds(seed))
+    runs = cluster_v_measures(clustering.material.vectors, labels, clustering_seeds(seed))
     suite = clustering_score(question.criterion, runs, seed=seed)
-    own = v_measure(np.unique(labels, return_inverse=True)[1].astype(np.int64), found.labels)
+    own = v_measure(np.unique(labels, return_inverse=True)[1].astype(np.int64), clustering.labels)
     clusters = []
-    for cluster in found.clusters:
-        counts = Counter(label for label, number in zip(labels, found.labels, strict=True) if number == cluster.number)
+    for cluster in clustering.clusters:
+        counts = Counter(
+            label for label, number in zip(labels, clustering.labels, strict=True) if number == cluster.number
+        )
         clusters.append(_described(cluster, counts, synonyms))
     return {
         "criterion": question.criterion,
@@ -174,7 +176,7 @@ def _judged(
 
 
 def _described(cluster: Cluster, counts: Counter[str], synonyms: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    label, most = min(counts.items(), key=lambda one: (-one[1], one[0]))
+    label, most = min(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     words = list(cluster.keywords or cluster.text_keywords)
     return {
         "name": cluster.label,
@@ -195,7 +197,7 @@ def names_label(words: Sequence[str], synonyms: Sequence[str]) -> bool:
 def page(found: Mapping[str, Any]) -> str:
     """Return the report as Markdown: the scores, and every cluster's name, misses included."""
     corpus, encoders = found["corpus"], found["encoders"]
-    scored = [f"V-measure, {one['criterion']}" for one in encoders[0]["questions"]]
+    scored = [f"V-measure, {question['criterion']}" for question in encoders[0]["questions"]]
     lines = [
         "# Clusters and their names",
         "",
@@ -210,25 +212,28 @@ def page(found: Mapping[str, Any]) -> str:
         f"| encoder | {' | '.join(scored)} | names right |",
         "|---|" + "---|" * (len(scored) + 1),
     ]
-    lines += [_score_row(one) for one in encoders]
-    for one in encoders:
-        for question in one["questions"]:
-            lines += ["", f"## {one['encoder']}, by {question['criterion']}", ""]
-            lines += [f"> {question['instruction']}", ""] if one["instructed"] else ["Without instruction.", ""]
+    lines += [_score_row(encoder) for encoder in encoders]
+    for encoder in encoders:
+        for question in encoder["questions"]:
+            lines += ["", f"## {encoder['encoder']}, by {question['criterion']}", ""]
+            lines += [f"> {question['instruction']}", ""] if encoder["instructed"] else ["Without instruction.", ""]
             lines += ["| cluster | documents | most frequent label | right | keywords |", "|---|---|---|---|---|"]
             lines += [_cluster_row(cluster) for cluster in question["clusters"]]
     return "\n".join(lines) + "\n"
 
 
-def _score_row(one: Mapping[str, Any]) -> str:
-    scores = ("{value:.1f} [{low:.1f}, {high:.1f}]".format(**question["v_measure"]) for question in one["questions"])
-    return f"| {one['encoder']} | {' | '.join(scores)} | {one['named_share']:.0%} |"
+def _score_row(encoder: Mapping[str, Any]) -> str:
+    scores = (
+        "{value:.1f} [{low:.1f}, {high:.1f}]".format(**question["v_measure"]) for question in encoder["questions"]
+    )
+    return f"| {encoder['encoder']} | {' | '.join(scores)} | {encoder['named_share']:.0%} |"
 
 
-def _cluster_row(one: Mapping[str, Any]) -> str:
-    words = ", ".join(one["keywords"]).replace("|", "\\|")
-    right = "yes" if one["named"] else "no"
-    return f"| {one['name']} | {one['size']} | {one['label']} ({one['share']:.0%}) | {right} | {words} |"
+def _cluster_row(cluster: Mapping[str, Any]) -> str:
+    words = ", ".join(cluster["keywords"]).replace("|", "\\|")
+    right = "yes" if cluster["named"] else "no"
+    label = f"{cluster['label']} ({cluster['share']:.0%})"
+    return f"| {cluster['name']} | {cluster['size']} | {label} | {right} | {words} |"
 
 
 if __name__ == "__main__":

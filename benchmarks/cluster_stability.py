@@ -80,9 +80,9 @@ def means(views: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     groups = {name: [view[name] for view in views] for name in (CHOSEN, *map(str, FIXED))}
     groups["chosen, where it holds"] = [view[CHOSEN] for view in views if view["holds"]]
     return {
-        name: {"lowest": min(found), "mean": round(float(np.mean(found)), ROUNDED)}
-        for name, found in groups.items()
-        if found
+        name: {"lowest": min(values), "mean": round(float(np.mean(values)), ROUNDED)}
+        for name, values in groups.items()
+        if values
     }
 
 

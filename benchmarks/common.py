@@ -49,7 +49,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "load_average": os.getloadavg()[0],
         "python": platform.python_version(),
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "packages": {name: installed for name in PACKAGES if (installed := _version(name))},
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": git.stdout.strip() or None,
     }
@@ -75,8 +75,8 @@ def peak_rss_mib() -> float:
 def write(name: str, options: argparse.Namespace, report: Mapping[str, Any]) -> None:
     """Print the report as JSON, and write it to ``options.output`` where that is given."""
     named = {key: value.name if isinstance(value, Path) else value for key, value in vars(options).items()}
-    asked = {key: value for key, value in named.items() if key != "output"}
-    text = json.dumps({"benchmark": name, "options": asked, "machine": machine(), **report}, indent=2)
+    settings = {key: value for key, value in named.items() if key != "output"}
+    text = json.dumps({"benchmark": name, "options": settings, "machine": machine(), **report}, indent=2)
     print(text)
     if options.output:
         options.output.write_text(text + "\n")

@@ -86,7 +86,10 @@ def soft_steps(backbone: Backbone, texts: Sequence[str], rounds: int) -> dict[st
     """Compare GIRCSE at K = 20 with K = 1 at 120 tokens a text."""
     cut = texts_of(backbone, texts, 120, 96)
     encoders = {steps: build("gircse", backbone, EncoderOptions(steps=steps)) for steps in (1, 20)}
-    calls = {str(k): lambda one=one: one.encode(cut, instruction=INSTRUCTIONS[0]) for k, one in encoders.items()}
+    calls = {
+        str(k): lambda encoder=encoder: encoder.encode(cut, instruction=INSTRUCTIONS[0])
+        for k, encoder in encoders.items()
+    }
     seconds = time_alternating(calls, rounds)
     return {"texts": len(cut), "k20_over_k1": median_ratio(seconds["20"], seconds["1"])}
 
@@ -94,13 +97,13 @@ def soft_steps(backbone: Backbone, texts: Sequence[str], rounds: int) -> dict[st
 def texts_of(backbone: Backbone, texts: Sequence[str], length: int, count: int) -> list[str]:
     """Return distinct texts of about ``length`` tokens, cut out of the corpus."""
     words = itertools.chain.from_iterable(text.split() for text in itertools.cycle(texts))
-    found = []
-    while len(found) < count:
+    pieces = []
+    while len(pieces) < count:
         piece = list(itertools.islice(words, length))
         while backbone.tokenizer.count([" ".join(piece)])[0] > length:
             piece.pop()
-        found.append(" ".join(piece))
-    return found
+        pieces.append(" ".join(piece))
+    return pieces
 
 
 def main() -> None:

@@ -45,11 +45,11 @@ class LookUpEncoder(Encoder):
 
     def _rows(self, texts: Sequence[str]) -> Embeddings:
         rows = np.array([int(text.split()[1]) for text in texts])
-        found = self.vectors[rows].astype(np.float32)
+        vectors = self.vectors[rows].astype(np.float32)
         if texts[0].startswith("query"):
-            noise = np.random.default_rng(rows).standard_normal(found.shape, dtype=np.float32)
-            found += np.float32(0.5 / np.sqrt(self.dim)) * noise
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
+            noise = np.random.default_rng(rows).standard_normal(vectors.shape, dtype=np.float32)
+            vectors += np.float32(0.5 / np.sqrt(self.dim)) * noise
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def documents(count: int) -> Iterator[Document]:

@@ -95,7 +95,7 @@ class Results:
 
     def put(self, row: str, suite: str, found: dict[str, Any]) -> None:
         """Keep an evaluation, but for the command line of this script: it names folders of the machine."""
-        found = {**found, "versions": {name: one for name, one in found["versions"].items() if name != "command"}}
+        found = {**found, "versions": {name: value for name, value in found["versions"].items() if name != "command"}}
         self.cells.setdefault(row, {})[suite] = found
         self.machine = machine()
         write_json(self.path, {"benchmark": "evaluation", "machine": self.machine, "cells": self.cells})
@@ -109,7 +109,7 @@ def measure(rows: Sequence[Row], suites: Sequence[str], options: argparse.Namesp
         print(f"{done} of {len(cells)} done; now {row.name}: {suite}", file=sys.stderr, flush=True)
         if loaded is None or loaded[0] != row:
             loaded = (row, load(row, options.device))
-        limits = [one for one in (row.limit, options.limit) if one is not None]
+        limits = [limit for limit in (row.limit, options.limit) if limit is not None]
         command = f"retriever eval {suite} {' '.join(_arguments(row))}".strip()
         request = EvaluationRequest(
             suite, options.data, limit=min(limits, default=None), seed=options.seed, command=command
@@ -159,24 +159,24 @@ def with_tables(page: str, results: Results) -> str:
 def suite_table(results: Results, suite: str) -> list[str]:
     """Return the table of a suite: headline scores with their intervals by encoder."""
     names = [row.name for row in ROWS]
-    found = {name: results.cells[name][suite] for name in names if suite in results.cells.get(name, {})}
+    cells = {name: results.cells[name][suite] for name in names if suite in results.cells.get(name, {})}
     figures = dict.fromkeys(
-        (score["task"], score["metric"]) for one in found.values() for score in one["scores"] if score["headline"]
+        (score["task"], score["metric"]) for cell in cells.values() for score in cell["scores"] if score["headline"]
     )
-    if not found:
+    if not cells:
         return [f"Not measured yet: `python benchmarks/evaluation_table.py DATA --suite {suite}`."]
     header = ["encoder", "mean", *(f"{task}: {metric}" for task, metric in figures)]
     rows = []
     for name in names:
-        one = found.get(name)
-        if one is None:
+        cell = cells.get(name)
+        if cell is None:
             rows.append([name, *["-"] * (len(header) - 1)])
             continue
-        scores = {(score["task"], score["metric"]): score for score in one["scores"]}
-        star = "" if one["limit"] is None else "*"
-        mean = "-" if one["mean"] is None else number(one["mean"])
+        scores = {(score["task"], score["metric"]): score for score in cell["scores"]}
+        star = "" if cell["limit"] is None else "*"
+        mean = "-" if cell["mean"] is None else number(cell["mean"])
         rows.append([f"{name}{star}", mean, *(_cell(scores.get(figure)) for figure in figures)])
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in cells]
     lines = table(header, rows)
     return [*lines, "", f"Not measured yet: {'; '.join(missing)}."] if missing else lines
 
@@ -189,19 +189,19 @@ def _cell(score: Mapping[str, Any] | None) -> str:
 
 def circumstances(results: Results) -> list[str]:
     """Return where, when and how the cells were measured."""
-    cells = [one for row in results.cells.values() for one in row.values()]
+    cells = [cell for row in results.cells.values() for cell in row.values()]
     if not cells:
         return ["Nothing is measured yet."]
-    dates = sorted(one["date"][:10] for one in cells)
-    limits = sorted({one["limit"] for one in cells if one["limit"] is not None})
-    machines = {f"{one['machine']['processor']}, {one['machine']['cores']} cores" for one in cells}
-    accelerators = {one["machine"]["accelerator"] for one in cells} - {None}
+    dates = sorted(cell["date"][:10] for cell in cells)
+    limits = sorted({cell["limit"] for cell in cells if cell["limit"] is not None})
+    machines = {f"{cell['machine']['processor']}, {cell['machine']['cores']} cores" for cell in cells}
+    accelerators = {cell["machine"]["accelerator"] for cell in cells} - {None}
     packages = results.machine.get("packages", {})
     rows = {
         "dates": " to ".join(dict.fromkeys([dates[0], dates[-1]])),
         "machine": "; ".join(sorted(machines | accelerators)),
         "packages": ", ".join(f"{name} {version}" for name, version in packages.items()),
-        "seed": ", ".join(sorted({str(one["seed"]) for one in cells})),
+        "seed": ", ".join(sorted({str(cell["seed"]) for cell in cells})),
         "limits": ", ".join(map(str, limits)) or "none",
         "items": "in benchmarks/results/evaluation.json, with fingerprints, commands and all other figures",
     }

@@ -84,14 +84,17 @@ class Known(WrappedEncoder):
             return super().encode_views(texts, instructions, on_tokens=on_tokens)
         store = self._whole._opened.store
         ids = store.documents.known(texts)
-        found = []
-        held = [store.views.find(view_key(self._whole._opened.sources.encoders.question, one)) for one in instructions]
+        encoded = []
+        held = [
+            store.views.find(view_key(self._whole._opened.sources.encoders.question, instruction))
+            for instruction in instructions
+        ]
         for view in held:
             if view is None:
                 raise UsageError("The index does not hold this instruction.")
             stored = store.vectors.get(view.view_id, [ids[text] for text in texts])
-            found.append(Encoded(np.asarray(stored.embeddings), [answers[:words] for answers in stored.words]))
-        return found
+            encoded.append(Encoded(np.asarray(stored.embeddings), [answers[:words] for answers in stored.words]))
+        return encoded
 
 
 def reviews(data: Path, limit: int, queries: int, *, every_part: bool = False) -> Corpus:
@@ -102,27 +105,27 @@ def reviews(data: Path, limit: int, queries: int, *, every_part: bool = False) -
     source = replace(LABELLED["reviews"], trainable=not every_part)
     texts = balanced_sample(load_texts(data, source), limit + queries, seed=0)
     chosen = set(sample(range(len(texts)), queries, seed=0))
-    asked = [one for row, one in enumerate(texts) if row in chosen]
-    rest = [one for row, one in enumerate(texts) if row not in chosen]
-    documents = [Document(f"r{row}", one.text) for row, one in enumerate(rest)]
+    anchors = [text for row, text in enumerate(texts) if row in chosen]
+    rest = [text for row, text in enumerate(texts) if row not in chosen]
+    documents = [Document(f"r{row}", text.text) for row, text in enumerate(rest)]
     questions = []
     for place, criterion in enumerate(source.criteria):
         instruction = find_wordings(source.name, criterion).instruction
-        for one in asked:
-            same = {f"r{row}": 1 for row, other in enumerate(rest) if other.labels[place] == one.labels[place]}
-            questions.append(Question(one.text, instruction, same))
+        for anchor in anchors:
+            same = {f"r{row}": 1 for row, other in enumerate(rest) if other.labels[place] == anchor.labels[place]}
+            questions.append(Question(anchor.text, instruction, same))
     return Corpus("reviews by category and polarity", documents, questions)
 
 
 def passages(data: Path, limit: int, queries: int) -> Corpus:
     """Return MS MARCO passages, those relevant to the queries among them; every query has its own instruction."""
     instructed = [row for row in read_rows(data, "retrieval_msmarco_queries.jsonl") if row.get("instructions", list)]
-    asked = sample(instructed, queries, seed=0)
+    chosen = sample(instructed, queries, seed=0)
     questions = [
         Question(row.get("text", str), row.get("instructions", list)[0], dict.fromkeys(row.get("relevant", list), 1))
-        for row in asked
+        for row in chosen
     ]
-    wanted = {id for one in questions for id in one.relevant}
+    wanted = {id for question in questions for id in question.relevant}
     rows = [(row.get("id", str), row.get("text", str)) for row in read_rows(data, "retrieval_msmarco_corpus.jsonl")]
     others = sample([row for row in rows if row[0] not in wanted], max(0, limit - len(wanted)), seed=0)
     documents = [Document(*row) for row in rows if row[0] in wanted] + [Document(*row) for row in others]
@@ -132,11 +135,11 @@ def passages(data: Path, limit: int, queries: int) -> Corpus:
 def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int]) -> dict[str, Any]:
     """Return agreement with the complete view and nDCG of lazy searches, by the candidates they read."""
     question = readers["encoder"]
-    asked = sorted({one.instruction for one in corpus.questions})
+    instructions = sorted({query.instruction for query in corpus.questions})
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder) / "whole", **readers) as whole:
-        whole.add(corpus.documents, instructions=asked)
+        whole.add(corpus.documents, instructions=instructions)
         curves: dict[str, list[dict[str, float]]] = {}
-        for name, filled in (("alone", []), ("beside", asked)):
+        for name, filled in (("alone", []), ("beside", instructions)):
             known = {**readers, "encoder": Known(question, whole)}
             with Index(Path(folder) / name, **known) as lazy:
                 lazy.add(corpus.documents, instructions=filled)
@@ -149,11 +152,11 @@ def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int
                     Index(Path(folder) / "whole", **readers, search_options=options) as exactly,
                     Index(Path(folder) / name, **known, search_options=options) as lazy,
                 ):
-                    found = _compared(*_ask(lazy, exactly, corpus, filled=bool(filled)), corpus)
-                curves[name].append({"candidates": count, **found})
+                    measured = _compared(*_ask(lazy, exactly, corpus, filled=bool(filled)), corpus)
+                curves[name].append({"candidates": count, **measured})
                 print(corpus.name, len(corpus.documents), name, curves[name][-1], file=sys.stderr, flush=True)
-        exact = [whole.search(one.query, instruction=one.instruction, k=K) for one in corpus.questions]
-    tokens = count_tokens(question, [one.text for one in corpus.documents])
+        exact = [whole.search(query.query, instruction=query.instruction, k=K) for query in corpus.questions]
+    tokens = count_tokens(question, [document.text for document in corpus.documents])
     return {
         "name": corpus.name,
         "documents": len(corpus.documents),
@@ -166,30 +169,30 @@ def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int
 
 def _ask(lazy: Index, whole: Index, corpus: Corpus, *, filled: bool) -> tuple[list[SearchResult], list[SearchResult]]:
     """Return the lazy answers and those of the complete view, their rankings equally deep."""
-    found, exact = [], []
-    for one in corpus.questions:
+    results, exact = [], []
+    for question in corpus.questions:
         if filled:
-            lazy.upkeep.drop_views([one.instruction])
-        found.append(lazy.search(one.query, instruction=one.instruction, k=K))
-        lazy.upkeep.drop_views([one.instruction])
+            lazy.upkeep.drop_views([question.instruction])
+        results.append(lazy.search(question.query, instruction=question.instruction, k=K))
+        lazy.upkeep.drop_views([question.instruction])
         if filled:
-            lazy.add(corpus.documents, instructions=[one.instruction])
-        exact.append(whole.search(one.query, instruction=one.instruction, k=K))
-    return found, exact
+            lazy.add(corpus.documents, instructions=[question.instruction])
+        exact.append(whole.search(question.query, instruction=question.instruction, k=K))
+    return results, exact
 
 
-def _compared(found: Sequence[SearchResult], exact: Sequence[SearchResult], corpus: Corpus) -> dict[str, float]:
-    shares = [len(_ids(one) & _ids(other)) / len(other.hits) for one, other in zip(found, exact, strict=True)]
-    return {"agreement": round(statistics.mean(shares), 4), "ndcg_at_10": _ndcg(found, corpus)}
+def _compared(results: Sequence[SearchResult], exact: Sequence[SearchResult], corpus: Corpus) -> dict[str, float]:
+    shares = [len(_ids(result) & _ids(other)) / len(other.hits) for result, other in zip(results, exact, strict=True)]
+    return {"agreement": round(statistics.mean(shares), 4), "ndcg_at_10": _ndcg(results, corpus)}
 
 
 def _ids(result: SearchResult) -> set[str]:
     return {hit.document.id for hit in result.hits}
 
 
-def _ndcg(found: Sequence[SearchResult], corpus: Corpus) -> float:
-    rankings = {f"q{row}": [(hit.document.id, hit.fused) for hit in one.hits] for row, one in enumerate(found)}
-    relevant = {f"q{row}": one.relevant for row, one in enumerate(corpus.questions)}
+def _ndcg(results: Sequence[SearchResult], corpus: Corpus) -> float:
+    rankings = {f"q{row}": [(hit.document.id, hit.fused) for hit in result.hits] for row, result in enumerate(results)}
+    relevant = {f"q{row}": question.relevant for row, question in enumerate(corpus.questions)}
     return round(float(ranking_measures(rankings, relevant, [MEASURE])[MEASURE].mean()), 4)
 
 
@@ -209,7 +212,7 @@ def main() -> None:
     corpora = [make(options.data, options.limit, options.queries) for make in (reviews, passages)]
     corpora.append(reviews(options.data, options.many, options.queries, every_part=True))
     measured = [measure(corpus, readers, options.candidates) for corpus in corpora]
-    fingerprints = {name: one.fingerprint for name, one in readers.items()}
+    fingerprints = {name: reader.fingerprint for name, reader in readers.items()}
     write("lazy_agreement", options, {"fingerprints": fingerprints, "corpora": measured})
 
 

@@ -45,8 +45,12 @@ def build(folder: Path, server: MilvusServer, vectors: ViewVectors, kind: tuple[
     built = backend.build(1, vectors, BuildOptions(name, location, factory))
     seconds = time.perf_counter() - started
     size = resident(server.pid) - before if name == "milvus" else built.details["bytes_per_vector"] * len(vectors.ids)
-    told = {"built": built.details["factory"], "note": built.details["note"], "recall_on_build": round(built.recall, 4)}
-    return backend.open(built.handle), {**told, "build_seconds": round(seconds, 1), "memory_mb": round(size / 1e6, 1)}
+    facts = {
+        "built": built.details["factory"],
+        "note": built.details["note"],
+        "recall_on_build": round(built.recall, 4),
+    }
+    return backend.open(built.handle), {**facts, "build_seconds": round(seconds, 1), "memory_mb": round(size / 1e6, 1)}
 
 
 def timed(indexes: dict[str, ListedIndex], queries: Embeddings, allowed: Ids | None) -> dict[str, Any]:
@@ -78,12 +82,12 @@ def measure(options: argparse.Namespace, folder: Path, server: MilvusServer) -> 
     )
     truth = exact_nearest(vectors, queries, K)
     indexes: dict[str, ListedIndex] = {}
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for kind in KINDS:
         name = " ".join(kind)
         (folder / name).mkdir()
-        indexes[name], found[name] = build(folder / name, server, vectors, kind)
-        found[name]["recall"] = round(overlap(indexes[name].search(queries, K).ids, truth), 4)
+        indexes[name], figures[name] = build(folder / name, server, vectors, kind)
+        figures[name]["recall"] = round(overlap(indexes[name].search(queries, K).ids, truth), 4)
     chance = np.random.default_rng(2)
     filters: dict[str, Ids | None] = {
         "no filter": None,
@@ -91,7 +95,7 @@ def measure(options: argparse.Namespace, folder: Path, server: MilvusServer) -> 
         "1 % allowed": vectors.ids[chance.random(options.rows) < 0.01],
     }
     searches = {name: timed(indexes, queries, allowed) for name, allowed in filters.items()}
-    return {"indexes": found, "searches": searches}
+    return {"indexes": figures, "searches": searches}
 
 
 def main() -> None:

@@ -140,8 +140,8 @@ def training(texts: list[str], rounds: int) -> dict[str, Any]:
     settings = InstEmbSettings(distillation=("ce",), views=("answer",), compared="daap", form="outside")
     objective = InstEmbObjective(Learner(adapted, tokeniser, 0), rows, settings, BatchSettings())
     batch = objective.batches(0)[0]
-    asked = tokeniser.shared(texts[:16], [list(QUESTIONS)] * 16)
-    tokens = sum(len(group.trunk) + sum(len(one) + 2 for one in group.branches) for group in asked.groups)
+    prompts = tokeniser.shared(texts[:16], [list(QUESTIONS)] * 16)
+    tokens = sum(len(group.trunk) + sum(len(branch) + 2 for branch in group.branches) for group in prompts.groups)
 
     def layers() -> None:
         with merged(adapted.backbone):

@@ -130,9 +130,9 @@ def main() -> None:
     with Index(options.index) as index:
         report["documents"] = len(index._opened.store.documents)
         report["warm"] = {}
-        for name, asked in (("base view", ""), ("complete view", options.instruction)):
+        for name, instruction in (("base view", ""), ("complete view", options.instruction)):
             for mode in ("dense", "hybrid", "lexical"):
-                request = {"instruction": asked, "k": K, "mode": mode}
+                request = {"instruction": instruction, "k": K, "mode": mode}
                 report["warm"][f"{name}, {mode}"] = median_ms(
                     lambda query, request=request: index.search(query, **request)
                 )

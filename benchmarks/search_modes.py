@@ -89,7 +89,7 @@ class Words:
     @property
     def rare(self) -> bool:
         """Whether one of the words is there, and rare."""
-        return any(0 < len(one) <= RARE * self.texts for one in self.holders)
+        return any(0 < len(ids) <= RARE * self.texts for ids in self.holders)
 
 
 RULES: Mapping[str, Callable[[Words], Single]] = {
@@ -116,53 +116,56 @@ def corpora(data: Path, most: float = MOST_WORDS) -> Iterator[tuple[str, Labelle
 def passages(data: Path, most: float) -> Labelled:
     """Return passages, every second of them with the question it answers."""
     texts = {row.get("id", str): row.get("text", str) for row in read_rows(data, DataFile.PASSAGES)}
-    chosen = sample([one for one in texts if len(texts[one].split()) <= most], TEXTS, seed=0)
-    asked = {}
+    chosen = sample([key for key in texts if len(texts[key].split()) <= most], TEXTS, seed=0)
+    queries = {}
     for row in read_rows(data, DataFile.WEB_QUERIES):
         ids = row.get("relevant", list)
-        if held := [one for one in ids if one in chosen[::2]]:
-            asked[row.get("id", str)] = (row.get("text", str), held)
-    return Labelled({one: texts[one] for one in chosen}, *_parted(asked))
+        if held := [key for key in ids if key in chosen[::2]]:
+            queries[row.get("id", str)] = (row.get("text", str), held)
+    return Labelled({key: texts[key] for key in chosen}, *_parted(queries))
 
 
 def restaurants(data: Path) -> dict[str, tuple[str, set[tuple[str, ...]]]]:
     """Return sentences on restaurants by id, each with all pairs of aspect and polarity that it holds."""
     rows = sample(read_rows(data, DataFile.RESTAURANTS), TEXTS, seed=0)
     return {
-        row.get("id", str): (row.get("text", str), {(one["aspect"], one["polarity"]) for one in row.values["aspects"]})
+        row.get("id", str): (
+            row.get("text", str),
+            {(aspect["aspect"], aspect["polarity"]) for aspect in row.values["aspects"]},
+        )
         for row in rows
     }
 
 
 def products(data: Path, most: float) -> dict[str, tuple[str, set[tuple[str, ...]]]]:
     """Return held-out product reviews by number, as many of every kind of product and mood, with these two labels."""
-    texts = [one for one in load_texts(data, LABELLED["reviews"]) if len(one.text.split()) <= most]
-    return {f"{row:03}": (one.text, {one.labels}) for row, one in enumerate(balanced_sample(texts, TEXTS, seed=0))}
+    texts = [text for text in load_texts(data, LABELLED["reviews"]) if len(text.text.split()) <= most]
+    return {f"{row:03}": (text.text, {text.labels}) for row, text in enumerate(balanced_sample(texts, TEXTS, seed=0))}
 
 
 def by_labels(texts: Mapping[str, tuple[str, set[tuple[str, ...]]]], own: Sequence[Mapping[str, Any]]) -> Labelled:
     """Return the texts with queries for a label or a pair of labels; an empty label stands for any."""
-    asked = {}
-    for number, one in enumerate(own):
+    queries = {}
+    for number, entry in enumerate(own):
         ids = [
             id
             for id, (_, labels) in texts.items()
-            if any(all(want in ("", has) for want, has in zip(one["labels"], held, strict=True)) for held in labels)
+            if any(all(want in ("", has) for want, has in zip(entry["labels"], held, strict=True)) for held in labels)
         ]
-        asked |= {f"{number:02}-{place}": (query, ids) for place, query in enumerate(one["queries"]) if ids}
-    return Labelled({id: text for id, (text, _) in texts.items()}, *_parted(asked))
+        queries |= {f"{number:02}-{place}": (query, ids) for place, query in enumerate(entry["queries"]) if ids}
+    return Labelled({id: text for id, (text, _) in texts.items()}, *_parted(queries))
 
 
 def stories(data: Path, most: float) -> Labelled:
     """Return sections of held-out stories, each with its first question."""
-    asked = {}
+    by_text = {}
     for row in read_rows(data, DataFile.STORIES):
         text = row.get("text", str)
         if split_of(row.get("meta.story", str)) == "test" and len(text.split()) <= most:
-            asked.setdefault(text, row.get("question", str))
-    chosen = sample(list(asked), TEXTS, seed=0)
+            by_text.setdefault(text, row.get("question", str))
+    chosen = sample(list(by_text), TEXTS, seed=0)
     texts = {f"{number:03}": text for number, text in enumerate(chosen)}
-    return Labelled(texts, {id: asked[text] for id, text in texts.items()}, {id: [id] for id in texts})
+    return Labelled(texts, {id: by_text[text] for id, text in texts.items()}, {id: [id] for id in texts})
 
 
 def questions(data: Path) -> Labelled:
@@ -172,17 +175,17 @@ def questions(data: Path) -> Labelled:
         if row.split == "test":
             intents.setdefault(row.get("labels.intent", str), {})[row.get("id", str)] = row.get("text", str)
     texts: dict[str, str] = {}
-    asked = {}
+    queries = {}
     for held in intents.values():
         first, others = list(held)[:4], list(held)[4:6]
         texts |= {id: held[id] for id in first}
-        asked |= {id: (held[id], first) for id in others}
-    return Labelled(texts, *_parted(asked))
+        queries |= {id: (held[id], first) for id in others}
+    return Labelled(texts, *_parted(queries))
 
 
-def _parted(asked: Mapping[str, tuple[str, Sequence[str]]]) -> tuple[dict[str, str], dict[str, Sequence[str]]]:
+def _parted(queries: Mapping[str, tuple[str, Sequence[str]]]) -> tuple[dict[str, str], dict[str, Sequence[str]]]:
     """Return queries, and their relevant texts, by id."""
-    return {id: query for id, (query, _) in asked.items()}, {id: ids for id, (_, ids) in asked.items()}
+    return {id: query for id, (query, _) in queries.items()}, {id: ids for id, (_, ids) in queries.items()}
 
 
 def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
@@ -190,13 +193,16 @@ def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
     ids, texts = list(corpus.queries), list(corpus.queries.values())
     with TemporaryDirectory() as folder, Index(Path(folder) / "index", encoder=encoder) as index:
         index.add(Document(id, text) for id, text in corpus.texts.items())
-        found = {mode: index.search_many([SearchRequest(text, k=K, mode=mode) for text in texts]) for mode in SINGLE}
+        single = {mode: index.search_many([SearchRequest(text, k=K, mode=mode) for text in texts]) for mode in SINGLE}
         known = [words(index, corpus, text) for text in texts]
         hybrid = {weight: searched(index, texts, weight) for weight in WEIGHTS}
     judged = {id: dict.fromkeys(corpus.relevant[id], 1) for id in ids}
     by_weight = {
         weight: ranking_measures(
-            {id: [(hit.document.id, hit.fused) for hit in one.hits] for id, one in zip(ids, results, strict=True)},
+            {
+                id: [(hit.document.id, hit.fused) for hit in result.hits]
+                for id, result in zip(ids, results, strict=True)
+            },
             judged,
             [MEASURES["ndcg_at_10"]],
         )
@@ -205,9 +211,9 @@ def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
     scores: dict[str, dict[str, Score]] = {}
     picks: dict[str, float] = {}
     for name, rule in RULES.items():
-        modes = [rule(one) for one in known]
+        modes = [rule(own) for own in known]
         rankings = {
-            id: [(hit.document.id, hit.fused) for hit in found[mode][row].hits]
+            id: [(hit.document.id, hit.fused) for hit in single[mode][row].hits]
             for row, (id, mode) in enumerate(zip(ids, modes, strict=True))
         }
         values = ranking_measures(rankings, judged, list(MEASURES.values()))
@@ -220,14 +226,14 @@ def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
     return {
         "texts": len(corpus.texts),
         "queries": len(ids),
-        **{key: {name: round(one[key].value, 1) for name, one in scores.items()} for key in MEASURES},
+        **{key: {name: round(score[key].value, 1) for name, score in scores.items()} for key in MEASURES},
         "words_alone_percent": picks,
         "hybrid_by_word_weight": {
             str(weight): round(100 * float(values[MEASURES["ndcg_at_10"]].mean()), 1)
             for weight, values in by_weight.items()
         },
         "best_single": best,
-        "hybrid_less_best": [round(one, 1) for one in (against.value, against.low, against.high)],
+        "hybrid_less_best": [round(value, 1) for value in (against.value, against.low, against.high)],
     }
 
 
@@ -245,10 +251,10 @@ def windows_worth(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
             index.add(Document(id, text) for id, text in corpus.texts.items())
             vectors = index.views()[0].windows
             for mode in SINGLE:
-                found = index.search_many([SearchRequest(text, k=K, mode=mode) for text in corpus.queries.values()])
+                results = index.search_many([SearchRequest(text, k=K, mode=mode) for text in corpus.queries.values()])
                 rankings = {
-                    id: [(hit.document.id, hit.fused) for hit in one.hits]
-                    for id, one in zip(corpus.queries, found, strict=True)
+                    id: [(hit.document.id, hit.fused) for hit in result.hits]
+                    for id, result in zip(corpus.queries, results, strict=True)
                 }
                 values = ranking_measures(rankings, judged, list(MEASURES.values()))
                 for key, measure in MEASURES.items():
@@ -273,9 +279,9 @@ def searched(index: Index, texts: Sequence[str], weight: float) -> list[SearchRe
 
 def words(index: Index, corpus: Labelled, query: str) -> Words:
     """Return which texts hold the words that a search for the query looks for."""
-    telling = [one.strip('"') for one in match_expression(query).split(" OR ") if one]
-    found = [index.search(one, k=len(corpus.texts), mode="lexical").hits for one in telling]
-    return Words([frozenset(hit.document.id for hit in hits) for hits in found], len(corpus.texts))
+    telling = [word.strip('"') for word in match_expression(query).split(" OR ") if word]
+    searches = [index.search(word, k=len(corpus.texts), mode="lexical").hits for word in telling]
+    return Words([frozenset(hit.document.id for hit in hits) for hits in searches], len(corpus.texts))
 
 
 def choose(found: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, float]]:
@@ -286,7 +292,11 @@ def choose(found: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, float
     """
     worst = {
         rule: round(
-            max(max(one["ndcg_at_10"][mode] for mode in SINGLE) - one["ndcg_at_10"][rule] for one in found.values()), 1
+            max(
+                max(corpus["ndcg_at_10"][mode] for mode in SINGLE) - corpus["ndcg_at_10"][rule]
+                for corpus in found.values()
+            ),
+            1,
         )
         for rule in RULES
     }
@@ -301,14 +311,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     encoder = load_encoder(options.encoder)
-    found = {name: measure(encoder, corpus) for name, corpus in corpora(options.data)}
-    chosen, worst = choose(found)
+    measured = {name: measure(encoder, corpus) for name, corpus in corpora(options.data)}
+    chosen, worst = choose(measured)
     report = {
         "command": f"python benchmarks/search_modes.py DATA --encoder {options.encoder}",
         "fingerprint": encoder.fingerprint,
         "chosen": chosen,
         "points_behind_at_worst": worst,
-        "corpora": found,
+        "corpora": measured,
         "any_length": {name: windows_worth(encoder, corpus) for name, corpus in corpora(options.data, math.inf)},
     }
     write("search_modes", options, report)

@@ -118,7 +118,7 @@ def main() -> None:
     if not options.only:
         with peer() as (url, process):
             loads += measured(Target(PEER, "minilm", url, process), texts, {}, options)
-    report = {"loads": [asdict(one) for one in loads]}
+    report = {"loads": [asdict(row) for row in loads]}
     write("serve_load", options, report)
     print(table(report))
 
@@ -126,14 +126,14 @@ def main() -> None:
 def table(report: Mapping[str, Any]) -> str:
     """Return the loads as a Markdown table, each with how many times the requests of one client alone it answers."""
     loads = report["loads"]
-    alone = {(one["server"], one["model"]): one["per_second"] for one in loads if one["clients"] == 1}
+    alone = {(row["server"], row["model"]): row["per_second"] for row in loads if row["clients"] == 1}
     head = "| server | model | clients | requests/s | times one client | p50, p99 ms | refused, lost | MB then, now |"
     rows = [
-        f"| {one['server']} | {one['model']} | {one['clients']} | {one['per_second']:.1f} | "
-        f"{one['per_second'] / alone[one['server'], one['model']]:.2f} | {one['p50_ms']:.0f}, {one['p99_ms']:.0f} | "
-        f"{one['refused']}, {one['lost']} | {one['memory_mb'][0]:.0f}, {one['memory_mb'][1]:.0f} "
-        f"({one['memory_mb_per_minute']:+.1f} a minute) |"
-        for one in loads
+        f"| {row['server']} | {row['model']} | {row['clients']} | {row['per_second']:.1f} | "
+        f"{row['per_second'] / alone[row['server'], row['model']]:.2f} | {row['p50_ms']:.0f}, {row['p99_ms']:.0f} | "
+        f"{row['refused']}, {row['lost']} | {row['memory_mb'][0]:.0f}, {row['memory_mb'][1]:.0f} "
+        f"({row['memory_mb_per_minute']:+.1f} a minute) |"
+        for row in loads
     ]
     return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows])
 
@@ -151,31 +151,31 @@ class Target:
 def measured(target: Target, texts: Sequence[str], body: dict[str, Any], options: argparse.Namespace) -> list[Load]:
     """Load a server with one client, then with many."""
     expected = asyncio.run(alone(target.url, texts, body))  # the model is loaded, its threads are there
-    found = []
+    loads = []
     for clients, seconds in ((1, min(ALONE_SECONDS, options.seconds)), (options.clients, options.seconds)):
         before, started = memory_mb(target.process), time.perf_counter()
         tally = asyncio.run(load(target, expected, body, clients, seconds))
         taken = time.perf_counter() - started
         p50, p99 = (float(np.percentile(tally.times, share)) * 1000 for share in (50, 99))
         after = memory_mb(target.process)
-        found.append(
+        loads.append(
             Load(
                 *(target.server, target.model, clients, round(taken, 1)),
                 *(len(tally.times), tally.refused, tally.lost, round(len(tally.times) / taken, 2)),
                 *(round(p50, 1), round(p99, 1), (before, after), slope(tally.memory)),
             )
         )
-    return found
+    return loads
 
 
 async def alone(url: str, texts: Sequence[str], body: dict[str, Any]) -> dict[str, np.ndarray]:
     """Return the vector that every text has when nothing else is asked for."""
     async with httpx.AsyncClient(base_url=url, timeout=600) as http:
-        found = {}
+        vectors = {}
         for text in texts:
             response = await http.post("/v1/embeddings", json={**body, "input": text})
-            found[text] = np.array(response.raise_for_status().json()["data"][0]["embedding"], dtype=np.float32)
-        return found
+            vectors[text] = np.array(response.raise_for_status().json()["data"][0]["embedding"], dtype=np.float32)
+        return vectors
 
 
 async def load(
@@ -234,8 +234,8 @@ def ours() -> Iterator[tuple[str, int]]:
     """Run our server."""
     port = free_port()
     command = [sys.executable, "-m", "retriever", "serve", "--port", str(port), "--index", os.devnull + "-none"]
-    with running(command, port) as found:
-        yield found
+    with running(command, port) as server:
+        yield server
 
 
 @contextmanager
@@ -244,8 +244,8 @@ def peer() -> Iterator[tuple[str, int]]:
     from retriever.encoders.sources import find_source
 
     port, folder = free_port(), find_source("all-minilm-l6-v2").folder
-    with running([sys.executable, "-c", PEER_SERVER, str(folder), str(port)], port) as found:
-        yield found
+    with running([sys.executable, "-c", PEER_SERVER, str(folder), str(port)], port) as server:
+        yield server
 
 
 @contextmanager

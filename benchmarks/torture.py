@@ -113,12 +113,12 @@ def damage_index(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     make_index(folder / "whole")
     make_divided_index(folder / "divided")
     make_killed_index(folder / "killed", folder / "draft")
-    files = [one for one, data in read_tree(folder / "whole").items() if data is not None]
+    files = [file for file, data in read_tree(folder / "whole").items() if data is not None]
     path, chosen = {
-        "database": (folder / "whole", [one for one in files if one.endswith(".sqlite3")]),
+        "database": (folder / "whole", [file for file in files if file.endswith(".sqlite3")]),
         "database of sentences": (folder / "divided", ["corpus.sqlite3"]),
         "log (-wal)": (folder / "killed", [WAL]),
-        "FAISS files, lock": (folder / "whole", [one for one in files if not one.endswith(".sqlite3")]),
+        "FAISS files, lock": (folder / "whole", [file for file in files if not file.endswith(".sqlite3")]),
     }[name]
     planned = list(damages(path, chosen, sizes.flips))
     random.Random(0).shuffle(planned)
@@ -156,8 +156,8 @@ def seed_of(name: str) -> int:
 
 def kill(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Kill a walk over an index of ours."""
-    found = walk(folder, sizes.kills, seed_of(name))
-    return {"killed": sum(found.killed.values()), "by_command": found.killed, "lost": found.lost}
+    outcome = walk(folder, sizes.kills, seed_of(name))
+    return {"killed": sum(outcome.killed.values()), "by_command": outcome.killed, "lost": outcome.lost}
 
 
 def kill_pair(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def kill_pair(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
 
         def run(command: str = command, documents: Sequence[Any] = documents) -> None:
             pair = UsualPair(root, SlowEncoder())
-            pair.add(documents) if command == "index" else pair.delete([one.id for one in documents])
+            pair.add(documents) if command == "index" else pair.delete([document.id for document in documents])
 
         began = time.perf_counter()
         killed = killed_in_child(run, chance.random() * lasts.get(command, 0.1))
@@ -189,7 +189,7 @@ def kill_pair(name: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
         except RuntimeError:  # FAISS's own
             left = ["the same command again fails: the FAISS file cannot be read"]
         counts["left"] += bool(left)
-        problems.update(one.lstrip("0123456789 ") for one in left)
+        problems.update(problem.lstrip("0123456789 ") for problem in left)
         if left:
             shutil.rmtree(root)
     return {**counts, "what_was_damaged": dict(problems), "lost": []}
@@ -238,10 +238,10 @@ def run(name: str, sizes: Sizes) -> dict[str, Any]:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RETRIEVER_CONFIG"] = str(Path(folder) / "user")
-        found = PARTS[name](Path(folder) / "part", sizes)
+        report = PARTS[name](Path(folder) / "part", sizes)
     seconds = round(time.perf_counter() - started, 1)
-    print(f"{name}: {seconds:.0f} s, {len(found['lost'])} lost", file=sys.stderr, flush=True)
-    return {**found, "sizes": asdict(sizes), "seconds": seconds}
+    print(f"{name}: {seconds:.0f} s, {len(report['lost'])} lost", file=sys.stderr, flush=True)
+    return {**report, "sizes": asdict(sizes), "seconds": seconds}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -253,8 +253,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--points", type=int, help="interrupt no operation at more changes than this")
     parser.add_argument("--flips", type=int, default=4, help="flipped bits in each region of a file")
     parser.add_argument("--damages", type=int, help="damage no kind of file of an index more often than this")
-    asked = os.environ.get("HYPOTHESIS_PROFILE", "default")
-    parser.add_argument("--profile", default=asked, help="Hypothesis's: HYPOTHESIS_PROFILE unless given")
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "default")
+    parser.add_argument("--profile", default=profile, help="Hypothesis's: HYPOTHESIS_PROFILE unless given")
     parser.add_argument("--quick", action="store_true", help="a small share of everything")
     parser.add_argument("--output", type=Path, help="JSON; parts that are in it and not run again stay")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the table is put")
@@ -271,7 +271,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             write("torture", options, {"parts": parts})
     if options.output and parts.keys() >= PARTS.keys():
         put_into(options.page, table(parts, NAMES, machine()))
-    lost = [f"{name}: {one}" for name, part in parts.items() for one in part["lost"]]
+    lost = [f"{name}: {loss}" for name, part in parts.items() for loss in part["lost"]]
     print(*lost, sep="\n", file=sys.stderr)
     return 1 if lost else 0
 

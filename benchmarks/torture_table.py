@@ -23,7 +23,7 @@ def table(parts: Parts, names: Mapping[str, Sequence[str]], about: Mapping[str, 
     by_kind = {kind: {name: parts[f"{kind}: {name}"] for name in chosen} for kind, chosen in names.items()}
     faults, damage = by_kind["faults"] | by_kind["training"], by_kind["damage"] | by_kind["files"]
     ours, usual = list(by_kind["kills"].values()), list(by_kind["usual"].values())
-    lost = sum(len(one["lost"]) for one in ours)
+    lost = sum(len(part["lost"]) for part in ours)
     lines = [
         f"Measured on {about['date'][:10]} with {about['cpu']}, {about['cores']} core{'s' * (about['cores'] > 1)} "
         f"beside other work (load average {about['load_average']:.0f}), Python {about['python']}, FAISS "
@@ -32,14 +32,14 @@ def table(parts: Parts, names: Mapping[str, Sequence[str]], about: Mapping[str, 
         "| operation | changes of files | tried at | crashes and losses of power | failing writes | lost | seconds |",
         "|---|---|---|---|---|---|---|",
         *(
-            f"| {name} | {one['changes']} | {_tried(one)} | {one['crashes']} | {one['failing_writes']} "
-            f"| {len(one['lost'])} | {one['seconds']:.0f} |"
-            for name, one in faults.items()
+            f"| {name} | {part['changes']} | {_tried(part)} | {part['crashes']} | {part['failing_writes']} "
+            f"| {len(part['lost'])} | {part['seconds']:.0f} |"
+            for name, part in faults.items()
         ),
         "",
         "| damaged | tried | found | harmless | log ends earlier | found by `verify` alone | wrong | crashes |",
         "|---|---|---|---|---|---|---|---|",
-        *(f"| {name} | {' | '.join(str(one[key]) for key in VERDICTS)} |" for name, one in damage.items()),
+        *(f"| {name} | {' | '.join(str(part[key]) for key in VERDICTS)} |" for name, part in damage.items()),
         "",
         *_limited(by_kind["damage"]),
         "| SIGKILL at a random time | killed | damaged afterwards | damaged after the same command again |",
@@ -62,17 +62,17 @@ def put_into(page: Path, text: str) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 
-def _tried(one: Mapping[str, Any]) -> str:
-    return "all" if one["points"] > one["changes"] else str(one["points"])
+def _tried(part: Mapping[str, Any]) -> str:
+    return "all" if part["points"] > part["changes"] else str(part["points"])
 
 
 def _limited(damage: Parts) -> list[str]:
     """Say how many damages of an index were tried where they were not all."""
-    most = next((one["sizes"]["damages"] for one in damage.values() if one.get("sizes")), None)
+    most = next((part["sizes"]["damages"] for part in damage.values() if part.get("sizes")), None)
     return (
         [f"Of the damages planned for an index, {most} for each kind of file were drawn and tried.", ""] if most else []
     )
 
 
 def _sum(walks: Sequence[Mapping[str, Any]], key: str) -> int:
-    return sum(one.get(key, 0) for one in walks)
+    return sum(walk.get(key, 0) for walk in walks)

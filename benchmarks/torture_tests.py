@@ -36,12 +36,12 @@ def run_tests(file: Path, folder: Path, profile: str) -> dict[str, Any]:
     Returns:
         What `counted` does; `lost` also names a run that ended before its tests did.
     """
-    found = folder / "found.xml"
-    command = [sys.executable, "-m", "pytest", str(file), f"--junitxml={found}", f"--basetemp={folder / 'tests'}"]
+    report = folder / "found.xml"
+    command = [sys.executable, "-m", "pytest", str(file), f"--junitxml={report}", f"--basetemp={folder / 'tests'}"]
     quiet = ["-o", "junit_family=xunit1", "-p", "no:cacheprovider"]
     environment = {**os.environ, "HYPOTHESIS_PROFILE": profile}
     done = subprocess.run([*command, *quiet], cwd=ROOT, stdout=sys.stderr, check=False, env=environment)
-    result = counted(found.read_text(encoding="utf-8") if found.exists() else "<testsuites/>")
+    result = counted(report.read_text(encoding="utf-8") if report.exists() else "<testsuites/>")
     if done.returncode and not result["lost"]:
         result["lost"] = [f"{file.name}: pytest ended with {done.returncode}"]
     return result
@@ -55,12 +55,12 @@ def counted(report: str) -> dict[str, Any]:
         and `lost`: those that failed, by a crash or a wrong answer.
     """
     root = ET.fromstring(report)
-    cases = [one for one in root.iter("testcase") if one.find("skipped") is None]
-    said = [(str(one.get("name")), str(one.get("value"))) for case in cases for one in case.iter("property")]
+    cases = [case for case in root.iter("testcase") if case.find("skipped") is None]
+    said = [(str(entry.get("name")), str(entry.get("value"))) for case in cases for entry in case.iter("property")]
     statistics = [
-        base64.b64decode(str(one.get("value"))).decode()
-        for one in root.iter("property")
-        if str(one.get("name")).startswith("hypothesis-statistics-")
+        base64.b64decode(str(entry.get("value"))).decode()
+        for entry in root.iter("property")
+        if str(entry.get("name")).startswith("hypothesis-statistics-")
     ]
     drawn = [match for text in statistics for match in _EXAMPLES.findall(text)]
     measured: dict[str, list[str]] = {}
@@ -87,10 +87,10 @@ def counted(report: str) -> dict[str, Any]:
 def rows(parts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the table's lines for parts of tests by name."""
     lines = []
-    for name, one in parts.items():
-        measured = "; ".join(f"{what.replace('_', ' ')} {value}" for what, value in one["measured"].items())
+    for name, part in parts.items():
+        measured = "; ".join(f"{what.replace('_', ' ')} {value}" for what, value in part["measured"].items())
         lines.append(
-            f"| {name} | {one['tests']} | {one['examples']:,} | {one['files']:,} | {len(one['lost'])} "
-            f"| {one['seconds']:.0f} | {measured} |"
+            f"| {name} | {part['tests']} | {part['examples']:,} | {part['files']:,} | {len(part['lost'])} "
+            f"| {part['seconds']:.0f} | {measured} |"
         )
     return lines

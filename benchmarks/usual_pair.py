@@ -39,13 +39,15 @@ class UsualPair:
         with closing(sqlite3.connect(self._database)) as database:
             database.execute("CREATE TABLE IF NOT EXISTS documents (number INTEGER PRIMARY KEY, id UNIQUE, text)")
             known = {id: (number, text) for number, id, text in database.execute(ROWS)}
-            fresh = [one for one in documents if one.id not in known or known[one.id][1] != one.text]
+            fresh = [
+                document for document in documents if document.id not in known or known[document.id][1] != document.text
+            ]
             for start in range(0, len(fresh), BATCH):
                 batch = fresh[start : start + BATCH]
-                embeddings = self._encoder.encode_with_words([one.text for one in batch]).embeddings
+                embeddings = self._encoder.encode_with_words([document.text for document in batch]).embeddings
                 with database:
-                    self._remove(database, vectors, [one.id for one in batch])
-                    rows = [(one.id, one.text) for one in batch]
+                    self._remove(database, vectors, [document.id for document in batch])
+                    rows = [(document.id, document.text) for document in batch]
                     numbers = [
                         database.execute("INSERT INTO documents (id, text) VALUES (?, ?)", row).lastrowid
                         for row in rows
@@ -70,14 +72,14 @@ class UsualPair:
         with closing(sqlite3.connect(self._database)) as database:
             rows = {number: text for number, _, text in database.execute(ROWS)}
         wanted = {number: self._encoder.encode([text])[0] for number, text in rows.items()}
-        found = []
+        problems = []
         if missing := wanted.keys() - stored.keys():
-            found.append(f"{len(missing)} documents have no vector")
+            problems.append(f"{len(missing)} documents have no vector")
         if orphans := stored.keys() - wanted.keys():
-            found.append(f"{len(orphans)} vectors have no document")
+            problems.append(f"{len(orphans)} vectors have no document")
         if any(not np.array_equal(stored[number], wanted[number]) for number in stored.keys() & wanted.keys()):
-            found.append("a vector is another text's")
-        return found
+            problems.append("a vector is another text's")
+        return problems
 
     def _read(self) -> Any:  # noqa: ANN401 - FAISS has no types
         if self._vectors.exists():

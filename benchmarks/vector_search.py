@@ -101,7 +101,7 @@ def time_filtered(index: FaissIndex, exact: FaissIndex, queries: Embeddings, sha
     allowed = index.ids[rng.random(index.size) < share]
     few = queries[:64]
     truth = exact.search(few, K, allowed=allowed).ids
-    found = index.search(few, K, allowed=allowed).ids
+    ids = index.search(few, K, allowed=allowed).ids
     calls = {
         "single": lambda: [index.search(query[None], K, allowed=allowed) for query in queries[:10]],
         "batch": lambda: index.search(few, K, allowed=allowed),
@@ -112,7 +112,7 @@ def time_filtered(index: FaissIndex, exact: FaissIndex, queries: Embeddings, sha
         "single_ms": seconds["single"] * 100,
         "batch_ms": seconds["batch"] * 1000,
         "batch_queries": len(few),
-        "recall": recall_of(found, truth),
+        "recall": recall_of(ids, truth),
     }
 
 

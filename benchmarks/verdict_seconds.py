@@ -36,20 +36,23 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    question, plain, found = load_encoder(), load_plain(), {}
+    question, plain, by_question = load_encoder(), load_plain(), {}
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder), encoder=question, plain=plain) as index:
         index.add(islice(documents_of(options.corpus), options.documents))
-        for asked in QUESTIONS:
-            list(index.search_progressively(SearchRequest("it", instruction=asked)))
+        for instruction in QUESTIONS:
+            list(index.search_progressively(SearchRequest("it", instruction=instruction)))
             began = time.perf_counter()
-            verdict = index.teaching.judge(asked)
-            found[asked] = {"seconds": round(time.perf_counter() - began, 2), "level": verdict and verdict.level}
-    seconds = [one["seconds"] for one in found.values()]
+            verdict = index.teaching.judge(instruction)
+            by_question[instruction] = {
+                "seconds": round(time.perf_counter() - began, 2),
+                "level": verdict and verdict.level,
+            }
+    seconds = [figures["seconds"] for figures in by_question.values()]
     report = {
         "fingerprint": question.fingerprint,
         "median_s": round(statistics.median(seconds), 2),
         "slowest_s": max(seconds),
-        "questions": found,
+        "questions": by_question,
     }
     write("verdict_seconds", options, report)
 

@@ -110,16 +110,16 @@ def index_with_small_pieces(options: argparse.Namespace) -> None:
 def timed(options: argparse.Namespace) -> dict[str, Any]:
     """Index the reviews once with the usual pieces, and return the times."""
     encoder, rows = named_encoder(options.encoder), reviews(options)
-    told: list[tuple[float, int]] = []
+    ticks: list[tuple[float, int]] = []
     with tempfile.TemporaryDirectory() as folder, Index(Path(folder), encoder=encoder) as index:
         began = time.perf_counter()
         index.add(
             rows,
             options=IndexingOptions(workers=Workers(**WAYS[options.how], device="cpu")),
-            progress=lambda report: told.append((time.perf_counter(), report.tokens)),
+            progress=lambda report: ticks.append((time.perf_counter(), report.tokens)),
         )
         whole = time.perf_counter() - began
-    steps = [(at, tokens) for (_, before), (at, tokens) in pairwise([(began, 0), *told]) if tokens > before]
+    steps = [(at, tokens) for (_, before), (at, tokens) in pairwise([(began, 0), *ticks]) if tokens > before]
     (first, some), (last, every) = steps[0], steps[-1]
     rate = (every - some) / (last - first) if last > first else None
     return {
@@ -144,14 +144,14 @@ def below(process: int) -> dict[int, str]:
     """Return the processes below one that are worth killing, by their number, with what kind each is."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
-    found: dict[int, str] = {}
+    processes: dict[int, str] = {}
     parents = {process}
     while parents:
         here = {int(row[0]): row[2] for row in rows if len(row) == 3 and int(row[1]) in parents}
-        found.update(here)
+        processes.update(here)
         parents = set(here)
     kinds = {
-        pid: [kind for part, kind in KINDS.items() if part in shown.split(" --")[0]] for pid, shown in found.items()
+        pid: [kind for part, kind in KINDS.items() if part in shown.split(" --")[0]] for pid, shown in processes.items()
     }
     return {pid: kind[0] for pid, kind in kinds.items() if kind}
 
@@ -161,7 +161,7 @@ def kill_something(writer: int, chance: random.Random) -> str:
     victims = {writer: "writer", **below(writer)}
     others = sorted(set(victims.values()) - {WORKER})
     kind = WORKER if WORKER in victims.values() and chance.random() < 0.5 else chance.choice(others)
-    pid = chance.choice([one for one, each in victims.items() if each == kind])
+    pid = chance.choice([victim for victim, each in victims.items() if each == kind])
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
         return kind
@@ -280,7 +280,7 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
             runs[how].append(json.loads(ran.stdout.splitlines()[-1]))
     report: dict[str, Any] = {"runs": runs}
     for name in ("seconds", "tokens_a_second"):
-        values = {how: [one[name] for one in each] for how, each in runs.items()}
+        values = {how: [run[name] for run in each] for how, each in runs.items()}
         if all(value for each in values.values() for value in each):
             over = (lambda a, b: (a, b)) if name == "seconds" else (lambda a, b: (b, a))
             report[f"{name}_ray_over_processes"] = median_ratio(*over(values["ray"], values["processes"]))
@@ -316,13 +316,15 @@ def main() -> None:
     else:
         from common import write
 
-        asked = argparse.Namespace(**{key: one for key, one in vars(options).items() if key not in ("how", "index")})
+        settings = argparse.Namespace(
+            **{key: value for key, value in vars(options).items() if key not in ("how", "index")}
+        )
         report = {
             "encoder": {"name": options.encoder, "fingerprint": named_encoder(options.encoder).fingerprint},
             "kills": kills(options) if options.kills else None,
             "overhead": overhead(options) if options.rounds else None,
         }
-        write("workers", asked, report)
+        write("workers", settings, report)
 
 
 if __name__ == "__main__":

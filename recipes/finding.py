@@ -73,7 +73,7 @@ def of_aspects(row: Row, _: Mapping[str, LabelType]) -> Iterator[Held]:
         name = aspect["aspect"].lower()
         if name != "miscellaneous" and len(name) <= LONGEST:
             judged[name].add(QUALITIES.get(aspect["polarity"], "neutral"))
-    yield from (Held(found.pop(), name) for name, found in judged.items() if len(found) == 1)
+    yield from (Held(qualities.pop(), name) for name, qualities in judged.items() if len(qualities) == 1)
 
 
 def of_review(row: Row, kinds: Mapping[str, LabelType]) -> Iterator[Held]:
@@ -103,24 +103,26 @@ def main() -> None:
     wordings = json.loads(Path(__file__).with_name("finding_wordings.json").read_text(encoding="utf-8"))
     sources = {source.name: source for source in SOURCES}
     kinds, forbidden = load_label_types(), evaluation_texts(options.data)
-    for one in FINDINGS:
-        draw = random.Random(f"{options.seed}:{one.source}")
-        texts = holding(sources[one.source], permitted(sources[one.source], options.data, forbidden), one, kinds, draw)
-        chosen = dict(list(texts.items())[: round(options.texts * one.share)])
-        rows = list(Searcher(wordings[one.family], texts, draw).rows(chosen))
-        write_rows(options.output / f"{FINDING}{one.source}.jsonl", rows, len(chosen), len(texts))
+    for finding in FINDINGS:
+        draw = random.Random(f"{options.seed}:{finding.source}")
+        texts = holding(
+            sources[finding.source], permitted(sources[finding.source], options.data, forbidden), finding, kinds, draw
+        )
+        chosen = dict(list(texts.items())[: round(options.texts * finding.share)])
+        rows = list(Searcher(wordings[finding.family], texts, draw).rows(chosen))
+        write_rows(options.output / f"{FINDING}{finding.source}.jsonl", rows, len(chosen), len(texts))
 
 
 def holding(
     source: Source, rows: Sequence[Row], finding: Finding, kinds: Mapping[str, LabelType], draw: random.Random
 ) -> dict[str, list[Held]]:
     """Return what each text of a source holds, those that hold anything, in an order in which nothing is rare."""
-    found: dict[str, list[Held]] = {}
+    by_text: dict[str, list[Held]] = {}
     for row in rows:
-        found.setdefault(row["text"], []).extend(finding.held(row, kinds))
-    texts = [text for text, held in found.items() if held]
+        by_text.setdefault(row["text"], []).extend(finding.held(row, kinds))
+    texts = [text for text, held in by_text.items() if held]
     draw.shuffle(texts)
-    return {text: found[text] for text in in_turn(texts, lambda text: draw.choice(found[text]))}
+    return {text: by_text[text] for text in in_turn(texts, lambda text: draw.choice(by_text[text]))}
 
 
 class Searcher:
@@ -166,13 +168,13 @@ class Searcher:
             return turned
         for _ in range(20):
             other = self._loose(self._draw.choice(self._draw.choice(self._texts)))
-            if not any(one.fits(other) for one in held):
+            if not any(item.fits(other) for item in held):
                 return other
         return turned if own.quality != ANY else Held(ANY, "something else")
 
     def _nearest(self, wanted: Held, held: Sequence[Held]) -> Held:
         """Return what a text holds on the thing that is looked for, or else anything that it holds."""
-        return next((one for one in held if one.thing == wanted.thing), self._draw.choice(held))
+        return next((item for item in held if item.thing == wanted.thing), self._draw.choice(held))
 
 
 if __name__ == "__main__":

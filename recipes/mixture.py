@@ -112,12 +112,12 @@ def aspects(row: Row) -> Iterator[Label]:
     polarities: dict[str, set[str]] = defaultdict(set)
     for aspect in named_aspects(row):
         polarities[aspect["aspect"]].add(aspect["polarity"])
-    told = sorted(set(polarities) - {"miscellaneous"})
-    if len(polarities) == 1 or 2 <= len(told) <= MOST_ASPECTS:
-        yield Label("aspect_mentioned", " and ".join(told or polarities))
-    for name, found in polarities.items():
-        if len(found) == 1 and name != "miscellaneous":
-            yield Label("aspect_sentiment", next(iter(found)), {"aspect": name})
+    telling = sorted(set(polarities) - {"miscellaneous"})
+    if len(polarities) == 1 or 2 <= len(telling) <= MOST_ASPECTS:
+        yield Label("aspect_mentioned", " and ".join(telling or polarities))
+    for name, signs in polarities.items():
+        if len(signs) == 1 and name != "miscellaneous":
+            yield Label("aspect_sentiment", next(iter(signs)), {"aspect": name})
 
 
 def named_aspects(row: Row) -> list[Row]:
@@ -215,15 +215,15 @@ def evaluation_texts(folder: Path) -> set[str]:
     Those of the files that are for evaluation only, and the dev and test parts of the others: a review that one file
     has in its test part is in the training part of another.
     """
-    found = set()
+    texts = set()
     for file in EVALUATION:
         for row in read_rows(folder, file):
-            found |= {normalise_text(row.values[key]) for key in TEXT_KEYS if isinstance(row.values.get(key), str)}
+            texts |= {normalise_text(row.values[key]) for key in TEXT_KEYS if isinstance(row.values.get(key), str)}
     for source in SOURCES:
-        found |= {
+        texts |= {
             normalise_text(row.get("text", str)) for row in read_rows(folder, source.file) if not _for_training(row)
         }
-    return found
+    return texts
 
 
 def permitted(source: Source, folder: Path, forbidden: set[str]) -> list[Row]:
@@ -296,7 +296,7 @@ class Questioner:
     def __init__(self, kinds: Mapping[str, LabelType], draw: random.Random) -> None:
         self._kinds = kinds
         self._draw = draw
-        self._derived = [one for one in DERIVED if not one.held_out_type]
+        self._derived = [kind for kind in DERIVED if not kind.held_out_type]
         self._seen: dict[str, Counter[str]] = defaultdict(Counter)
 
     def ask(self, text: str, labels: Iterable[Label], *, room: int) -> Iterator[dict[str, str]]:
@@ -304,12 +304,12 @@ class Questioner:
         usable = [label for label in labels if not self._kinds[label.kind].whole_type_held_out]
         spare = sum(self._draw.random() < DERIVED_SHARE for _ in range(room))
         chosen = [label for _ in range(TIMES) for label in self._draw.sample(usable, len(usable))]
-        asked: dict[str, dict[str, str]] = {}
+        rows: dict[str, dict[str, str]] = {}
         for label in chosen[: max(1, room - spare)]:
             row = self._about(text, label)
-            asked.setdefault(row["question"], row)
-        yield from asked.values()
-        yield from self._seen_by_code(text, room - len(asked))
+            rows.setdefault(row["question"], row)
+        yield from rows.values()
+        yield from self._seen_by_code(text, room - len(rows))
 
     def _about(self, text: str, label: Label) -> dict[str, str]:
         kind = self._kinds[label.kind]
@@ -321,14 +321,14 @@ class Questioner:
         return {"text": text, "question": question, "answer": kind.answers_to(label.value)[0], "group": group}
 
     def _seen_by_code(self, text: str, room: int) -> Iterator[dict[str, str]]:
-        for one in self._draw.sample(self._derived, len(self._derived)):
+        for kind in self._draw.sample(self._derived, len(self._derived)):
             if room <= 0:
                 return
-            found = one.rule(text)
-            if found is not None and self._rare(one.name, found):
+            answer = kind.rule(text)
+            if answer is not None and self._rare(kind.name, answer):
                 room -= 1
-                question = self._draw.choice(one.wordings)
-                yield {"text": text, "question": question, "answer": found, "group": one.name}
+                question = self._draw.choice(kind.wordings)
+                yield {"text": text, "question": question, "answer": answer, "group": kind.name}
 
     def _rare(self, name: str, answer: str) -> bool:
         """Whether an answer is asked for no more than twice as often as the question's answers are on average."""

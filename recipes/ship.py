@@ -52,8 +52,8 @@ def put(name: str, folders: Sequence[Path], keeps: Sequence[float]) -> Path:
         check_manifest(piece, hint="Train it again.")
     made = folders[-1]
     target = SHIPPED / name
-    pieces = [replace(Piece.read(one), keep=keep) for one, keep in zip(folders, keeps, strict=True)]
-    told = json.dumps([asdict(piece) for piece in pieces], indent=1)
+    pieces = [replace(Piece.read(folder), keep=keep) for folder, keep in zip(folders, keeps, strict=True)]
+    record = json.dumps([asdict(piece) for piece in pieces], indent=1)
     described = card(name, pieces)
     before = weights(folders[-2]) if keeps[-1] else {}
     if target.exists():
@@ -63,11 +63,11 @@ def put(name: str, folders: Sequence[Path], keeps: Sequence[float]) -> Path:
         if (made / file).exists():
             shutil.copyfile(made / file, target / file)
     save_means(before, made, keeps[-1], target)
-    (target / TRAINING).write_text(told + "\n", encoding="utf-8")
+    (target / TRAINING).write_text(record + "\n", encoding="utf-8")
     (target / "README.md").write_text(described, encoding="utf-8")
     write_manifest(target)
-    for one in target.iterdir():
-        one.chmod(0o644)  # weights are written for their owner alone
+    for path in target.iterdir():
+        path.chmod(0o644)  # weights are written for their owner alone
     return target
 
 
@@ -86,7 +86,7 @@ def average(before: Path, after: Path, keep: float, into: Path) -> None:
 
 def weights(folder: Path) -> dict[str, dict[str, Tensor]]:
     """Return the tensors of a model's files by name."""
-    return {one.name: load_file(one) for one in sorted(folder.glob("*.safetensors"))}
+    return {file.name: load_file(file) for file in sorted(folder.glob("*.safetensors"))}
 
 
 def save_means(before: Mapping[str, Mapping[str, Tensor]], after: Path, keep: float, into: Path) -> None:
@@ -97,7 +97,9 @@ def save_means(before: Mapping[str, Mapping[str, Tensor]], after: Path, keep: fl
 
 def mean(before: Mapping[str, Tensor], after: Mapping[str, Tensor], keep: float) -> dict[str, Tensor]:
     """Return the weighted means of the tensors of two models of one make, ``keep`` being the share of the first."""
-    return {name: torch.lerp(one.float(), before[name].float(), keep).to(one.dtype) for name, one in after.items()}
+    return {
+        name: torch.lerp(tensor.float(), before[name].float(), keep).to(tensor.dtype) for name, tensor in after.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class Piece:
         """Return what a folder tells of its run."""
         report = json.loads((folder / "finetune.json").read_text(encoding="utf-8"))
         report["base"] = {"name": Path(report["base"]["name"]).name}  # where it lay is nobody's business
-        report["data"] = {"files": [{**one, "name": Path(one["name"]).name} for one in report["data"]["files"]]}
+        report["data"] = {"files": [{**file, "name": Path(file["name"]).name} for file in report["data"]["files"]]}
         return cls({key: report[key] for key in TOLD}, (folder / "finetune.toml").read_text(encoding="utf-8").rstrip())
 
 
@@ -184,8 +186,8 @@ def data(pieces: Sequence[Piece]) -> list[str]:
     """
     used: list[Counter[str]] = [Counter() for _ in pieces]
     for counts, piece in zip(used, pieces, strict=True):
-        for one in piece.report["data"]["files"]:
-            counts[source_of(Path(one["name"]).stem)] += one["rows"]
+        for file in piece.report["data"]["files"]:
+            counts[source_of(Path(file["name"]).stem)] += file["rows"]
     known = licences()
     if unknown := set().union(*used) - known.keys():
         raise UsageError(
@@ -206,18 +208,18 @@ def source_of(stem: str) -> str:
 
 def licences() -> dict[str, tuple[str, str]]:
     """Return the file and the licence of everything that rows are made of, by the name of the rows."""
-    return {one.name: (one.file, one.licence) for one in SOURCES}
+    return {source.name: (source.file, source.licence) for source in SOURCES}
 
 
 def teachers(pieces: Sequence[Piece]) -> str:
     """Return sentences on the encoders that the pieces learned similarities from."""
-    found: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for config in (piece.report["config"] for piece in pieces):
         for section, where in (("similarity", "the default instruction"), ("objective", "every question")):
             teacher = config.get(section, {}).get("teacher")
             if teacher and config[section].get("weight") != 0:
-                found[f"{NAMES.get(teacher, f'`{teacher}`')} taught similarities under {where}."] = None
-    return " ".join(found)
+                sentences[f"{NAMES.get(teacher, f'`{teacher}`')} taught similarities under {where}."] = None
+    return " ".join(sentences)
 
 
 def recipe(pieces: Sequence[Piece]) -> list[str]:
@@ -236,7 +238,7 @@ def scores(pieces: Sequence[Piece]) -> list[str]:
     """Return the table of scores before and after every piece."""
     rows = []
     for number, piece in enumerate(pieces, start=1):
-        for one in piece.report["scores"]:
-            cells = [ranged(**one[when]) for when in ("before", "after")]
-            rows.append([str(number), f"{one['task']}, {one['metric']}", *cells, str(one["items"])])
+        for score in piece.report["scores"]:
+            cells = [ranged(**score[when]) for when in ("before", "after")]
+            rows.append([str(number), f"{score['task']}, {score['metric']}", *cells, str(score["items"])])
     return table(["piece", "score", "before", "after", "items"], rows)

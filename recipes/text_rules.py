@@ -11,8 +11,8 @@ def place_kind(text: str) -> str | None:
     places = lexicon("place_kind")
     where = r"\b(?:in|at|from|into|inside|outside|near) (?:the|my|our|a|an|his|her|their)"
     pattern = rf"{where} ({any_of(places)})\b(?! [a-z])"
-    found = {places[one] for one in re.findall(pattern, sentence(text))}
-    return found.pop() if len(found) == 1 and named("place_kind")(text) else None
+    kinds = {places[place] for place in re.findall(pattern, sentence(text))}
+    return kinds.pop() if len(kinds) == 1 and named("place_kind")(text) else None
 
 
 def asks(text: str) -> str | None:
@@ -27,7 +27,7 @@ def number(text: str) -> str | None:
     """Give the one number of a text, in digits or as a word from two to twelve."""
     digits = re.findall(r"(?<![\w.,/-])\d+(?:[.,]\d+)*(?![\w/-])", clean(text))
     spelled = [word for word in lower(text) if word in _NUMBER_WORDS]
-    rest = sum(sign.isdigit() for sign in clean(text)) - sum(sign.isdigit() for one in digits for sign in one)
+    rest = sum(sign.isdigit() for sign in clean(text)) - sum(sign.isdigit() for digit in digits for sign in digit)
     return next(iter(digits + spelled)) if len(digits) + len(spelled) == 1 and not rest else None
 
 
@@ -116,9 +116,9 @@ def recommendation(text: str) -> str | None:
 def bought_for(text: str) -> str | None:
     """Give the one person somebody bought something for."""
     said = sentence(text)
-    people = {**lexicon("family_member"), **{one: one for one in _FRIENDS}}
-    found = re.findall(rf"{_BOUGHT} for (?:my|our) {_BETWEEN}({any_of(people)})\b(?!'s| and| ?- ?in)", said)
-    chosen = {people[one] for one in found}
+    people = {**lexicon("family_member"), **{friend: friend for friend in _FRIENDS}}
+    mentions = re.findall(rf"{_BOUGHT} for (?:my|our) {_BETWEEN}({any_of(people)})\b(?!'s| and| ?- ?in)", said)
+    chosen = {people[person] for person in mentions}
     if not chosen and re.search(rf"{_BOUGHT} for myself\b(?! and)", said):
         return "the buyer"
     return chosen.pop() if len(chosen) == 1 else None
@@ -127,8 +127,10 @@ def bought_for(text: str) -> str | None:
 def problem(text: str) -> str | None:
     """Give the one fault that is reported."""
     said = sentence(text)
-    found = {label for label, pattern in _FAULTS.items() for one in re.finditer(pattern, said) if stands(said, one)}
-    return found.pop() if len(found) == 1 else None
+    faults = {
+        label for label, pattern in _FAULTS.items() for match in re.finditer(pattern, said) if stands(said, match)
+    }
+    return faults.pop() if len(faults) == 1 else None
 
 
 def request(text: str) -> str | None:

@@ -29,7 +29,7 @@ def clean(text: str) -> str:
         return ""
     straight = " ".join(text.replace("\u2019", "'").split())
     straight = re.sub(r"n 't\b", "n't", straight)
-    return _SPLIT_APOSTROPHE.sub(lambda found: found.group().strip(), straight)
+    return _SPLIT_APOSTROPHE.sub(lambda match: match.group().strip(), straight)
 
 
 @lru_cache(maxsize=4096)
@@ -65,11 +65,11 @@ def named(name: str, *, proper: bool = False) -> Rule:
 
     def rule(text: str) -> str | None:
         forms = lexicon(name)
-        found = {forms[word] for word in lower(text) if word in forms}
+        values = {forms[word] for word in lower(text) if word in forms}
         as_written = [word for word in words(text) if word.lower() in forms]
-        if len(found) != 1 or not any((word.istitle() if proper else word.islower()) for word in as_written):
+        if len(values) != 1 or not any((word.istitle() if proper else word.islower()) for word in as_written):
             return None
-        return found.pop().capitalize() if proper else found.pop()
+        return values.pop().capitalize() if proper else values.pop()
 
     return rule
 

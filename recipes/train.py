@@ -88,14 +88,14 @@ def train(name: str, *, minutes: float) -> bool:
     """
     from retriever.training.run.finetuning import FinetuneRequest, finetune
 
-    for one in MODELS[name].pieces:
-        if (BUILD / one).exists():
-            average(one)
+    for part in MODELS[name].pieces:
+        if (BUILD / part).exists():
+            average(part)
             continue
-        piece = PIECES[one]
+        piece = PIECES[part]
         request = FinetuneRequest(
             [str(path) for path in sorted((BUILD / piece.rows).glob("*.jsonl"))],
-            BUILD / one,
+            BUILD / part,
             base=piece.base,
             config=RECIPES / f"{piece.settings}.toml",
             resume=True,
@@ -103,13 +103,13 @@ def train(name: str, *, minutes: float) -> bool:
             minutes=minutes,
             command=COMMAND,
         )
-        report = finetune(request, on_progress=tell, announce=lambda text, one=one: print(f"{one}: {text}"))
-        print(f"{one}: step {report.step} of {report.steps}, {report.seconds:.0f} s of training")
+        report = finetune(request, on_progress=tell, announce=lambda text, part=part: print(f"{part}: {text}"))
+        print(f"{part}: step {report.step} of {report.steps}, {report.seconds:.0f} s of training")
         if report.judgement is None:
-            print(f"{one} is not finished: {COMMAND} again")
+            print(f"{part} is not finished: {COMMAND} again")
             return False
-        print(f"{one}: {report.judgement.verdict.sentence}")
-        average(one)
+        print(f"{part}: {report.judgement.verdict.sentence}")
+        average(part)
     return True
 
 

@@ -91,9 +91,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     files, plain = sorted(options.cache.glob("*.npz")), load_plain()
-    found = [case for file in files for case in cases(file, plain)]
-    truth = np.array([case.followed for case in found])
-    chances = {count: left_out(found, count) for count in COUNTS}
+    samples = [case for file in files for case in cases(file, plain)]
+    truth = np.array([case.followed for case in samples])
+    chances = {count: left_out(samples, count) for count in COUNTS}
     shown = chances[TEXTS].round(3)  # as the table tells them, so that the table and the counts agree
     followed, hardly = thresholds(shown, truth)
     fingerprint = read_file(files[0]).fingerprint
@@ -104,21 +104,23 @@ def main() -> None:
         "texts": TEXTS,
         "used": USED,
         "most_texts": max(len(read_file(file).source.texts) for file in files),
-        "auc": {str(count): round(float(roc_auc_score(truth, one)), 3) for count, one in chances.items()},
+        "auc": {str(count): round(float(roc_auc_score(truth, chance)), 3) for count, chance in chances.items()},
         "auc_of": {
-            "all": area(found, shown),
-            "known": area(found, shown, [not case.unmet for case in found]),
-            "unmet": area(found, shown, [case.unmet for case in found]),
-            "all, without the question's own vector": area(found, left_out(found, TEXTS, say=0.0).round(3)),
+            "all": area(samples, shown),
+            "known": area(samples, shown, [not case.unmet for case in samples]),
+            "unmet": area(samples, shown, [case.unmet for case in samples]),
+            "all, without the question's own vector": area(samples, left_out(samples, TEXTS, say=0.0).round(3)),
         },
-        "auc_of_single_features": singles(found, truth),
+        "auc_of_single_features": singles(samples, truth),
         "wrong_at_most": {"followed": FALSE_ASSURANCE, "hardly": FALSE_ALARM},
         "thresholds": {"followed": followed, "hardly": hardly},
         "levels": levels(shown, truth, followed, hardly),
-        "cases": [told(case, chance) for case, chance in zip(found, shown.tolist(), strict=True)],
+        "cases": [told(case, chance) for case, chance in zip(samples, shown.tolist(), strict=True)],
     }
     if options.write:
-        write_measured({**fitted(found), **named(found, fingerprint, plain), "followed": followed, "hardly": hardly})
+        write_measured(
+            {**fitted(samples), **named(samples, fingerprint, plain), "followed": followed, "hardly": hardly}
+        )
     print(json.dumps(report, indent=2))
     if options.output:
         write_json(options.output, report)
@@ -127,10 +129,10 @@ def main() -> None:
 def cases(file: Path, plain: Encoder) -> list[Case]:
     """Return the questions of a file that was read, in every wording, those that have enough triplets."""
     read = read_file(file)
-    asked = [[read.cosines(wording) for wording in one.wordings] for one in read.source.questions]
+    cosines = [[read.cosines(wording) for wording in question.wordings] for question in read.source.questions]
     grid = Grid(file.stem, read.source.texts, read.source.questions)
-    triplets = {one.kind: one for one in grid_triplets(grid, Alike(read.cosines(""), asked))}
-    found = []
+    triplets = {item.kind: item for item in grid_triplets(grid, Alike(read.cosines(""), cosines))}
+    result = []
     for question in read.source.questions:
         measured = triplets.get(question.kind)
         if measured is None or measured.unasked.size < LEAST_ANCHORS:
@@ -140,8 +142,8 @@ def cases(file: Path, plain: Encoder) -> list[Case]:
         for wording, right, vector in zip(question.wordings, measured.asked, vectors, strict=True):
             seen = {count: seen_on(read.evidence(wording, count), plain) for count in COUNTS}
             share, say = PERCENT * float(right.mean()), 1 / len(question.wordings)
-            found.append(Case(file.stem, question.kind, wording, unmet, share, unasked, seen, vector, say))
-    return found
+            result.append(Case(file.stem, question.kind, wording, unmet, share, unasked, seen, vector, say))
+    return result
 
 
 def seen_on(evidence: Evidence, plain: Encoder) -> Mapping[str, float]:
@@ -228,8 +230,8 @@ def scale(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
 def thresholds(chances: NDArray[np.float64], truth: NDArray[np.bool_]) -> tuple[float, float]:
     """Return from which chance on, and up to which, few enough questions are called what they are not."""
     order = np.sort(chances)
-    followed = next((one for one in order if (~truth[chances >= one]).mean() <= FALSE_ASSURANCE), 1.0)
-    hardly = next((one for one in order[::-1] if truth[chances <= one].mean() <= FALSE_ALARM), 0.0)
+    followed = next((chance for chance in order if (~truth[chances >= chance]).mean() <= FALSE_ASSURANCE), 1.0)
+    hardly = next((chance for chance in order[::-1] if truth[chances <= chance].mean() <= FALSE_ALARM), 0.0)
     return round(float(max(followed, hardly + 1e-3)), 3), round(float(hardly), 3)
 
 
@@ -251,10 +253,10 @@ def area(found: Sequence[Case], chances: NDArray[np.float64], among: Sequence[bo
             rows_of.setdefault((case.source, case.kind), []).append(row)
     questions, generator = list(rows_of.values()), np.random.default_rng(0)
     drawn = (
-        np.concatenate([questions[one] for one in generator.choice(len(questions), len(questions))])
+        np.concatenate([questions[place] for place in generator.choice(len(questions), len(questions))])
         for _ in range(DRAWS)
     )
-    areas = [roc_auc_score(truth[one], chances[one]) for one in drawn if 0 < truth[one].sum() < len(one)]
+    areas = [roc_auc_score(truth[sample], chances[sample]) for sample in drawn if 0 < truth[sample].sum() < len(sample)]
     low, high = np.percentile(areas, [2.5, 97.5])
     rows = np.concatenate(questions)
     return {
@@ -273,9 +275,9 @@ def singles(found: Sequence[Case], truth: NDArray[np.bool_]) -> dict[str, float]
         name: float(roc_auc_score(truth, column))
         for name, column in zip(names, matrix(found, TEXTS, names).T, strict=True)
     }
-    found_alone = {name: max(one, 1 - one) for name, one in areas.items()}
+    found_alone = {name: max(value, 1 - value) for name, value in areas.items()}
     found_alone[WORDING] = float(roc_auc_score(truth, left_out(found, TEXTS, used=())))
-    return {name: round(one, 3) for name, one in found_alone.items()}
+    return {name: round(value, 3) for name, value in found_alone.items()}
 
 
 def told(case: Case, chance: float) -> dict[str, Any]:
@@ -289,7 +291,7 @@ def told(case: Case, chance: float) -> dict[str, Any]:
         "not_asked": round(case.unasked, 1),
         "followed": case.followed,
         "chance": round(chance, 3),
-        "features": {name: round(one, 4) for name, one in case.features[TEXTS].items()},
+        "features": {name: round(value, 4) for name, value in case.features[TEXTS].items()},
     }
 
 

@@ -66,7 +66,10 @@ def sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
         yield Source(
             source.name,
             [source.texts[row] for row in order],
-            [Question(one.kind, one.wordings, [one.answers[row] for row in order]) for one in source.questions],
+            [
+                Question(question.kind, question.wordings, [question.answers[row] for row in order])
+                for question in source.questions
+            ],
             source.unmet,
         )
 
@@ -78,59 +81,59 @@ def _sources(data: Path, data2: Path, limit: int) -> Iterator[Source]:
         for place, criterion in enumerate(source.criteria):
             known = find_wordings(source.name, criterion)
             wordings = [known.instruction, *known.correct][:WORDINGS]
-            questions.append(Question(criterion, wordings, [one.labels[place] for one in texts]))
-        yield Source(source.name, [one.text for one in texts], questions, frozenset())
-    for file, asked in PLAIN.items():
+            questions.append(Question(criterion, wordings, [text.labels[place] for text in texts]))
+        yield Source(source.name, [text.text for text in texts], questions, frozenset())
+    for file, worded in PLAIN.items():
         rows = [(row.get("text", str), row.get("labels", dict)) for row in held_out(read_rows(data, file))]
-        yield from _source(file, rows, asked, limit, frozenset())
+        yield from _source(file, rows, worded, limit, frozenset())
     kinds = json.loads((data2 / "kinds.json").read_text())["kinds"]
-    unmet = {one.kind: one.wordings for file in by_file(unmet_kinds()).values() for one in file}
-    for name in dict.fromkeys(one["source"] for one in kinds):
-        asked = {
-            one["name"]: unmet.get(one["name"]) or [wording["text"] for wording in one["instructions"]]
-            for one in kinds
-            if one["source"] == name
+    unmet = {kind.kind: kind.wordings for file in by_file(unmet_kinds()).values() for kind in file}
+    for name in dict.fromkeys(kind["source"] for kind in kinds):
+        worded = {
+            kind["name"]: unmet.get(kind["name"]) or [wording["text"] for wording in kind["instructions"]]
+            for kind in kinds
+            if kind["source"] == name
         }
-        asked = dict(sorted(asked.items(), key=lambda one: one[0] not in unmet)[:MOST_QUESTIONS])
+        worded = dict(sorted(worded.items(), key=lambda pair: pair[0] not in unmet)[:MOST_QUESTIONS])
         rows = read_rows(data2, f"{name}.jsonl")
-        if not any(kind in unmet for kind in asked):
+        if not any(kind in unmet for kind in worded):
             rows = [row for row in rows if row.split == "dev"]
         pairs = [(row.get("text", str), row.get("labels", dict)) for row in rows]
-        yield from _source(name, pairs, asked, limit, frozenset(unmet) & set(asked))
+        yield from _source(name, pairs, worded, limit, frozenset(unmet) & set(worded))
     yield from _grids(data2)
 
 
 def _grids(data2: Path) -> Iterator[Source]:
     grids = [json.loads(line) for line in (data2 / "asked.jsonl").read_text().splitlines()]
-    trained = {one["kind"] for grid in grids if grid["split"] != "dev" for one in grid["questions"]}
-    for grid in (one for one in grids if one["split"] == "dev"):
+    trained = {question["kind"] for grid in grids if grid["split"] != "dev" for question in grid["questions"]}
+    for grid in (grid for grid in grids if grid["split"] == "dev"):
         questions = []
-        for place, one in enumerate(grid["questions"][:MOST_QUESTIONS]):
+        for place, question in enumerate(grid["questions"][:MOST_QUESTIONS]):
             answers = [row["answers"][place] for row in grid["rows"]]
             known = [None if answer in SILENT else answer for answer in answers]
-            questions.append(Question(one["kind"], one["wordings"][:WORDINGS], known))
-        unmet = frozenset(one.kind for one in questions) - trained
+            questions.append(Question(question["kind"], question["wordings"][:WORDINGS], known))
+        unmet = frozenset(question.kind for question in questions) - trained
         yield Source(f"grid{grid['grid']}", [row["text"] for row in grid["rows"]], questions, unmet)
 
 
 def _source(
     name: str,
     rows: Sequence[tuple[str, dict[str, str]]],
-    asked: Mapping[str, Sequence[str]],
+    worded: Mapping[str, Sequence[str]],
     limit: int,
     unmet: frozenset[str],
 ) -> Iterator[Source]:
     """Yield one source with texts that have at least one label, evenly by answer, if there are enough."""
-    texts = {text: labels for text, labels in rows if any(kind in labels for kind in asked)}
+    texts = {text: labels for text, labels in rows if any(kind in labels for kind in worded)}
     if name.startswith("banking"):
         common = sorted({labels["intent"] for labels in texts.values()})[:INTENTS]
         texts = {text: labels for text, labels in texts.items() if labels["intent"] in common}
     if len(texts) < LEAST_TEXTS:
         return
-    columns = [[str(labels.get(kind, "")) for labels in texts.values()] for kind in asked]
+    columns = [[str(labels.get(kind, "")) for labels in texts.values()] for kind in worded]
     chosen = spread(columns, limit, seed=0)
     questions = [
         Question(kind, wordings[:WORDINGS], [column[row] or None for row in chosen])
-        for (kind, wordings), column in zip(asked.items(), columns, strict=True)
+        for (kind, wordings), column in zip(worded.items(), columns, strict=True)
     ]
     yield Source(name, [list(texts)[row] for row in chosen], questions, unmet)

@@ -43,23 +43,25 @@ class Read:
 
     def evidence(self, question: str, count: int) -> Evidence:
         """Return what a verdict on a question looks at, on the first texts."""
-        heard = {name: Heard(one.vectors[:count], one.words[:count]) for name, one in self.heard.items()}
+        heard = {name: Heard(view.vectors[:count], view.words[:count]) for name, view in self.heard.items()}
         turned = heard[PARAPHRASE.format(question=question)], heard[NEGATED.format(question=question)]
-        others = [heard[one] for one in REFERENCES]
+        others = [heard[reference] for reference in REFERENCES]
         return Evidence(question, self.source.texts[:count], heard[question], heard[""], others, *turned)
 
 
 def read(encoder: Encoder, source: Source) -> dict[str, Any]:
     """Return vectors and words of a source's texts under everything asked of them, as arrays."""
-    questions = [wording for one in source.questions for wording in one.wordings]
+    questions = [wording for question in source.questions for wording in question.wordings]
     full = ["", *REFERENCES, *questions]
-    beside = [form.format(question=one) for one in questions for form in (PARAPHRASE, NEGATED)]
-    found: dict[str, Any] = {}
+    beside = [form.format(question=question) for question in questions for form in (PARAPHRASE, NEGATED)]
+    arrays: dict[str, Any] = {}
     words: dict[str, list[list[str]]] = {}
-    for texts, asked, name in ((source.texts, full, "full"), (source.texts[:BESIDE], beside, "beside")):
-        for place, (one, view) in enumerate(zip(asked, encoder.encode_views(texts, asked, words=WORDS), strict=True)):
-            found[f"{name}{place}"] = view.embeddings.astype(np.float16)
-            words[one] = view.words
+    for texts, instructions, name in ((source.texts, full, "full"), (source.texts[:BESIDE], beside, "beside")):
+        for place, (instruction, view) in enumerate(
+            zip(instructions, encoder.encode_views(texts, instructions, words=WORDS), strict=True)
+        ):
+            arrays[f"{name}{place}"] = view.embeddings.astype(np.float16)
+            words[instruction] = view.words
     meta = {
         "name": source.name,
         "texts": list(source.texts),
@@ -67,10 +69,12 @@ def read(encoder: Encoder, source: Source) -> dict[str, Any]:
         "beside": beside,
         "words": words,
         "unmet": sorted(source.unmet),
-        "questions": [[one.kind, list(one.wordings), list(one.answers)] for one in source.questions],
+        "questions": [
+            [question.kind, list(question.wordings), list(question.answers)] for question in source.questions
+        ],
         "fingerprint": encoder.fingerprint,
     }
-    return {**found, "meta": np.array(json.dumps(meta))}
+    return {**arrays, "meta": np.array(json.dumps(meta))}
 
 
 def read_file(file: Path) -> Read:
@@ -78,9 +82,9 @@ def read_file(file: Path) -> Read:
     with np.load(file, allow_pickle=False) as kept:
         meta = json.loads(str(kept["meta"]))
         heard = {
-            one: Heard(normalise(kept[f"{name}{place}"]), meta["words"][one])
+            instruction: Heard(normalise(kept[f"{name}{place}"]), meta["words"][instruction])
             for name in ("full", "beside")
-            for place, one in enumerate(meta[name])
+            for place, instruction in enumerate(meta[name])
         }
     questions = [Question(kind, wordings, answers) for kind, wordings, answers in meta["questions"]]
     return Read(Source(meta["name"], meta["texts"], questions, frozenset(meta["unmet"])), heard, meta["fingerprint"])
@@ -99,9 +103,9 @@ def main() -> None:
     started = time.monotonic()
     options.cache.mkdir(exist_ok=True)
     encoder = load_encoder(options.encoder)
-    found = list(sources(options.data, options.data2, options.limit))
-    mixed = [found[place] for place in np.random.default_rng(1).permutation(len(found))]
-    wanted = [one for one in mixed if not (options.cache / f"{one.name}.npz").exists()]
+    available = list(sources(options.data, options.data2, options.limit))
+    mixed = [available[place] for place in np.random.default_rng(1).permutation(len(available))]
+    wanted = [source for source in mixed if not (options.cache / f"{source.name}.npz").exists()]
     for source in wanted:
         if time.monotonic() - started > options.seconds:
             print("Run it again: more is to be read.")

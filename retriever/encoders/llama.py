@@ -242,8 +242,8 @@ def _normed(states: Tensor, weight: Tensor, config: LlamaConfig) -> Tensor:
 def _rotated(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     """Turn each head's two halves (B, S, H, width) against each other, by angles that grow with the position."""
     cosines, sines = rotation
-    one, other = heads.chunk(2, dim=-1)
-    return (heads * cosines).addcmul_(torch.cat([other, one], dim=-1), sines)
+    first, second = heads.chunk(2, dim=-1)
+    return (heads * cosines).addcmul_(torch.cat([second, first], dim=-1), sines)
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -62,7 +62,7 @@ class Pool:
     @property
     def labels(self) -> list[tuple[str, str]]:
         """Both labels of every text."""
-        return [one.labels for one in self.texts]
+        return [text.labels for text in self.texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ def triplets(bench: Bench) -> Iterator[Score]:
     criteria = _criteria(rows[0])
     chosen = sample([_triplet(row, criteria) for row in rows], bench.limit, seed=bench.seed)
     successes = np.empty((2, len(chosen)))
-    for instructions in dict.fromkeys(one.instructions for one in chosen):
-        places = [place for place, one in enumerate(chosen) if one.instructions == instructions]
+    for instructions in dict.fromkeys(triplet.instructions for triplet in chosen):
+        places = [place for place, triplet in enumerate(chosen) if triplet.instructions == instructions]
         texts = [text for place in places for text in chosen[place].texts]
         for criterion, view in enumerate(bench.encoder.encode_many(texts, instructions)):
             anchor, first, second = view.reshape(len(places), 3, -1).transpose(1, 0, 2)  # (places, dim) each
@@ -94,7 +94,7 @@ def labelled_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
     limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
     texts = balanced_sample(load_texts(bench.data, source), limit, seed=bench.seed)
     instructions = [find_wordings(source.name, criterion).instruction for criterion in source.criteria]
-    views = bench.encoder.encode_many([one.text for one in texts], instructions)
+    views = bench.encoder.encode_many([text.text for text in texts], instructions)
     pool = Pool(source, texts, views, bench.seed)
     yield from pool_triplets(pool)
     yield from pool_pairs(pool)
@@ -136,7 +136,7 @@ def pool_pairs(pool: Pool) -> Iterator[Score]:
 def pool_clustering(pool: Pool) -> Iterator[Score]:
     """Yield the V-measure of k-means under each criterion, and the harmonic mean."""
     labels = list(zip(*pool.labels, strict=True))  # one tuple a criterion
-    tied = PERCENT * v_measure(*(np.unique(one, return_inverse=True)[1] for one in labels))
+    tied = PERCENT * v_measure(*(np.unique(column, return_inverse=True)[1] for column in labels))
     parts = [
         clustering_score(
             pool.source.name,

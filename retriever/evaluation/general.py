@@ -87,19 +87,19 @@ def load_general() -> GeneralSet:
     """Return the packaged set."""
     lines = resources.files(__package__).joinpath("general.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    found = [row for row in rows if "id" in row]
+    documents = [row for row in rows if "id" in row]
     return GeneralSet(
-        {row["id"]: row["text"] for row in found},
-        {row["id"]: row["query"] for row in found if "query" in row},
+        {row["id"]: row["text"] for row in documents},
+        {row["id"]: row["query"] for row in documents if "query" in row},
         tuple(SentencePair(row["a"], row["b"], float(row["score"])) for row in rows if "a" in row),
     )
 
 
 def _retrieval(texts: GeneralSet, documents: Embeddings, queries: Embeddings, *, seed: int) -> Score:
-    found = queries @ documents.T  # (queries, documents)
+    scores = queries @ documents.T  # (queries, documents)
     rankings: dict[str, ScoredIds] = {
         query: list(zip(texts.documents, row.tolist(), strict=True))
-        for query, row in zip(texts.queries, found, strict=True)
+        for query, row in zip(texts.queries, scores, strict=True)
     }
     relevant = {query: {query: 1} for query in texts.queries}
     values = ranking_measures(rankings, relevant, [MEASURE])[MEASURE]
@@ -108,10 +108,10 @@ def _retrieval(texts: GeneralSet, documents: Embeddings, queries: Embeddings, *,
 
 
 def _similarity(texts: GeneralSet, firsts: Embeddings, seconds: Embeddings, *, seed: int) -> Score:
-    found = cosines(firsts, seconds)  # (pairs,)
+    similarities = cosines(firsts, seconds)  # (pairs,)
     wanted = np.array([pair.likeness for pair in texts.pairs])
 
     def correlation(rows: Rows) -> float:
-        return PERCENT * spearman(found[rows], wanted[rows])
+        return PERCENT * spearman(similarities[rows], wanted[rows])
 
     return score(TASK, "Spearman", len(wanted), correlation, seed=seed, note=_NOTE)

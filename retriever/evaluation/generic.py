@@ -33,10 +33,10 @@ def sts(bench: Bench) -> Iterator[Score]:
     firsts, seconds = ([row.get(key, str) for row in rows] for key in ("a", "b"))
     wanted = np.array([row.get("score", float) for row in rows], dtype=np.float64)
     vectors = bench.encoder.encode(firsts + seconds)
-    found = cosines(vectors[: len(rows)], vectors[len(rows) :])  # (n,)
+    similarities = cosines(vectors[: len(rows)], vectors[len(rows) :])  # (n,)
 
     def correlation(chosen: Rows) -> float:
-        return PERCENT * spearman(found[chosen], wanted[chosen])
+        return PERCENT * spearman(similarities[chosen], wanted[chosen])
 
     yield score("sts", "Spearman", len(rows), correlation, seed=bench.seed, headline=True, note=_NEUTRAL)
 
@@ -52,8 +52,8 @@ def retrieval(bench: Bench) -> Iterator[Score]:
     note = f"{_NEUTRAL}, {len(documents)} passages"
     for mode in SEARCH_MODES:
         task = f"retrieval {mode}"
-        found = bench.search(documents, texts, instructions=[""] * len(texts), mode=mode, k=_DEPTH)
-        rankings = dict(zip(relevant, found, strict=True))
+        results = bench.search(documents, texts, instructions=[""] * len(texts), mode=mode, k=_DEPTH)
+        rankings = dict(zip(relevant, results, strict=True))
         values = ranking_measures(rankings, relevant, list(MEASURES.values()))
         for metric, measure in MEASURES.items():
             headline = mode == "dense" and metric == "nDCG@10"
@@ -88,40 +88,40 @@ def rerank(bench: Bench) -> Iterator[Score]:
     hold that many.
     """
     sections: dict[str, dict[str, str]] = {}  # story -> text -> id
-    asked: list[tuple[str, str, str]] = []  # question, story, id of its section
+    cases: list[tuple[str, str, str]] = []  # question, story, id of its section
     for row in _of_split(read_rows(bench.data, DataFile.STORIES), "val"):
         story, text = row.get("meta.story", str), row.get("text", str)
         own = sections.setdefault(story, {})
-        asked.append((row.get("question", str), story, own.setdefault(text, f"{story}/{len(own):04d}")))
-    asked = [one for one in asked if len(sections[one[1]]) > 1]
-    if not asked:
+        cases.append((row.get("question", str), story, own.setdefault(text, f"{story}/{len(own):04d}")))
+    cases = [case for case in cases if len(sections[case[1]]) > 1]
+    if not cases:
         raise InputError(
             f"{bench.data / DataFile.STORIES} has no story of two sections.", hint="Reranking needs candidates."
         )
-    asked = _of_few_stories(asked, bench.limit, bench.seed)
-    stories = dict.fromkeys(story for _, story, _ in asked)
+    cases = _of_few_stories(cases, bench.limit, bench.seed)
+    stories = dict.fromkeys(story for _, story, _ in cases)
     candidates = {identifier: text for story in stories for text, identifier in sections[story].items()}
-    questions = bench.encoder.encode([question for question, _, _ in asked])
+    questions = bench.encoder.encode([question for question, _, _ in cases])
     vectors = dict(zip(candidates, bench.encoder.encode(list(candidates.values())), strict=True))
     rankings: dict[str, ScoredIds] = {}
-    for number, (_, story, _) in enumerate(asked):
-        scored = [(one, float(vectors[one] @ questions[number])) for one in sections[story].values()]
+    for number, (_, story, _) in enumerate(cases):
+        scored = [(section, float(vectors[section] @ questions[number])) for section in sections[story].values()]
         rankings[str(number)] = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
-    relevant = {str(number): {section: 1} for number, (_, _, section) in enumerate(asked)}
+    relevant = {str(number): {section: 1} for number, (_, _, section) in enumerate(cases)}
     values = ranking_measures(rankings, relevant, ["AP"])["AP"]
-    note = f"{_NEUTRAL}, {np.mean([len(sections[story]) for _, story, _ in asked]):.1f} candidates a question"
+    note = f"{_NEUTRAL}, {np.mean([len(sections[story]) for _, story, _ in cases]):.1f} candidates a question"
     yield mean_score("rerank", "MAP", values, seed=bench.seed, scale=PERCENT, headline=True, note=note)
 
 
-def _of_few_stories(asked: Sequence[tuple[str, str, str]], limit: int | None, seed: int) -> list[tuple[str, str, str]]:
+def _of_few_stories(cases: Sequence[tuple[str, str, str]], limit: int | None, seed: int) -> list[tuple[str, str, str]]:
     """Return at most ``limit`` questions, from so few stories that few sections have to be read."""
-    stories = list(dict.fromkeys(story for _, story, _ in asked))
+    stories = list(dict.fromkeys(story for _, story, _ in cases))
     for count in range(1, len(stories)):
         chosen = set(sample(stories, count, seed=seed))
-        kept = [one for one in asked if one[1] in chosen]
+        kept = [case for case in cases if case[1] in chosen]
         if limit is not None and len(kept) >= limit:
             return kept[:limit]
-    return list(asked[:limit])
+    return list(cases[:limit])
 
 
 def _clustered(bench: Bench, task: str, texts: Sequence[str], labels: Sequence[str], instruction: str) -> Score:
@@ -142,7 +142,7 @@ def _corpus_and_judgements(
         if identifier in relevant:
             raise row.problem(f"the id {identifier!r} is there twice")
         relevant[identifier] = dict.fromkeys(row.relevant(known, DataFile.PASSAGES), 1)
-    needed = {one for grades in relevant.values() for one in grades}
+    needed = {passage for grades in relevant.values() for passage in grades}
     others = [document for document in documents if document.id not in needed]
     limit = None if bench.limit is None else DISTRACTORS * bench.limit
     needed |= {document.id for document in sample(others, limit, seed=bench.seed)}

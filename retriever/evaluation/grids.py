@@ -91,22 +91,22 @@ class Reversal:
 def read_grid(encoder: Encoder, grid: Grid) -> Alike:
     """Embed the texts of a grid once, under all wordings of all its questions and under the default instruction."""
     wordings = [wording for question in grid.questions for wording in question.wordings]
-    unasked, *asked = map(_pairwise, encoder.encode_many(grid.texts, ["", *wordings]))
-    left = iter(asked)
+    unasked, *worded = map(_pairwise, encoder.encode_many(grid.texts, ["", *wordings]))
+    left = iter(worded)
     return Alike(unasked, [[next(left) for _ in question.wordings] for question in grid.questions])
 
 
 def grid_triplets(grid: Grid, alike: Alike) -> list[Triplets]:
     """Return the triplets of every question that has any: a text, one with its answer, one with another."""
-    found = []
+    triplets = []
     for question, under in zip(grid.questions, alike.asked, strict=True):
         codes, says = _codes(question.answers), _says(question.answers)[:, None]
         near, far = _shared(question.answers) & says, (codes[:, None] != codes) & says
         unasked = _shares(alike.unasked, near, far)
         if unasked.size:
-            asked = np.stack([_shares(one, near, far) for one in under])
-            found.append(Triplets(question.kind, asked, unasked))
-    return found
+            shares = np.stack([_shares(cosines, near, far) for cosines in under])
+            triplets.append(Triplets(question.kind, shares, unasked))
+    return triplets
 
 
 def grid_reversals(grid: Grid, alike: Alike) -> list[Reversal]:
@@ -115,18 +115,18 @@ def grid_reversals(grid: Grid, alike: Alike) -> list[Reversal]:
     For questions a and b these are texts i, j, k with y_a(i) = y_a(j) != y_a(k) and y_b(i) = y_b(k) != y_b(j). Under a
     the text j should be nearer to i, under b the text k. Both are asked in their first wording, then in their second.
     """
-    found = []
+    reversals = []
     for (first, under_first), (second, under_second) in combinations(zip(grid.questions, alike.asked, strict=True), 2):
-        same = [_shared(one.answers) for one in (first, second)]
+        same = [_shared(question.answers) for question in (first, second)]
         says = (_says(first.answers) & _says(second.answers))[:, None]
         near, far = same[0] & ~same[1] & says, same[1] & ~same[0] & says
         successes = [
-            (_shares(one, near, far), _shares(other, far, near))
-            for one, other in zip(under_first, under_second, strict=False)
+            (_shares(left, near, far), _shares(right, far, near))
+            for left, right in zip(under_first, under_second, strict=False)
         ]  # (wordings, 2) arrays (anchors,)
         if successes[0][0].size:
-            found.append(Reversal((first.kind, second.kind), np.array(successes).transpose(1, 0, 2)))
-    return found
+            reversals.append(Reversal((first.kind, second.kind), np.array(successes).transpose(1, 0, 2)))
+    return reversals
 
 
 def _pairwise(view: Embeddings) -> Floats:
@@ -152,7 +152,7 @@ def _says(answers: Sequence[str | None]) -> Mask:
 def _shares(cosines: Floats, near: Mask, far: Mask) -> Floats:
     """Return the share of (near, far) that are in the right order, (anchors,), for every anchor that has both."""
     anchors = np.flatnonzero(near.any(axis=1) & far.any(axis=1))
-    gaps = (cosines[one, near[one]][:, None] - cosines[one, far[one]] for one in anchors)
+    gaps = (cosines[anchor, near[anchor]][:, None] - cosines[anchor, far[anchor]] for anchor in anchors)
     return np.array([(1 + np.sign(gap).mean()) / 2 for gap in gaps], dtype=np.float64)
 
 
@@ -174,19 +174,19 @@ def kinds_grid(
         InputError: the file cannot be used, or has fewer than two answers to a kind.
     """
     rows = read_rows(folder, kinds[0].file)
-    found: dict[str, set[tuple[str, ...]]] = {}
+    by_text: dict[str, set[tuple[str, ...]]] = {}
     for row in rows:
         labels = row.get("labels", dict)
         if all(kind.kind in labels for kind in kinds):
             answers = tuple(row.get(f"labels.{kind.kind}", str) for kind in kinds)
-            found.setdefault(row.get("text", str), set()).add(answers)
-    texts = {text: next(iter(answers)) for text, answers in found.items() if len(answers) == 1}
+            by_text.setdefault(row.get("text", str), set()).add(answers)
+    texts = {text: next(iter(answers)) for text, answers in by_text.items() if len(answers) == 1}
     columns = [[answers[place] for answers in texts.values()] for place in range(len(kinds))]
     for kind, column in zip(kinds, columns, strict=True):
         if len(set(column)) < 2:
             raise InputError(
                 f"{rows[0].file}: fewer than two answers to {kind.kind!r} are left among its {len(rows)} rows.",
-                hint=f"The labels of a row need all of {', '.join(one.kind for one in kinds)}.",
+                hint=f"The labels of a row need all of {', '.join(other.kind for other in kinds)}.",
             )
     chosen = spread(columns, limit, seed=seed)
     questions = [
@@ -215,7 +215,7 @@ def held_out_grids(
             hint='The task asks the questions of held-out grids alone; give some a "split": "dev".',
         )
     other = [row for row in rows if row.values.get("split") != "dev"]
-    known = frozenset(_string(row, one, "kind") for row in other for one in row.get("questions", list))
+    known = frozenset(_string(row, question, "kind") for row in other for question in row.get("questions", list))
     grids: list[Grid] = []
     for place in np.random.default_rng(seed).permutation(len(dev)):
         if limit is None or sum(len(grid.texts) for grid in grids) < limit:
@@ -259,33 +259,33 @@ def _crowding(count: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _grid(row: LabelledRow, wordings: int | None) -> Grid:
-    asked = row.get("questions", list)
+    given = row.get("questions", list)
     rows = row.get("rows", list)
-    texts = [_string(row, one, "text") for one in rows]
-    answers = [_strings(row, one, "answers") for one in rows]
-    if not asked or not rows or any(len(one) != len(asked) for one in answers):
+    texts = [_string(row, text, "text") for text in rows]
+    answers = [_strings(row, text, "answers") for text in rows]
+    if not given or not rows or any(len(own) != len(given) for own in answers):
         raise row.problem("a text needs one answer to every question")
     questions = [
         Question(
-            _string(row, one, "kind"),
-            _strings(row, one, "wordings")[:wordings],
+            _string(row, question, "kind"),
+            _strings(row, question, "wordings")[:wordings],
             [None if answer in SILENT else answer for answer in column],
         )
-        for one, column in zip(asked, zip(*answers, strict=True), strict=True)
+        for question, column in zip(given, zip(*answers, strict=True), strict=True)
     ]
     return Grid(f"{row.file}, row {row.line}", texts, questions)
 
 
 def _string(row: LabelledRow, value: object, key: str) -> str:
     """Return what a question or text of a grid has under a key, which must be a text that is not empty."""
-    found: Any = value.get(key) if isinstance(value, Mapping) else None
-    if not isinstance(found, str) or not found.strip():
+    text: Any = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(text, str) or not text.strip():
         raise row.problem(f"a question or text has no {key!r}")
-    return found
+    return text
 
 
 def _strings(row: LabelledRow, value: object, key: str) -> list[str]:
-    found: Any = value.get(key) if isinstance(value, Mapping) else None
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) and one.strip() for one in found):
+    texts: Any = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text.strip() for text in texts):
         raise row.problem(f"a question or text has no list of strings {key!r}")
-    return found
+    return texts

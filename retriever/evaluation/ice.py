@@ -77,7 +77,7 @@ def held_out_questions(folder: Path) -> list[IceQuestion]:
         InputError: the file cannot be used, a row lacks a key, or no story is held out.
     """
     rows = read_rows(folder, DataFile.STORIES)
-    questions = [one for one in map(_question, rows) if split_of(one.story) == "test"]
+    questions = [question for question in map(_question, rows) if split_of(question.story) == "test"]
     if not questions:
         raise InputError(
             f"{folder / DataFile.STORIES}: no story is held out.", hint="About one in ten is, by its name."
@@ -94,21 +94,25 @@ def mine_negatives(chosen: Sequence[IceQuestion], questions: Sequence[IceQuestio
     Raises:
         InputError: a story has no wrong answer; the row is named.
     """
-    stories = {one.story for one in chosen}
-    pool = [one for one in questions if one.story in stories]
-    answers = list(dict.fromkeys(one.answer for one in pool))
+    stories = {question.story for question in chosen}
+    pool = [question for question in questions if question.story in stories]
+    answers = list(dict.fromkeys(question.answer for question in pool))
     vectors = dict(zip(answers, miner.encode(answers), strict=True))
     by_story: dict[str, list[IceQuestion]] = {}
-    for one in pool:
-        by_story.setdefault(one.story, []).append(one)
+    for question in pool:
+        by_story.setdefault(question.story, []).append(question)
     rows = []
-    for one in chosen:
-        right = {_bare(other.answer) for other in by_story[one.story] if _bare(other.question) == _bare(one.question)}
-        wrong = [other.answer for other in by_story[one.story] if _bare(other.answer) not in right]
+    for question in chosen:
+        right = {
+            _bare(other.answer)
+            for other in by_story[question.story]
+            if _bare(other.question) == _bare(question.question)
+        }
+        wrong = [other.answer for other in by_story[question.story] if _bare(other.answer) not in right]
         if not wrong:
-            raise one.row.problem(f"no other answer on the story {one.story!r} can serve as the negative")
-        closeness = np.stack([vectors[answer] for answer in wrong]) @ vectors[one.answer]  # (wrong,)
-        rows.append(IceRow(one.question, one.section, one.answer, (wrong[int(closeness.argmax())],)))
+            raise question.row.problem(f"no other answer on the story {question.story!r} can serve as the negative")
+        closeness = np.stack([vectors[answer] for answer in wrong]) @ vectors[question.answer]  # (wrong,)
+        rows.append(IceRow(question.question, question.section, question.answer, (wrong[int(closeness.argmax())],)))
     return rows
 
 
@@ -124,14 +128,14 @@ def ice_scores(task: str, rows: Sequence[IceRow], bench: Bench, *, note: str = "
     places = {text: place for place, text in enumerate(texts)}
     vectors = bench.encoder.encode(texts)
     own = np.array([places[row.output] for row in rows])
-    found = own_output_first(queries, vectors[: len(pool)], own)
+    first = own_output_first(queries, vectors[: len(pool)], own)
     negatives = [vectors[[places[text] for text in row.negatives]] for row in rows]
     outputs = vectors[own]
-    told = beats_negatives(queries, outputs, negatives)
+    beaten = beats_negatives(queries, outputs, negatives)
     apart = margins(queries, outputs, negatives)
     seed = bench.seed
-    yield mean_score(task, "IRS", found, seed=seed, scale=PERCENT, headline=True, note=f"pool of {len(pool)} texts")
-    yield mean_score(task, "IGS", told, seed=seed, scale=PERCENT, headline=True, note=note)
+    yield mean_score(task, "IRS", first, seed=seed, scale=PERCENT, headline=True, note=f"pool of {len(pool)} texts")
+    yield mean_score(task, "IGS", beaten, seed=seed, scale=PERCENT, headline=True, note=note)
     yield mean_score(task, "ITDS", apart, seed=seed, scale=PERCENT, note=note)
 
 

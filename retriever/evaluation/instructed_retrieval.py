@@ -144,13 +144,15 @@ def pairs(aspects: Sequence[str]) -> list[InstructedQuery]:
     A naming query keeps its aspect and turns its polarity; an open one also goes on to the next aspect. So the changed
     instruction of a query is always one that it is searched under itself.
     """
-    asked = []
+    queries = []
     for need in _needs(aspects):
         after = aspects[(aspects.index(need.aspect) + 1) % len(aspects)]
         turned: Polarity = "positive" if need.polarity == "negative" else "negative"
-        asked += [InstructedQuery(one.format(aspect=need.aspect), need, Need(need.aspect, turned)) for one in NAMING]
-        asked += [InstructedQuery(one, need, Need(after, turned)) for one in OPEN]
-    return asked
+        queries += [
+            InstructedQuery(text.format(aspect=need.aspect), need, Need(need.aspect, turned)) for text in NAMING
+        ]
+        queries += [InstructedQuery(text, need, Need(after, turned)) for text in OPEN]
+    return queries
 
 
 def _scores(
@@ -158,42 +160,42 @@ def _scores(
 ) -> Iterator[Score]:
     limit = MOST_REVIEWS if bench.limit is None else min(bench.limit, MOST_REVIEWS)
     reviews = _read(sample(rows, limit, seed=bench.seed), aspects)
-    asked = [one for one in pairs(list(aspects)) if reviews.relevant[one.need]]
-    removed = _removed(asked, reviews)
+    queries = [query for query in pairs(list(aspects)) if reviews.relevant[query.need]]
+    removed = _removed(queries, reviews)
     if not removed:
         problem = "no aspect with both complaints and praise"
         raise InputError(f"{rows[0].file} has {problem}.", hint="Raise --limit, or check the labels.")
-    found = bench.search(
+    results = bench.search(
         reviews.documents,
-        [one.query for one in asked],
-        instructions=[one.need.instruction for one in asked],
+        [query.query for query in queries],
+        instructions=[query.need.instruction for query in queries],
         mode="dense",
         k=len(reviews.documents),  # the ranks of documents that lost their relevance reach all the way down
     )
-    rankings: dict[str, ScoredIds] = {one.id: ranking for one, ranking in zip(asked, found, strict=True)}
-    relevant = {one.id: dict.fromkeys(reviews.relevant[one.need], 1) for one in asked}
-    note = f"dense, {len(asked)} pairs of query and instruction, {len(reviews.documents)} reviews"
+    rankings: dict[str, ScoredIds] = {query.id: ranking for query, ranking in zip(queries, results, strict=True)}
+    relevant = {query.id: dict.fromkeys(reviews.relevant[query.need], 1) for query in queries}
+    note = f"dense, {len(queries)} pairs of query and instruction, {len(reviews.documents)} reviews"
     gains = ranking_measures(rankings, relevant, ["nDCG@10"])["nDCG@10"]
     yield mean_score(task, "nDCG@10", gains, seed=bench.seed, scale=PERCENT, headline=True, note=note)
-    changed = {one.id: rankings[one.changed_id] for one in asked if one.id in removed}
+    changed = {query.id: rankings[query.changed_id] for query in queries if query.id in removed}
     values = p_mrr_values(rankings, changed, removed)
     yield mean_score(task, "p-MRR", values, seed=bench.seed, scale=PERCENT, headline=True, note=note)
 
 
-def _removed(asked: Sequence[InstructedQuery], reviews: Reviews) -> dict[str, frozenset[str]]:
+def _removed(queries: Sequence[InstructedQuery], reviews: Reviews) -> dict[str, frozenset[str]]:
     """Return, per id of a pair, the reviews that its changed instruction makes irrelevant.
 
     A pair is left out where there is no such review, or where nothing is relevant to the changed instruction.
     """
-    removed = {one.id: reviews.relevant[one.need] - reviews.relevant[one.changed] for one in asked}
-    searched = {one.id for one in asked}
-    return {one.id: removed[one.id] for one in asked if removed[one.id] and one.changed_id in searched}
+    removed = {query.id: reviews.relevant[query.need] - reviews.relevant[query.changed] for query in queries}
+    searched = {query.id for query in queries}
+    return {query.id: removed[query.id] for query in queries if removed[query.id] and query.changed_id in searched}
 
 
 def _read(rows: Sequence[LabelledRow], aspects: Mapping[str, tuple[str, ...]]) -> Reviews:
     documents = documents_of(rows)
     labels = {
-        document.id: frozenset(_label(row, one) for one in row.get("aspects", list))
+        document.id: frozenset(_label(row, aspect) for aspect in row.get("aspects", list))
         for document, row in zip(documents, rows, strict=True)
     }
     return Reviews(documents, labels, aspects)
@@ -254,15 +256,15 @@ def dimensions() -> Sequence[Dimension]:
     """Return the packaged set."""
     lines = resources.files(__package__).joinpath("conditions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    found = []
+    result = []
     for name in dict.fromkeys(row["dimension"] for row in rows):
         own = [row for row in rows if row["dimension"] == name]
         conditions = [
             Condition(row["condition"], row["instructed"], row["reversed"]) for row in own if "condition" in row
         ]
         topics = [Topic(row["query"], row["texts"]) for row in own if "query" in row]
-        found.append(Dimension(name, conditions, topics))
-    return found
+        result.append(Dimension(name, conditions, topics))
+    return result
 
 
 def conditions(bench: Bench) -> Iterator[Score]:
@@ -270,7 +272,7 @@ def conditions(bench: Bench) -> Iterator[Score]:
     by_metric: dict[str, list[Score]] = {"SICR": [], "WISE": []}
     for dimension in dimensions():
         cases = rankings_of(bench, dimension)
-        first = sum(all(ranks(case.original).get(one) == 1 for one in case.meeting) for case in cases)
+        first = sum(all(ranks(case.original).get(document) == 1 for document in case.meeting) for case in cases)
         note = f"dense, {len(cases)} queries among {len(dimension.documents)} texts, {first} of them answered already"
         for metric, values in {"SICR": sicr_values(cases), "WISE": wise_values(cases)}.items():
             name = f"{dimension.name}, {metric}"
@@ -288,14 +290,14 @@ def rankings_of(bench: Bench, dimension: Dimension) -> list[ConditionRankings]:
         searches += [(topic.query, condition.instruction) for topic in topics]
         searches += [(topic.query, condition.reversed_instruction) for topic in topics]
     documents = dimension.documents
-    found = bench.search(
+    results = bench.search(
         documents,
         [query for query, _ in searches],
         instructions=[instruction for _, instruction in searches],
         mode="dense",
         k=len(documents),
     )
-    ranking_of = dict(zip(searches, found, strict=True))
+    ranking_of = dict(zip(searches, results, strict=True))
     return [
         ConditionRankings(
             original=ranking_of[topic.query, ""],

@@ -66,14 +66,14 @@ def load_texts(folder: Path, source: LabelSource) -> list[LabelledText]:
     """
     rows = read_rows(folder, source.file)
     rows = held_out(rows) if source.trainable else rows
-    found: dict[str, set[tuple[str, str]]] = {}
+    by_text: dict[str, set[tuple[str, str]]] = {}
     for row in rows:
         text, labels = row.get("text", str), source.read(row)
         if labels is not None:
-            found.setdefault(text, set()).add(labels)
-    texts = [LabelledText(text, next(iter(labels))) for text, labels in found.items() if len(labels) == 1]
+            by_text.setdefault(text, set()).add(labels)
+    texts = [LabelledText(text, next(iter(labels))) for text, labels in by_text.items() if len(labels) == 1]
     for place, criterion in enumerate(source.criteria):
-        if len({one.labels[place] for one in texts}) < 2:
+        if len({text.labels[place] for text in texts}) < 2:
             raise InputError(
                 f"{rows[0].file}: fewer than two kinds of {criterion} are left among its {len(rows)} rows.",
                 hint="A criterion needs at least two labels, each with texts that have one label of each kind.",
@@ -194,9 +194,9 @@ def _draw(labels: Sequence[tuple[str, str]], kinds: tuple[Kind, ...], count: int
         candidates = [
             np.flatnonzero((same[0] == first) & (same[1] == second) & others) for first, second in kinds
         ]  # (kinds,) lists of rows
-        if all(len(one) for one in candidates):
+        if all(len(members) for members in candidates):
             anchors.append(anchor)
-            rows.append([generator.choice(one, count) for one in candidates])
+            rows.append([generator.choice(members, count) for members in candidates])
     if not anchors:
         raise InputError(
             f"{what}: no text has partners that share one of its labels and not the other.",

@@ -77,11 +77,11 @@ def own_output_first(queries: Embeddings, pool: Embeddings, own: Rows) -> Floats
     values = np.empty(len(queries))
     for start in range(0, len(queries), _QUERIES_AT_ONCE):
         block = slice(start, start + _QUERIES_AT_ONCE)
-        found = queries[block] @ pool.T  # (b, p)
-        rows = np.arange(len(found))
-        reached = found[rows, own[block]].copy()
-        found[rows, own[block]] = -np.inf
-        values[block] = reached > found.max(axis=1)
+        scores = queries[block] @ pool.T  # (b, p)
+        rows = np.arange(len(scores))
+        reached = scores[rows, own[block]].copy()
+        scores[rows, own[block]] = -np.inf
+        values[block] = reached > scores.max(axis=1)
     return values
 
 
@@ -126,7 +126,9 @@ def encode_each(encoder: Encoder, texts: Sequence[str], instructions: Sequence[s
             vectors[[pairs[text, instruction] for text in read]] = encoder.encode(read, instruction=instruction)
     else:
         for text, own in by_text.items():
-            vectors[[pairs[text, one] for one in own]] = np.concatenate(encoder.encode_many([text], own))
+            vectors[[pairs[text, instruction] for instruction in own]] = np.concatenate(
+                encoder.encode_many([text], own)
+            )
     return vectors[[pairs[pair] for pair in zip(texts, instructions, strict=True)]]
 
 

@@ -61,7 +61,7 @@ def ranking_measures(
             raise UsageError(f"Unknown measure {name!r}.", hint="Such as nDCG@10, AP, R@100.") from error
     judged = {query: dict(grades) for query, grades in relevant.items()}
     places = {query: ranks(rankings.get(query, ())) for query in relevant}
-    run = {query: {one: float(len(own) - rank) for one, rank in own.items()} for query, own in places.items()}
+    run = {query: {document: float(len(own) - rank) for document, rank in own.items()} for query, own in places.items()}
     rows = {query: row for row, query in enumerate(relevant)}
     values = {measure: np.zeros(len(rows)) for measure in parsed.values()}
     for result in ir_measures.iter_calc(list(values), judged, run):
@@ -97,7 +97,9 @@ def p_mrr_values(
         if not documents:
             raise UsageError(f"No document of query {query!r} loses its relevance.", hint="Leave the query out.")
         before, after = ranks(original[query]), ranks(changed[query])
-        moved = [(before.get(one, len(before) + 1), after.get(one, len(after) + 1)) for one in set(documents)]
+        moved = [
+            (before.get(document, len(before) + 1), after.get(document, len(after) + 1)) for document in set(documents)
+        ]
         moves = [new / old - 1 if old > new else 1 - old / new for old, new in moved]
         values.append(sum(moves) / len(moves))
     return np.array(values)
@@ -115,7 +117,7 @@ def sicr_values(queries: Sequence[ConditionRankings]) -> Floats:
     values = []
     for query in queries:
         rankings = (query.instructed, query.original, query.reversed)
-        places, scores = [ranks(one) for one in rankings], [dict(one) for one in rankings]
+        places, scores = [ranks(ranking) for ranking in rankings], [dict(ranking) for ranking in rankings]
         complying = 0
         for document in set(query.meeting):
             first, middle, last = (place.get(document, len(place) + 1) for place in places)
@@ -132,10 +134,10 @@ def wise_values(queries: Sequence[ConditionRankings]) -> Floats:
     """
     values = []
     for query in queries:
-        places = [ranks(one) for one in (query.original, query.instructed, query.reversed)]
+        places = [ranks(ranking) for ranking in (query.original, query.instructed, query.reversed)]
         documents = set(query.meeting)
-        found = ([place.get(one, len(place) + 1) for place in places] for one in documents)
-        values.append(sum(wise(*three, judged=query.judged) for three in found) / len(documents))
+        triples = ([place.get(document, len(place) + 1) for place in places] for document in documents)
+        values.append(sum(wise(*three, judged=query.judged) for three in triples) / len(documents))
     return np.array(values)
 
 
@@ -168,7 +170,7 @@ def by_group(values: Floats, groups: Sequence[str], how: Callable[[Sequence[floa
     members: dict[str, list[float]] = {}
     for group, value in zip(groups, values.tolist(), strict=True):
         members.setdefault(group, []).append(value)
-    return np.array([how(one) for one in members.values()])
+    return np.array([how(own) for own in members.values()])
 
 
 def ranks(ranking: ScoredIds) -> dict[str, int]:

@@ -54,15 +54,15 @@ def worded_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
     limit = MOST_TEXTS if bench.limit is None else min(MOST_TEXTS, bench.limit)
     texts = balanced_sample(load_texts(bench.data, source), limit, seed=bench.seed)
     wordings = [find_wordings(source.name, criterion) for criterion in source.criteria]
-    asked = [wording for one in wordings for kind in WORDING_KINDS for wording in one.of(kind)]
-    views = dict(zip(asked, bench.encoder.encode_many([one.text for one in texts], asked), strict=True))
+    instructions = [wording for own in wordings for kind in WORDING_KINDS for wording in own.of(kind)]
+    views = dict(zip(instructions, bench.encoder.encode_many([text.text for text in texts], instructions), strict=True))
     deltas: dict[str, list[Score]] = {name: [] for name in DELTAS}
     for place, criterion in enumerate(source.criteria):
-        labels, means = [one.labels[place] for one in texts], {}
+        labels, means = [text.labels[place] for text in texts], {}
         for kind in WORDING_KINDS:
             worded = [views[wording] for wording in wordings[place].of(kind)]
-            found = [cluster_v_measures(view, labels, clustering_seeds(bench.seed)) for view in worded]
-            means[kind] = _mean_score(source.name, f"{criterion}, {kind} wordings", found, seed=bench.seed)
+            runs = [cluster_v_measures(view, labels, clustering_seeds(bench.seed)) for view in worded]
+            means[kind] = _mean_score(source.name, f"{criterion}, {kind} wordings", runs, seed=bench.seed)
         yield from means.values()
         for name, kind in DELTAS.items():
             gap = combine(source.name, f"{criterion}, {name}", [means[kind], means["incorrect"]], delta)
@@ -87,30 +87,30 @@ def instructed_queries(bench: Bench) -> Iterator[Score]:
     documents = documents_of(read_rows(bench.data, DataFile.PASSAGES))
     limit = MOST_QUERIES if bench.limit is None else min(MOST_QUERIES, bench.limit)
     queries = sample(_queries(read_rows(bench.data, DataFile.WEB_QUERIES), documents), limit, seed=bench.seed)
-    asked = [(query, instruction) for query in queries for instruction in query.instructions]
-    found = bench.search(
+    pairs = [(query, instruction) for query in queries for instruction in query.instructions]
+    results = bench.search(
         documents,
-        [query.text for query, _ in asked],
-        instructions=[instruction for _, instruction in asked],
+        [query.text for query, _ in pairs],
+        instructions=[instruction for _, instruction in pairs],
         mode="dense",
         k=DEPTH,
     )
-    runs = {f"{query.id}/{place}": query for place, (query, _) in enumerate(asked)}
+    runs = {f"{query.id}/{place}": query for place, (query, _) in enumerate(pairs)}
     relevant = {run: dict.fromkeys(query.relevant, 1) for run, query in runs.items()}
-    rankings = dict(zip(runs, found, strict=True))
+    rankings = dict(zip(runs, results, strict=True))
     measured = ranking_measures(rankings, relevant, [f"nDCG@{DEPTH}"])[f"nDCG@{DEPTH}"]
-    groups = [query.id for query, _ in asked]
-    note = f"{len(queries)} queries under {len(asked)} instructions among {len(documents)} documents"
+    groups = [query.id for query, _ in pairs]
+    note = f"{len(queries)} queries under {len(pairs)} instructions among {len(documents)} documents"
     mean, lowest = by_group(measured, groups, fmean), by_group(measured, groups, min)
     yield mean_score("instructed-queries", f"nDCG@{DEPTH}", mean, seed=bench.seed, note=note)
     yield mean_score("instructed-queries", f"Robustness@{DEPTH}", lowest, seed=bench.seed, headline=True, note=note)
 
 
-def _mean_score(task: str, metric: str, found: Sequence[ClusteringTask], *, seed: int) -> Score:
+def _mean_score(task: str, metric: str, runs: Sequence[ClusteringTask], *, seed: int) -> Score:
     """Return the mean V-measure over all wordings and seeds; the same texts are resampled under every wording."""
-    together = ClusteringTask(found[0].labels, np.concatenate([one.assignments for one in found]))
-    by_wording = [one.values.mean() for one in found]
-    note = f"{len(found)} wordings from {min(by_wording):.3f} to {max(by_wording):.3f}"
+    together = ClusteringTask(runs[0].labels, np.concatenate([run.assignments for run in runs]))
+    by_wording = [run.values.mean() for run in runs]
+    note = f"{len(runs)} wordings from {min(by_wording):.3f} to {max(by_wording):.3f}"
     return clustering_score(task, together, seed=seed, metric=metric, scale=1.0, note=note)
 
 

@@ -65,7 +65,7 @@ class LabelledRow:
         named: list[str] = self.get("relevant", list)
         if not named:
             raise self.problem("'relevant' is empty")
-        if unknown := [one for one in named if not isinstance(one, str) or one not in known]:
+        if unknown := [name for name in named if not isinstance(name, str) or name not in known]:
             raise self.problem(f"'relevant' names {unknown[0]!r}, which {corpus} lacks")
         return named
 

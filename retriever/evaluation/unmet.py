@@ -49,18 +49,18 @@ def triplets(bench: Bench) -> Iterator[Score]:
     Source: the triplets of Peng et al., "Answer is All You Need", ACL 2024, section 3.2; the lowest of several wordings
     as in Oh et al., "INSTRUCTIR", 2024.
     """
-    found: dict[str, Triplets] = {}
+    by_kind: dict[str, Triplets] = {}
     for grid in _labelled_grids(bench, by_file(unmet_kinds())):
-        measured = {one.kind: one for one in grid_triplets(grid, read_grid(bench.encoder, grid))}
+        measured = {result.kind: result for result in grid_triplets(grid, read_grid(bench.encoder, grid))}
         for question in grid.questions:
             if question.kind not in measured:
                 raise _too_few(grid.name, question.kind)
-        found.update(measured)
+        by_kind.update(measured)
     for kind in unmet_kinds():
-        yield from _kind_scores(found[kind.kind], kind.family, seed=bench.seed)
+        yield from _kind_scores(by_kind[kind.kind], kind.family, seed=bench.seed)
     for name, members in groups().items():
-        yield from _mean_scores("triplets", name, [found[kind] for kind in members], seed=bench.seed)
-    yield from _mean_scores("triplets", "all kinds", list(found.values()), seed=bench.seed, headline=True)
+        yield from _mean_scores("triplets", name, [by_kind[kind] for kind in members], seed=bench.seed)
+    yield from _mean_scores("triplets", "all kinds", list(by_kind.values()), seed=bench.seed, headline=True)
 
 
 def reversal(bench: Bench) -> Iterator[Score]:
@@ -74,17 +74,17 @@ def reversal(bench: Bench) -> Iterator[Score]:
     Source: the harmonic mean over two criteria of Peng et al., ACL 2024, section 3.2, for any two questions.
     """
     files = {file: kinds for file, kinds in by_file(unmet_kinds()).items() if len(kinds) > 1}
-    found: list[Reversal] = []
+    reversals: list[Reversal] = []
     for grid in _labelled_grids(bench, files):
-        found += grid_reversals(grid, read_grid(bench.encoder, grid))
-    if not found:
+        reversals += grid_reversals(grid, read_grid(bench.encoder, grid))
+    if not reversals:
         raise _too_few(str(bench.data), "any two kinds")
-    for pair in found:
+    for pair in reversals:
         yield _pair_score(pair, seed=bench.seed)
     for name, members in groups().items():
-        having = [pair for pair in found if members & set(pair.kinds)]
+        having = [pair for pair in reversals if members & set(pair.kinds)]
         yield from _mean_reversal("reversal", name, having, seed=bench.seed)
-    yield from _mean_reversal("reversal", "all pairs", found, seed=bench.seed, headline=True)
+    yield from _mean_reversal("reversal", "all pairs", reversals, seed=bench.seed, headline=True)
 
 
 def asked(bench: Bench) -> Iterator[Score]:
@@ -101,28 +101,28 @@ def asked(bench: Bench) -> Iterator[Score]:
         alike = read_grid(bench.encoder, grid)
         kinds += grid_triplets(grid, alike)
         pairs += grid_reversals(grid, alike)
-    if not any(one.kind not in known for one in kinds) or not any(known.isdisjoint(one.kinds) for one in pairs):
+    if not any(kind.kind not in known for kind in kinds) or not any(known.isdisjoint(pair.kinds) for pair in pairs):
         raise _too_few(grids[0].name, "any unmet question")
     for name, wanted in (("known kinds", True), ("unmet kinds", False)):
-        chosen = [one for one in kinds if (one.kind in known) == wanted]
+        chosen = [kind for kind in kinds if (kind.kind in known) == wanted]
         yield from _mean_scores("asked", name, chosen, seed=bench.seed, headline=not wanted)
-        between = [one for one in pairs if known.isdisjoint(one.kinds) != wanted]
+        between = [pair for pair in pairs if known.isdisjoint(pair.kinds) != wanted]
         yield from _mean_reversal("asked", name, between, seed=bench.seed, headline=not wanted)
 
 
 def by_file(kinds: Iterable[UnmetKind]) -> dict[str, list[UnmetKind]]:
     """Return the kinds of every file."""
-    found: dict[str, list[UnmetKind]] = {}
+    files: dict[str, list[UnmetKind]] = {}
     for kind in kinds:
-        found.setdefault(kind.file, []).append(kind)
-    return found
+        files.setdefault(kind.file, []).append(kind)
+    return files
 
 
 def groups() -> dict[str, frozenset[str]]:
     """Return the names of the kinds of every family, and of those that have no near relative in training."""
     kinds = unmet_kinds()
-    families = {family: frozenset(one.kind for one in kinds if one.family == family) for family in FAMILIES}
-    return families | {FAR: frozenset(one.kind for one in kinds if not one.near)}
+    families = {family: frozenset(kind.kind for kind in kinds if kind.family == family) for family in FAMILIES}
+    return families | {FAR: frozenset(kind.kind for kind in kinds if not kind.near)}
 
 
 def _labelled_grids(bench: Bench, files: Mapping[str, Sequence[UnmetKind]]) -> Iterator[Grid]:
@@ -135,22 +135,22 @@ def _wordings(limit: int | None) -> int | None:
     return None if limit is None or limit >= MOST_TEXTS else QUICK_WORDINGS
 
 
-def _kind_scores(found: Triplets, family: str, *, seed: int) -> Iterator[Score]:
-    each = PERCENT * found.by_wording
+def _kind_scores(kind: Triplets, family: str, *, seed: int) -> Iterator[Score]:
+    each = PERCENT * kind.by_wording
     note = f"{family}; {len(each)} wordings from {each.min():.1f} to {each.max():.1f}; the interval is over texts"
-    worst = found.asked[int(each.argmin())]
-    for name, values in (("asked", found.asked.mean(axis=0)), ("worst wording", worst), ("not asked", found.unasked)):
-        yield mean_score("triplets", f"{found.kind}, {name}", values, seed=seed, scale=PERCENT, note=note)
+    worst = kind.asked[int(each.argmin())]
+    for name, values in (("asked", kind.asked.mean(axis=0)), ("worst wording", worst), ("not asked", kind.unasked)):
+        yield mean_score("triplets", f"{kind.kind}, {name}", values, seed=seed, scale=PERCENT, note=note)
 
 
 def _mean_scores(
-    task: str, name: str, found: Sequence[Triplets], *, seed: int, headline: bool = False
+    task: str, name: str, kinds: Sequence[Triplets], *, seed: int, headline: bool = False
 ) -> Iterator[Score]:
     """Yield means over kinds: asked, in the worst of each kind's wordings, not asked, and what asking gains."""
-    if not found:
+    if not kinds:
         return
-    over = np.array([[one.asked.mean(), one.by_wording.min(), one.unasked.mean()] for one in found]).T  # (3, kinds)
-    note = f"{len(found)} kinds in {len(found[0].asked)} wordings; the interval is over kinds"
+    over = np.array([[kind.asked.mean(), kind.by_wording.min(), kind.unasked.mean()] for kind in kinds]).T  # (3, kinds)
+    note = f"{len(kinds)} kinds in {len(kinds[0].asked)} wordings; the interval is over kinds"
     named = {
         "asked": over[0],
         "worst wording": over[1],
@@ -173,13 +173,13 @@ def _pair_score(pair: Reversal, *, seed: int) -> Score:
 
 
 def _mean_reversal(
-    task: str, name: str, found: Sequence[Reversal], *, seed: int, headline: bool = False
+    task: str, name: str, pairs: Sequence[Reversal], *, seed: int, headline: bool = False
 ) -> Iterator[Score]:
     """Yield means over pairs of kinds: of the reversal score, and of that in the worst wording."""
-    if not found:
+    if not pairs:
         return
-    note = f"{len(found)} pairs of kinds; the interval is over pairs"
-    over = np.array([[one.by_wording.mean(), one.by_wording.min()] for one in found]).T  # (2, pairs)
+    note = f"{len(pairs)} pairs of kinds; the interval is over pairs"
+    over = np.array([[pair.by_wording.mean(), pair.by_wording.min()] for pair in pairs]).T  # (2, pairs)
     for metric, values in {"reversal": over[0], "reversal, worst wording": over[1]}.items():
         leads = headline and metric == "reversal"
         yield mean_score(task, f"{name}, {metric}", values, seed=seed, scale=PERCENT, headline=leads, note=note)

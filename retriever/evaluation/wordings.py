@@ -47,7 +47,7 @@ def find_wordings(source: str, criterion: str) -> Wordings:
     """
     table = all_wordings()
     if (source, criterion) not in table:
-        known = [f"{one} {other}" for one, other in table]
+        known = [f"{name} {other}" for name, other in table]
         raise UsageError(f"No wordings for {criterion!r} of {source!r}.", hint=nearest(f"{source} {criterion}", known))
     return table[source, criterion]
 

@@ -88,7 +88,7 @@ def _trainable(folder: Path, backbone: TransformersBackbone, learned: Mapping[st
     length = len(learned.get("look_ahead", ()))
     layers = load_file(folder / LAYERS_FILE) if (folder / LAYERS_FILE).exists() else {}
     if layers:
-        depth = sum(any(name.startswith(f"{one}.") for name in layers) for one in layer_names(backbone))
+        depth = sum(any(name.startswith(f"{layer}.") for name in layers) for layer in layer_names(backbone))
         settings = AdapterSettings(kind=AdapterKind.LAYERS, layers=depth, look_ahead=length, dropout=dropout)
         adapted = attach(backbone, settings)
     elif (folder / ADAPTER).exists():
@@ -143,5 +143,5 @@ def prove_active(
     return ActiveProof(to_trained, to_base)
 
 
-def _distance(one: Embeddings, other: Embeddings) -> float:
-    return float(np.linalg.norm(one.astype(np.float64) - other, axis=1).max())
+def _distance(first: Embeddings, second: Embeddings) -> float:
+    return float(np.linalg.norm(first.astype(np.float64) - second, axis=1).max())

@@ -163,10 +163,10 @@ class Adapted:
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
         """The trained parameters by name, all float32, in an order that does not change."""
-        found = {name: weight.trained for name, weight in self._weights.items()}
+        trained = {name: weight.trained for name, weight in self._weights.items()}
         if self.peft is not None:
-            found |= {name: weight for name, weight in self.peft.named_parameters() if weight.requires_grad}
-        return found | {name: values for name, values in self.learned.items() if values.requires_grad}
+            trained |= {name: weight for name, weight in self.peft.named_parameters() if weight.requires_grad}
+        return trained | {name: values for name, values in self.learned.items() if values.requires_grad}
 
     @property
     def learned(self) -> dict[str, nn.Parameter]:

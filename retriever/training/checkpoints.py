@@ -75,8 +75,8 @@ class TrainingCheckpoints:
 
     def newest(self) -> Path | None:
         """Return the newest whole state, or None."""
-        found = sorted(self.folder.glob("step-*"))
-        return found[-1] if found else None
+        states = sorted(self.folder.glob("step-*"))
+        return states[-1] if states else None
 
     def save(
         self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, position: Position

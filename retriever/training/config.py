@@ -89,10 +89,10 @@ class FinetuneConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings by section, sections that are off left out."""
-        found: dict[str, Any] = {"method": self.method.name}
+        sections: dict[str, Any] = {"method": self.method.name}
         for name in _sections(self):
-            found[name] = json.loads(json.dumps(asdict(getattr(self, name))))
-        return found
+            sections[name] = json.loads(json.dumps(asdict(getattr(self, name))))
+        return sections
 
     def to_toml(self) -> str:
         """Return the text of a file that `read_config` reads back as this very object."""
@@ -142,7 +142,7 @@ def read_config(
         raise UsageError(f"{path} is for the method {named}, not {method}.", hint="Leave --method out, or the file's.")
     chosen = find_method(method or named or DEFAULT)
     config = default_config(chosen, rows=rows, continued=continued(chosen))
-    known = [one.name for one in fields(config) if one.name != "method"]
+    known = [setting.name for setting in fields(config) if setting.name != "method"]
     for section, values in given.items():
         if section not in known:
             raise UsageError(f"{path}: there is no section [{section}].", hint=nearest(section, known))
@@ -169,7 +169,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], place: str) -> _T:
     """Return settings of a kind: the default's, or the kind's own, with some fields changed."""
-    known = [one.name for one in fields(cast("Any", kind))]
+    known = [setting.name for setting in fields(cast("Any", kind))]
     for key in values:
         if key not in known:
             raise UsageError(f"{place}: there is no key {key!r}.", hint=nearest(key, known))
@@ -188,4 +188,8 @@ def _section(kind: type[_T], default: _T | None, values: Mapping[str, Any], plac
 
 
 def _sections(config: FinetuneConfig) -> list[str]:
-    return [one.name for one in fields(config) if one.name != "method" and getattr(config, one.name) is not None]
+    return [
+        setting.name
+        for setting in fields(config)
+        if setting.name != "method" and getattr(config, setting.name) is not None
+    ]

@@ -133,7 +133,7 @@ def _filter(
 def _drop(
     step: str, rows: list[TrainingRow], dropped: Sequence[Dropped], notes: Sequence[str] = ()
 ) -> tuple[list[TrainingRow], StepReport]:
-    gone = {id(one.row) for one in dropped}
+    gone = {id(drop.row) for drop in dropped}
     return [row for row in rows if id(row) not in gone], step_report(step, len(rows), dropped, notes=notes)
 
 
@@ -144,10 +144,10 @@ def _votes(rows: list[TrainingRow], experts: Sequence[Expert]) -> tuple[list[Tra
     votes = [vote(rows, expert) for expert in experts]
     dropped = []
     for place, row in enumerate(rows):
-        against = [one.expert for one in votes if not one.approves[place]]
+        against = [judge.expert for judge in votes if not judge.approves[place]]
         if against:
             dropped.append(Dropped(row, f"not above the median of {' and '.join(against)}"))
-    notes = [f"{one.expert}: median {one.median:.3f}" for one in votes]
+    notes = [f"{judge.expert}: median {judge.median:.3f}" for judge in votes]
     return _drop("experts", rows, dropped, notes)
 
 
@@ -167,9 +167,9 @@ def _negatives(
     filled = [
         replace(
             row,
-            negatives=tuple(dict.fromkeys((*row.negatives, *found.answers)))[: max(options.count, len(row.negatives))],
+            negatives=tuple(dict.fromkeys((*row.negatives, *hard.answers)))[: max(options.count, len(row.negatives))],
         )
-        for row, found in zip(rows, mined.rows, strict=True)
+        for row, hard in zip(rows, mined.rows, strict=True)
     ]
     counts = [len(row.negatives) for row in filled]
     notes = [

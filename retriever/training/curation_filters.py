@@ -50,8 +50,8 @@ class StepReport:
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         examples = [
-            {"file": one.row.file, "line": one.row.line, "reason": one.reason, "row": one.row.to_json()}
-            for one in self.examples
+            {"file": example.row.file, "line": example.row.line, "reason": example.reason, "row": example.row.to_json()}
+            for example in self.examples
         ]
         return {
             "step": self.step,
@@ -71,19 +71,19 @@ class StepReport:
         lines = [f"{self.step}: {self.dropped} of {self.before} rows dropped, {self.after} left"]
         for reason, count in self.reasons.items():
             lines.append(f"  {count} x {reason}")
-            lines += [f"    {_short(one.row)}" for one in self.examples if one.reason == reason]
+            lines += [f"    {_short(example.row)}" for example in self.examples if example.reason == reason]
         return [*lines, *(f"  {note}" for note in self.notes)]
 
 
 def step_report(step: str, before: int, dropped: Sequence[Dropped], *, notes: Iterable[str] = ()) -> StepReport:
     """Return the report of a step that ran, with the first examples of every reason."""
-    reasons = Counter(one.reason for one in dropped)
+    reasons = Counter(drop.reason for drop in dropped)
     shown: Counter[str] = Counter()
     examples = []
-    for one in dropped:
-        if shown[one.reason] < EXAMPLES_OF_A_REASON:
-            shown[one.reason] += 1
-            examples.append(one)
+    for drop in dropped:
+        if shown[drop.reason] < EXAMPLES_OF_A_REASON:
+            shown[drop.reason] += 1
+            examples.append(drop)
     return StepReport(step, before, len(dropped), dict(reasons.most_common()), examples, notes=list(notes))
 
 

@@ -123,13 +123,13 @@ class _Angles:
 
     @classmethod
     def of(cls, cosines: Tensor, sines: Tensor) -> "_Angles":
-        one, other = sines.chunk(2, dim=-1)
-        return cls(cosines.unsqueeze(1), torch.cat([-one, other], dim=-1).unsqueeze(1))
+        first, second = sines.chunk(2, dim=-1)
+        return cls(cosines.unsqueeze(1), torch.cat([-first, second], dim=-1).unsqueeze(1))
 
     def turned(self, heads: Tensor, *, back: bool = False) -> Tensor:
         """Turn the halves of each head (N, H, width) against each other, or back."""
-        one, other = heads.chunk(2, dim=-1)
-        return (heads * self.cosines).addcmul_(torch.cat([other, one], dim=-1), self.sines, value=-1 if back else 1)
+        first, second = heads.chunk(2, dim=-1)
+        return (heads * self.cosines).addcmul_(torch.cat([second, first], dim=-1), self.sines, value=-1 if back else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +167,24 @@ class _Layer(torch.autograd.Function):
             normed, scale = _normed(states, weights.attention_norm, weights.epsilon)
             heads = torch.unflatten(linear(normed, qkv.weight), -1, (-1, weights.width))  # (N, heads + 2 groups, width)
             turned = angles.turned(heads[:, : -weights.groups])
-            found = torch.empty_like(heads[:, : weights.heads].flatten(1))  # (N, heads width)
+            mixed = torch.empty_like(heads[:, : weights.heads].flatten(1))  # (N, heads width)
             attended = []
             for block in blocks:
-                one = _attended(turned[block.places], heads[block.places, -weights.groups :], block, weights)
-                found[block.places] = _side_by_side(torch.bmm(one.shares, one.values), block.count, weights)
-                attended.append(one)
-            middle = linear(found, out.weight).add_(states)
+                attention = _attended(turned[block.places], heads[block.places, -weights.groups :], block, weights)
+                mixed[block.places] = _side_by_side(torch.bmm(attention.shares, attention.values), block.count, weights)
+                attended.append(attention)
+            middle = linear(mixed, out.weight).add_(states)
             fed, feed_scale = _normed(middle, weights.feed_norm, weights.epsilon)
             inner = linear(fed, gate_up.weight)  # (N, 2 inner)
             gate, up = inner.chunk(2, dim=-1)
             opened = silu(gate)
             after = linear(opened * up, down.weight).add_(middle)
-        kept = [tensor for one in attended for tensor in (one.queries, one.keys, one.values, one.shares)]
-        ctx.save_for_backward(states, normed, scale, found, middle, fed, feed_scale, inner, opened, *kept)
+        kept = [
+            tensor
+            for attention in attended
+            for tensor in (attention.queries, attention.keys, attention.values, attention.shares)
+        ]
+        ctx.save_for_backward(states, normed, scale, mixed, middle, fed, feed_scale, inner, opened, *kept)
         ctx.angles, ctx.blocks, ctx.weights = angles, blocks, weights
         return after
 
@@ -188,7 +192,7 @@ class _Layer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, after: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         """Return the gradients of the states and of every A and B, from that of what comes behind (N, d)."""
-        states, normed, scale, found, middle, fed, feed_scale, inner, opened, *kept = ctx.saved_tensors
+        states, normed, scale, mixed, middle, fed, feed_scale, inner, opened, *kept = ctx.saved_tensors
         angles: _Angles = ctx.angles
         blocks: Sequence[Block] = ctx.blocks
         weights: LayerWeights = ctx.weights
@@ -202,12 +206,12 @@ class _Layer(torch.autograd.Function):
             turned[:, : gate.shape[1]] = torch.ops.aten.silu_backward(product.mul_(up), gate)
             gate_up_slopes = gate_up.gradients(fed, turned)
             slope = _norm_slope(turned @ gate_up.weight, middle, feed_scale, weights.feed_norm).add_(after)
-            out_slopes = out.gradients(found, slope)
-            found_slope = slope @ out.weight  # (N, heads width)
-            heads = found_slope.new_empty(len(states), weights.heads + 2 * weights.groups, weights.width)
+            out_slopes = out.gradients(mixed, slope)
+            mixed_slope = slope @ out.weight  # (N, heads width)
+            heads = mixed_slope.new_empty(len(states), weights.heads + 2 * weights.groups, weights.width)
             for place, block in enumerate(blocks):
-                one = _Attended(*kept[4 * place : 4 * place + 4])
-                heads[block.places] = _attended_slope(found_slope[block.places], one, block, weights)
+                attention = _Attended(*kept[4 * place : 4 * place + 4])
+                heads[block.places] = _attended_slope(mixed_slope[block.places], attention, block, weights)
             heads[:, : -weights.groups] = angles.turned(heads[:, : -weights.groups], back=True)
             every = heads.flatten(1)
             qkv_slopes = qkv.gradients(normed, every)
@@ -239,21 +243,26 @@ def _attended(turned: Tensor, values: Tensor, block: Block, weights: LayerWeight
     Given are queries with keys behind them (n, heads + groups, width) and values (n, groups, width).
     """
     queries = _by_group(turned[:, : weights.heads] * weights.width**-0.5, block.count, weights)
-    keys, values = (_apart(one, block.count) for one in (turned[:, weights.heads :], values))
+    keys, values = (_apart(part, block.count) for part in (turned[:, weights.heads :], values))
     scores = torch.bmm(queries, keys.transpose(1, 2))  # (c g, share T, T)
     by_head = scores.view(block.count, weights.heads, block.length, block.length)
     by_head += block.hidden
     return _Attended(queries, keys, values, scores.softmax(dim=-1))
 
 
-def _attended_slope(found: Tensor, one: _Attended, block: Block, weights: LayerWeights) -> Tensor:
+def _attended_slope(mixed_slope: Tensor, attention: _Attended, block: Block, weights: LayerWeights) -> Tensor:
     """Return the gradients of queries, keys and values (n, heads + 2 groups, width) from that of what was found."""
-    slope = _by_group(torch.unflatten(found, 1, (weights.heads, -1)), block.count, weights)  # (c g, share T, width)
-    shares = torch.bmm(slope, one.values.transpose(1, 2))  # (c g, share T, T)
-    scores = torch._softmax_backward_data(shares, one.shares, -1, one.shares.dtype)
-    queries = _side_by_side(torch.bmm(scores, one.keys), block.count, weights) * weights.width**-0.5
-    keys, values = torch.bmm(scores.transpose(1, 2), one.queries), torch.bmm(one.shares.transpose(1, 2), slope)
-    others = (torch.unflatten(one, 0, (block.count, -1)).transpose(1, 2).flatten(0, 1) for one in (keys, values))
+    slope = _by_group(
+        torch.unflatten(mixed_slope, 1, (weights.heads, -1)), block.count, weights
+    )  # (c g, share T, width)
+    shares = torch.bmm(slope, attention.values.transpose(1, 2))  # (c g, share T, T)
+    scores = torch._softmax_backward_data(shares, attention.shares, -1, attention.shares.dtype)
+    queries = _side_by_side(torch.bmm(scores, attention.keys), block.count, weights) * weights.width**-0.5
+    keys, values = (
+        torch.bmm(scores.transpose(1, 2), attention.queries),
+        torch.bmm(attention.shares.transpose(1, 2), slope),
+    )
+    others = (torch.unflatten(part, 0, (block.count, -1)).transpose(1, 2).flatten(0, 1) for part in (keys, values))
     return torch.cat([torch.unflatten(queries, 1, (weights.heads, -1)), *others], dim=1)
 
 
@@ -269,8 +278,8 @@ def _by_group(heads: Tensor, count: int, weights: LayerWeights) -> Tensor:
     return split.permute(0, 2, 3, 1, 4).flatten(2, 3).flatten(0, 1)
 
 
-def _side_by_side(found: Tensor, count: int, weights: LayerWeights) -> Tensor:
+def _side_by_side(mixed: Tensor, count: int, weights: LayerWeights) -> Tensor:
     """Return (c T, heads width) of (c g, share T, width)."""
-    shared = torch.unflatten(found, 1, (weights.heads // weights.groups, -1))  # (c g, share, T, width)
+    shared = torch.unflatten(mixed, 1, (weights.heads // weights.groups, -1))  # (c g, share, T, width)
     split = torch.unflatten(shared, 0, (count, -1))  # (c, g, share, T, width)
     return split.permute(0, 3, 1, 2, 4).flatten(2).flatten(0, 1)

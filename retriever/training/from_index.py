@@ -30,9 +30,9 @@ def corrected_rows(found: "SavedClustering") -> list[TrainingRow]:
     from retriever.clusters.edits import Move  # clusters need faiss, training does not
     from retriever.clusters.placing import NONE
 
-    changes = [one.change for one in found.edits if one.undone is None]
-    moved = dict.fromkeys(one.id for one in changes if isinstance(one, Move))
-    labels, instruction = {one.number: one.label for one in found.clusters}, found.request.instruction or ""
+    changes = [edit.change for edit in found.edits if edit.undone is None]
+    moved = dict.fromkeys(change.id for change in changes if isinstance(change, Move))
+    labels, instruction = {cluster.number: cluster.label for cluster in found.clusters}, found.request.instruction or ""
     group, rows = normalise_text(instruction), []
     for id in moved:
         number = found.assignments.get(id, NONE)
@@ -46,7 +46,7 @@ def index_texts(index: Index, count: int) -> list[str]:
     documents = opened(index).store.documents
     ids = list(documents.ids())
     chosen = random.Random(_SEED).sample(ids, min(count, len(ids)))
-    return [one.text for one in documents.get(sorted(chosen)).values()]
+    return [document.text for document in documents.get(sorted(chosen)).values()]
 
 
 def write_corrections(path: Path, found: "SavedClustering") -> int:
@@ -59,7 +59,7 @@ def write_corrections(path: Path, found: "SavedClustering") -> int:
     rows = corrected_rows(found)
     if not rows:
         raise InputError("There is nothing to learn from.", hint="Correct some first: --correct ID=CATEGORY.")
-    lines = (json.dumps(one.to_json(), ensure_ascii=False) for one in rows)
+    lines = (json.dumps(row.to_json(), ensure_ascii=False) for row in rows)
     write_output(path, "".join(f"{line}\n" for line in lines), _OPTION)
     return len(rows)
 
@@ -99,7 +99,7 @@ def mine_index(
         UsageError: no view serves any row, and the view to fill is named; or the index is of sentences.
     """
     forbidden = {row.text_key for row in held_out}
-    found = [HardNegatives()] * len(rows)
+    negatives = [HardNegatives()] * len(rows)
     skipped = 0
     with Index(path, device=device) as index:
         if opened(index).store.parts:
@@ -108,23 +108,23 @@ def mine_index(
                 hint="Name an index of whole documents, or leave --index out.",
             )
         served = [row for row in rows if row.positives or not passages]
-        asked = list(dict.fromkeys("" if row.positives else row.instruction for row in served))
-        for instruction in asked:
+        instructions = list(dict.fromkeys("" if row.positives else row.instruction for row in served))
+        for instruction in instructions:
             documents = _documents(index, instruction)
             if documents is None:
                 continue
             mined = mine_documents(rows, opened(index).sources.read(instruction).reader, documents, options)
             skipped += mined.skipped
-            for place, one in enumerate(mined.rows):
-                if one.texts or one.answers:
-                    found[place] = _without(one, forbidden)
-    count = sum(bool(one.texts or one.answers) for one in found)
+            for place, hard in enumerate(mined.rows):
+                if hard.texts or hard.answers:
+                    negatives[place] = _without(hard, forbidden)
+    count = sum(bool(hard.texts or hard.answers) for hard in negatives)
     if not count:
         raise UsageError(
             f"{path} has no negatives for these rows: no view holds all documents under one of their questions.",
             hint=f"Fill one with `retriever index CORPUS --index {path} --instruction QUESTION`, or leave --index out.",
         )
-    return MinedNegatives(found, count, skipped)
+    return MinedNegatives(negatives, count, skipped)
 
 
 def _documents(index: Index, instruction: str) -> IndexedDocuments | None:
@@ -140,8 +140,8 @@ def _documents(index: Index, instruction: str) -> IndexedDocuments | None:
     return IndexedDocuments(searcher, instruction, documents.texts, documents.known)
 
 
-def _without(found: HardNegatives, forbidden: set[str]) -> HardNegatives:
+def _without(negatives: HardNegatives, forbidden: set[str]) -> HardNegatives:
     def kept(texts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(one for one in texts if normalise_text(one) not in forbidden)
+        return tuple(text for text in texts if normalise_text(text) not in forbidden)
 
-    return HardNegatives(texts=kept(found.texts), answers=kept(found.answers))
+    return HardNegatives(texts=kept(negatives.texts), answers=kept(negatives.answers))

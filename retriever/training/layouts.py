@@ -43,18 +43,18 @@ class Layout:
     def fields(self, names: Iterable[str]) -> dict[Role, tuple[str, ...]] | None:
         """Return the fields of every role a row has, or None if the row is not of this layout."""
         present = list(names)
-        found: dict[Role, tuple[str, ...]] = {"text": _first(self.text, present)}
+        roles: dict[Role, tuple[str, ...]] = {"text": _first(self.text, present)}
         right: Role = "answer" if self.answer else "positives"
-        found[right] = _first(self.answer or self.positives, present)
-        found["instruction"] = _first(self.instruction, present)
-        if not found["text"] or not found[right] or (self.asks and not found["instruction"]):
+        roles[right] = _first(self.answer or self.positives, present)
+        roles["instruction"] = _first(self.instruction, present)
+        if not roles["text"] or not roles[right] or (self.asks and not roles["instruction"]):
             return None
-        found["negatives"] = _first(self.negatives, present) + _numbered(present)
-        found["group"] = _first(("group",), present)
-        used = {name for role in found.values() for name in role}
+        roles["negatives"] = _first(self.negatives, present) + _numbered(present)
+        roles["group"] = _first(("group",), present)
+        used = {name for role in roles.values() for name in role}
         if self.alone and set(present) - used - set(_BESIDE):
             return None
-        return {role: fields for role, fields in found.items() if fields}
+        return {role: fields for role, fields in roles.items() if fields}
 
 
 LAYOUTS = (

@@ -73,7 +73,7 @@ class Clock:
     ) -> StepProgress:
         """Count one step of so many rows and seconds."""
         self._recent = [*self._recent[1 - _PACE_STEPS :], (rows, seconds)]
-        spent = sum(one for _, one in self._recent)
+        spent = sum(took for _, took in self._recent)
         loss = losses["loss"]
         self._mean = loss if self._mean is None else _SMOOTHING * self._mean + (1 - _SMOOTHING) * loss
         return StepProgress(
@@ -83,7 +83,7 @@ class Clock:
             loss=self._mean,
             losses=losses,
             learning_rate=rate,
-            rows_per_second=sum(one for one, _ in self._recent) / max(spent, 1e-9),
+            rows_per_second=sum(count for count, _ in self._recent) / max(spent, 1e-9),
             seconds_left=spent / len(self._recent) * (self._steps - position.step),
         )
 

@@ -41,15 +41,17 @@ class MergedProduct:
     @torch.no_grad()
     def of_lora(cls, layers: Sequence[Any]) -> Self:
         """Return the product of vanilla LoRA layers over linear ones."""
-        downs: list[nn.Parameter] = [one.lora_A["default"].weight for one in layers]  # A (r, in)
-        ups: list[nn.Parameter] = [one.lora_B["default"].weight for one in layers]  # B (out, r)
-        scalings = [float(one.scaling["default"]) for one in layers]
+        downs: list[nn.Parameter] = [layer.lora_A["default"].weight for layer in layers]  # A (r, in)
+        ups: list[nn.Parameter] = [layer.lora_B["default"].weight for layer in layers]  # B (out, r)
+        scalings = [float(layer.scaling["default"]) for layer in layers]
         parts = zip(layers, ups, downs, scalings, strict=True)
-        merged = [torch.addmm(one.base_layer.weight.float(), up, down, alpha=scale) for one, up, down, scale in parts]
+        merged = [
+            torch.addmm(layer.base_layer.weight.float(), up, down, alpha=scale) for layer, up, down, scale in parts
+        ]
         dtype = layers[0].base_layer.weight.dtype
         return cls(
             weight=torch.cat(merged).to(dtype),
-            widths=[len(one) for one in ups],
+            widths=[len(up) for up in ups],
             trained=[*downs, *ups],
             scalings=scalings,
             down=torch.cat([*downs]).to(dtype),
@@ -60,19 +62,19 @@ class MergedProduct:
     @torch.no_grad()
     def frozen(cls, layers: Sequence[nn.Linear]) -> Self:
         """Return the product of layers that are not trained."""
-        return cls(torch.cat([one.weight for one in layers]), [len(one.weight) for one in layers])
+        return cls(torch.cat([layer.weight for layer in layers]), [len(layer.weight) for layer in layers])
 
     def gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
         """Return the gradients of ``trained`` in float32, from inputs (T, in) and the outputs' gradients (T, out)."""
         if self.down is None:
             return []
-        ranks = [one.shape[1] for one in self.ups]
+        ranks = [up.shape[1] for up in self.ups]
         outs = torch.split(y, self.widths, dim=-1)
         inner = torch.split(x @ self.down.T, ranks, dim=-1)  # x A', each (T, r)
         outer = torch.cat([out @ up for out, up in zip(outs, self.ups, strict=True)], dim=-1)  # s y B, (T, R)
         downs = torch.split(outer.T @ x, ranks)  # each (r, in)
-        ups = [scale * (out.T @ one) for scale, out, one in zip(self.scalings, outs, inner, strict=True)]  # (out, r)
-        return [one.float() for one in (*downs, *ups)]
+        ups = [scale * (out.T @ part) for scale, out, part in zip(self.scalings, outs, inner, strict=True)]  # (out, r)
+        return [gradient.float() for gradient in (*downs, *ups)]
 
 
 class MergedLayers:
@@ -96,12 +98,12 @@ class MergedLayers:
     @property
     def used(self) -> bool:
         """Whether a pass reads with the merged weights now: the adapter is not off, and no inputs are dropped."""
-        return not any(one.disable_adapters or one.lora_dropout["default"].p for one in self._layers)
+        return not any(layer.disable_adapters or layer.lora_dropout["default"].p for layer in self._layers)
 
     @property
     def biased(self) -> bool:
         """Whether a layer adds something to its product."""
-        return any(one.base_layer.bias is not None for one in self._layers)
+        return any(layer.base_layer.bias is not None for layer in self._layers)
 
     def _read(self, place: int, x: Tensor) -> Tensor:
         """Return (..., out) of one layer; those of the others, which are asked next, are worked out with it."""

@@ -63,8 +63,8 @@ class Negatives:
         """Return these and the others, side by side, as one."""
         every = [self, *(other for other in others if other is not None)]
         return Negatives(
-            torch.cat([one.vectors for one in every], dim=-2),  # (..., B, sum H, d)
-            torch.cat([one.mask for one in every], dim=-1),  # (B, sum H)
+            torch.cat([part.vectors for part in every], dim=-2),  # (..., B, sum H, d)
+            torch.cat([part.mask for part in every], dim=-1),  # (B, sum H)
         )
 
     def cosines(self, anchors: Tensor) -> Tensor:
@@ -178,5 +178,5 @@ def mean_similarity_error(students: Tensor, teacher: Tensor) -> Tensor:
     The values matter to all that compares scores, the order to what a search finds first. The students are such as
     those of K soft-token steps; the teacher's vectors are (B, e).
     """
-    errors = [similarity_error(one, teacher) + ORDER * order_error(one, teacher) for one in students]
+    errors = [similarity_error(student, teacher) + ORDER * order_error(student, teacher) for student in students]
     return torch.stack(errors).mean()

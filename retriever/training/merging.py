@@ -47,12 +47,12 @@ def _with_one_input(model: nn.Module) -> dict[tuple[str, tuple[str, ...]], list[
 
     The key of some is their parent's name, and their own names.
     """
-    found: dict[tuple[str, tuple[str, ...]], dict[str, Linear]] = defaultdict(dict)
+    groups: dict[tuple[str, tuple[str, ...]], dict[str, Linear]] = defaultdict(dict)
     for name, module in model.named_modules():
         if isinstance(module, Linear) and isinstance(module.base_layer, nn.Linear):
             parent, _, own = name.rpartition(".")
-            found[parent, next((names for names in (_QUERIES, _GATE) if own in names), (own,))][own] = module
-    return {(parent, tuple(layers)): list(layers.values()) for (parent, _), layers in found.items()}
+            groups[parent, next((names for names in (_QUERIES, _GATE) if own in names), (own,))][own] = module
+    return {(parent, tuple(layers)): list(layers.values()) for (parent, _), layers in groups.items()}
 
 
 def _decoder(model: nn.Module, parts: _Merged) -> PackedDecoder | None:
@@ -69,10 +69,12 @@ def _layer(layer: Any, name: str, parts: _Merged) -> LayerWeights | None:  # noq
     products = []
     for holder, names in _PARTS:
         part = parts.get((f"{name}.{holder}", names))
-        linears = [getattr(getattr(layer, holder), one) for one in names]
+        linears = [getattr(getattr(layer, holder), own) for own in names]
         if part is not None and not part.biased:
             products.append(part.product)
-        elif all(type(one) is nn.Linear and one.bias is None and not one.weight.requires_grad for one in linears):
+        elif all(
+            type(linear) is nn.Linear and linear.bias is None and not linear.weight.requires_grad for linear in linears
+        ):
             products.append(MergedProduct.frozen(linears))
         else:
             return None

@@ -80,7 +80,7 @@ class TrainingMethod:
     def check_mining(self) -> None:
         """Raise a UsageError where the method learns from no hard negatives."""
         if self.mined == "none":
-            able = " and ".join(one.name for one in METHODS.values() if one.mined != "none")
+            able = " and ".join(method.name for method in METHODS.values() if method.mined != "none")
             raise UsageError(f"{self.name} learns from no hard negatives.", hint=f"--index is for {able}.")
 
 
@@ -134,7 +134,7 @@ _ROWS = (
     ),
 )
 
-METHODS: Mapping[str, TrainingMethod] = {one.name: one for one in _ROWS}
+METHODS: Mapping[str, TrainingMethod] = {method.name: method for method in _ROWS}
 
 
 def find_method(name: str) -> TrainingMethod:

@@ -100,10 +100,10 @@ def mine(queries: MiningQueries, index: VectorIndex, options: MiningOptions) -> 
         step = max(1, _AT_ONCE // max(depth, _EXACT))
         for start in range(0, len(open_ended), step):
             part = open_ended[start : start + step]
-            found = index.search(queries.vectors[part], min(depth, available), allowed=queries.allowed)
-            for query, near, scores in zip(part.tolist(), found.ids, found.scores, strict=True):
+            hits = index.search(queries.vectors[part], min(depth, available), allowed=queries.allowed)
+            for query, near, scores in zip(part.tolist(), hits.ids, hits.scores, strict=True):
                 right = set(queries.right[query])
-                wrong = np.array([one >= 0 and one not in right for one in near.tolist()], dtype=bool)
+                wrong = np.array([candidate >= 0 and candidate not in right for candidate in near.tolist()], dtype=bool)
                 below = scores <= limits[query]
                 ids[query] = near[wrong & below][: options.count].tolist()
                 skipped[query] = int((wrong & ~below).sum())
@@ -165,28 +165,28 @@ def mine_answers(rows: Sequence[TrainingRow], encoder: Encoder, options: MiningO
     question. Rows with positives have all rows' positives for candidates. Answers are read under the default
     instruction.
     """
-    pool = _Strings(one for row in rows for one in row.right)
+    pool = _Strings(answer for row in rows for answer in row.right)
     vectors = encoder.encode(pool.texts)
     index, queries = vector_index(vectors), embed_queries(rows, encoder)
     owned = [pool.ids(row.right) for row in rows]
     right: dict[tuple[str, str], set[int]] = defaultdict(set)
-    asked: dict[str, set[int]] = defaultdict(set)
+    by_group: dict[str, set[int]] = defaultdict(set)
     keys = [(row.group, row.text_key) for row in rows]
     for (group, text), ids in zip(keys, owned, strict=True):
         right[group, text].update(ids)
-        asked[group].update(ids)
+        by_group[group].update(ids)
     for row, key in zip(rows, keys, strict=True):
         right[key].update(pool.ids((row.text,)))  # a text is no answer to itself
     similar = (queries * vectors[[ids[0] for ids in owned]]).sum(axis=1)  # (rows,)
-    found, skipped = [HardNegatives()] * len(rows), 0
-    for scope, places in _places(key[0] if asked[key[0]] - right[key] else None for key in keys).items():
-        allowed = None if scope is None else np.array(sorted(asked[scope]), dtype=np.int64)
-        wanted = MiningQueries(queries[places], similar[places], [right[keys[one]] for one in places], allowed)
+    negatives, skipped = [HardNegatives()] * len(rows), 0
+    for scope, places in _places(key[0] if by_group[key[0]] - right[key] else None for key in keys).items():
+        allowed = None if scope is None else np.array(sorted(by_group[scope]), dtype=np.int64)
+        wanted = MiningQueries(queries[places], similar[places], [right[keys[number]] for number in places], allowed)
         mined = mine(wanted, index, options)
         skipped += sum(mined.skipped)
         for place, ids in zip(places, mined.ids, strict=True):
-            found[place] = HardNegatives(answers=tuple(pool.texts[one] for one in ids))
-    return Mined(found, skipped)
+            negatives[place] = HardNegatives(answers=tuple(pool.texts[number] for number in ids))
+    return Mined(negatives, skipped)
 
 
 def mine_documents(
@@ -200,13 +200,15 @@ def mine_documents(
     alone, below the mean cosine to the other texts with the same answer, keeps right ones out, beside the texts that
     the rows know to have that answer. A row that the view does not serve gets nothing.
     """
-    asked = documents.instruction.strip()
-    base = [place for place, row in enumerate(rows) if row.positives and not asked]
-    places = base or [one for one, row in enumerate(rows) if not row.positives and row.instruction.strip() == asked]
-    served = [rows[one] for one in places]
-    found = [HardNegatives()] * len(rows)
+    instruction = documents.instruction.strip()
+    base = [place for place, row in enumerate(rows) if row.positives and not instruction]
+    places = base or [
+        place for place, row in enumerate(rows) if not row.positives and row.instruction.strip() == instruction
+    ]
+    served = [rows[place] for place in places]
+    negatives = [HardNegatives()] * len(rows)
     if not served:
-        return Mined(found, 0)
+        return Mined(negatives, 0)
     vectors = embed_queries(served, encoder)
     if base:
         positives = encoder.encode([row.positives[0] for row in served])
@@ -216,24 +218,24 @@ def mine_documents(
         similar = same_answer_similarity(served, vectors)
         right = _known(served, documents, answer_set, lambda row: (row.text,))
     able = np.flatnonzero(~np.isnan(similar)).tolist()
-    wanted = MiningQueries(vectors[able], similar[able], [right[one] for one in able])
+    wanted = MiningQueries(vectors[able], similar[able], [right[number] for number in able])
     mined = mine(wanted, documents.index, options)
-    texts = documents.texts(sorted({one for ids in mined.ids for one in ids}))
-    for one, ids in zip(able, mined.ids, strict=True):
+    texts = documents.texts(sorted({other for ids in mined.ids for other in ids}))
+    for number, ids in zip(able, mined.ids, strict=True):
         near = tuple(texts[other] for other in ids)
-        found[places[one]] = HardNegatives(answers=near) if base else HardNegatives(texts=near)
-    return Mined(found, sum(mined.skipped))
+        negatives[places[number]] = HardNegatives(answers=near) if base else HardNegatives(texts=near)
+    return Mined(negatives, sum(mined.skipped))
 
 
 def same_answer_similarity(rows: Sequence[TrainingRow], vectors: Embeddings) -> NDArray[np.float32]:
     """Return every row's mean cosine to the other texts with its question and answer, (rows,); NaN without any."""
     similar = np.full(len(rows), np.nan, dtype=np.float32)
     for places in _places(map(answer_set, rows)).values():
-        firsts = {rows[one].text_key: one for one in reversed(places)}
+        firsts = {rows[place].text_key: place for place in reversed(places)}
         if len(firsts) < 2:
             continue
         total = vectors[list(firsts.values())].sum(axis=0, dtype=np.float64)  # (dim,)
-        own = vectors[[firsts[rows[one].text_key] for one in places]]  # (places, dim)
+        own = vectors[[firsts[rows[place].text_key] for place in places]]  # (places, dim)
         similar[places] = (vectors[places] * (total - own)).sum(axis=1) / (len(firsts) - 1)
     return similar
 
@@ -244,9 +246,9 @@ class _Strings:
     def __init__(self, strings: Iterable[str]) -> None:
         self._places: dict[str, int] = {}
         self.texts: list[str] = []
-        for one in strings:
-            if self._places.setdefault(normalise_answer(one), len(self.texts)) == len(self.texts):
-                self.texts.append(one)
+        for string in strings:
+            if self._places.setdefault(normalise_answer(string), len(self.texts)) == len(self.texts):
+                self.texts.append(string)
 
     def ids(self, strings: Iterable[str]) -> list[int]:
         """Return the places of those strings that are among them."""

@@ -102,7 +102,7 @@ def set_numbers(sets: Sequence[AnswerSet], *, strict: bool = False) -> list[int]
     if strict:
         return list(range(len(sets)))
     numbers: dict[AnswerSet, int] = {}
-    return [numbers.setdefault(one, len(numbers)) for one in sets]
+    return [numbers.setdefault(answers, len(numbers)) for answers in sets]
 
 
 def answer_examples(rows: Sequence[TrainingRow]) -> list[AnswerExample]:
@@ -158,8 +158,8 @@ def _gircse(pool: "_Pool", place: int, hard: HardNegatives, draw: random.Random,
     partner = pool.partner(place, draw)
     if partner is None:
         return _example_for(pool, place, row.answer, hard.answers, draw, wanted)
-    found = _fill(hard.texts, lambda count: pool.other_texts(place, count, draw), wanted)
-    return ContrastiveExample(row.text, row.instruction, partner, found, symmetric=True, same=answer_set(row))
+    negatives = _fill(hard.texts, lambda count: pool.other_texts(place, count, draw), wanted)
+    return ContrastiveExample(row.text, row.instruction, partner, negatives, symmetric=True, same=answer_set(row))
 
 
 def _example_for(
@@ -167,14 +167,14 @@ def _example_for(
 ) -> ContrastiveExample:
     """Return the example whose positive is an answer or a passage."""
     row = pool.rows[place]
-    found = _fill((*row.negatives, *hard), lambda count: pool.other_answers(place, count, draw), wanted)
-    return ContrastiveExample(row.text, row.instruction, positive, found, symmetric=False, same=answer_set(row))
+    negatives = _fill((*row.negatives, *hard), lambda count: pool.other_answers(place, count, draw), wanted)
+    return ContrastiveExample(row.text, row.instruction, positive, negatives, symmetric=False, same=answer_set(row))
 
 
 def _fill(given: Sequence[str], more: Callable[[int], Sequence[str]], wanted: int) -> tuple[str, ...]:
     known = list(dict.fromkeys(given))[:wanted]
     if len(known) < wanted:
-        known += [one for one in more(wanted) if one not in known]
+        known += [text for text in more(wanted) if text not in known]
     return tuple(known[:wanted])
 
 
@@ -209,35 +209,35 @@ class _Pool:
         """Return another text with the same answer to the same question, or None."""
         group, own = self.rows[place].group, self._text_keys[place]
         places = self._sets[group, self._answer_keys[place]]
-        found = _draw(places, 1, draw, lambda one: self._text_keys[one] != own)
-        return self.rows[found[0]].text if found else None
+        partners = _draw(places, 1, draw, lambda other: self._text_keys[other] != own)
+        return self.rows[partners[0]].text if partners else None
 
     def other_texts(self, place: int, count: int, draw: random.Random) -> list[str]:
         """Return texts of the question for which the row's answer is wrong; rare answers come as often as others."""
         group, answer = self.rows[place].group, self._answer_keys[place]
         answers = self._answers[group]
-        found = _draw(
+        others = _draw(
             self._groups[group],
             count,
             draw,
-            lambda one: answer not in self._right[group, self._text_keys[one]],
+            lambda other: answer not in self._right[group, self._text_keys[other]],
             pick=lambda: draw.choice(self._sets[group, draw.choice(answers)]),
         )
-        return list(dict.fromkeys(self.rows[one].text for one in found))
+        return list(dict.fromkeys(self.rows[other].text for other in others))
 
     def other_answers(self, place: int, count: int, draw: random.Random) -> list[str]:
         """Return wrong answers to the question; without any, answers to other questions on the text."""
         group, text = self.rows[place].group, self._text_keys[place]
         right = self._right[group, text]
-        found = _draw(self._answers[group], count, draw, lambda one: one not in right)
-        if found:
-            return [self.rows[self._sets[group, one][0]].answer for one in found]
+        answers = _draw(self._answers[group], count, draw, lambda answer: answer not in right)
+        if answers:
+            return [self.rows[self._sets[group, answer][0]].answer for answer in answers]
         others = {
-            self._answer_keys[one]: self.rows[one].answer
-            for one in self._texts[text]
-            if self.rows[one].group != group and self._answer_keys[one] not in right
+            self._answer_keys[other]: self.rows[other].answer
+            for other in self._texts[text]
+            if self.rows[other].group != group and self._answer_keys[other] not in right
         }
-        return [others[one] for one in _draw(list(others), count, draw, lambda _: True)]
+        return [others[key] for key in _draw(list(others), count, draw, lambda _: True)]
 
 
 def _draw(
@@ -253,13 +253,13 @@ def _draw(
     of rows; where few fit, fewer than ``count`` may be found.
     """
     if len(items) <= _TRIES * count:
-        fitting = [one for one in items if fits(one)]
+        fitting = [item for item in items if fits(item)]
         return draw.sample(fitting, min(count, len(fitting)))
     chosen: dict[_T, None] = {}
     for _ in range(_TRIES * count):
-        one = draw.choice(items) if pick is None else pick()
-        if fits(one):
-            chosen[one] = None
+        item = draw.choice(items) if pick is None else pick()
+        if fits(item):
+            chosen[item] = None
         if len(chosen) == count:
             break
     return list(chosen)

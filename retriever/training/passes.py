@@ -166,8 +166,8 @@ def masked_answer_logits(adapted: Adapted, prompts: SeparatePrompts, answers: Se
     lengths = torch.tensor([len(ids) for ids in answers], device=backbone.device)
     starts = torch.tensor([len(row) for row in prompts.rows], device=backbone.device)
     columns = torch.arange(longest, device=backbone.device)
-    asked = (columns >= starts[:, None]) & (columns < (starts + lengths)[:, None])  # (B, T)
-    return AnswerLogits(backbone.logits(states[asked]), torch.tensor(targets, device=backbone.device))
+    mask = (columns >= starts[:, None]) & (columns < (starts + lengths)[:, None])  # (B, T)
+    return AnswerLogits(backbone.logits(states[mask]), torch.tensor(targets, device=backbone.device))
 
 
 def pad_answers(

@@ -122,7 +122,9 @@ class _Sequences:
 
     def read(self, backbone: TransformersBackbone, decoder: PackedDecoder, tails: Tensor) -> TailStates:
         """Read them with the embeddings of ``tails`` (B, L, d) behind each prompt's last token."""
-        ids, positions, last = (torch.tensor(one, device=tails.device) for one in (self.ids, self.positions, self.last))
+        ids, positions, last = (
+            torch.tensor(values, device=tails.device) for values in (self.ids, self.positions, self.last)
+        )
         at = last[:, None] + 1 + torch.arange(tails.shape[1], device=tails.device)  # (B, L)
         embeddings = backbone.embed(ids).index_put((at,), tails.to(backbone.dtype))  # (N, d)
         states = decoder.read(embeddings, positions, self.blocks)
@@ -141,14 +143,14 @@ class _Layout:
     def __init__(self, groups: Sequence[PromptGroup], tail: int, device: torch.device) -> None:
         ids, positions, blocks = [], [], []
         group, last = [], []
-        for i, one in enumerate(groups):
-            row, at, block = list(one.trunk), list(range(len(one.trunk))), [0] * len(one.trunk)
-            for number, branch in enumerate(one.branches, start=1):
+        for i, prompts in enumerate(groups):
+            row, at, block = list(prompts.trunk), list(range(len(prompts.trunk))), [0] * len(prompts.trunk)
+            for number, branch in enumerate(prompts.branches, start=1):
                 width = len(branch) + tail
                 group.append(i)
                 last.append(len(row) + len(branch) - 1)
                 row += [*branch, *[0] * tail]
-                at += range(len(one.trunk), len(one.trunk) + width)
+                at += range(len(prompts.trunk), len(prompts.trunk) + width)
                 block += [number] * width
             ids.append(row)
             positions.append(at)
@@ -162,13 +164,13 @@ class _Layout:
 
     def packed(self, dtype: torch.dtype) -> _Sequences:
         """Return the groups one behind the other, without the padding."""
-        lengths = [int(one) for one in (self.block >= 0).sum(dim=1)]
+        lengths = [int(length) for length in (self.block >= 0).sum(dim=1)]
         starts = list(accumulate(lengths, initial=0))
         mask = self.mask(dtype)  # (G, 1, T, T)
         rows = list(zip(self.ids.tolist(), self.positions.tolist(), lengths, strict=True))
         return _Sequences(
-            ids=[one for ids, _, length in rows for one in ids[:length]],
-            positions=[one for _, positions, length in rows for one in positions[:length]],
+            ids=[token for ids, _, length in rows for token in ids[:length]],
+            positions=[position for _, positions, length in rows for position in positions[:length]],
             last=[starts[group] + last for group, last in zip(self.group.tolist(), self.last.tolist(), strict=True)],
             blocks=[
                 Block(start, 1, length, mask[place : place + 1, :, :length, :length])
@@ -230,11 +232,11 @@ class PromptTokeniser:
                 hint="Read each question by itself.",
             )
         groups = []
-        for ids, asked in zip(self._texts(texts), instructions, strict=True):
-            if not asked:
+        for ids, questions in zip(self._texts(texts), instructions, strict=True):
+            if not questions:
                 raise UsageError("A text has no instruction to be read under.")
-            pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(one) for one in asked])
-            alone = len(asked) == 1  # then what follows the text is all "shared"
+            pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(question) for question in questions])
+            alone = len(questions) == 1  # then what follows the text is all "shared"
             trunk = [*pieces.before, *ids] if alone else [*pieces.before, *ids, *pieces.shared]
             groups.append(PromptGroup(trunk, [pieces.shared] if alone else pieces.rests))
         return SharedPrompts(groups)
@@ -247,7 +249,7 @@ class PromptTokeniser:
         closing = self.tokenizer.stop_id
         suffix = [closing] if end and closing is not None else []
         limit = self.tokenizer.max_text_tokens
-        return [[*self.tokenizer.piece(" " + one.strip())[:limit], *suffix] for one in answers]
+        return [[*self.tokenizer.piece(" " + answer.strip())[:limit], *suffix] for answer in answers]
 
     def length(self, text: str) -> int:
         """Count the tokens of a text that are read."""

@@ -67,8 +67,8 @@ class TrainingRow:
             beside["group"] = self.group
         if not self.positives and self.instruction:
             return {"text": self.text, "question": self.instruction, "answer": self.answer, **beside}
-        asked: dict[str, JSON] = {"instruction": self.instruction} if self.instruction else {}
-        return {**asked, "query": self.text, "positives": list(self.positives or [self.answer]), **beside}
+        instruction: dict[str, JSON] = {"instruction": self.instruction} if self.instruction else {}
+        return {**instruction, "query": self.text, "positives": list(self.positives or [self.answer]), **beside}
 
     def problem(self, what: str) -> InputError:
         """Return the error to raise when this row cannot be used."""
@@ -184,22 +184,22 @@ class _Reader:
         self.used = {role: tuple(dict.fromkeys(names)) for role, names in merged.items() if names}
         if not self._layout.asks:
             fields = {role: names for role, names in fields.items() if role != "instruction" or values[names[0]] != ""}
-        found = {role: self._strings(values, names) for role, names in fields.items()}
-        text = _one("text", found["text"])
-        right = found.get("positives") or found.get("answer", ())
+        strings = {role: self._strings(values, names) for role, names in fields.items()}
+        text = _one("text", strings["text"])
+        right = strings.get("positives") or strings.get("answer", ())
         if not right:
             raise _RowError(f"{(fields.get('positives') or fields['answer'])[0]!r} is empty")
-        instruction = _one("instruction", found["instruction"]) if found.get("instruction") else ""
-        correct = {normalise_answer(one) for one in right}
+        instruction = _one("instruction", strings["instruction"]) if strings.get("instruction") else ""
+        correct = {normalise_answer(answer) for answer in right}
         return TrainingRow(
             text=text,
             instruction=instruction,
             answer=right[0],
-            positives=tuple(dict.fromkeys(found.get("positives", ()))),
+            positives=tuple(dict.fromkeys(strings.get("positives", ()))),
             negatives=tuple(
-                dict.fromkeys(one for one in found.get("negatives", ()) if normalise_answer(one) not in correct)
+                dict.fromkeys(wrong for wrong in strings.get("negatives", ()) if normalise_answer(wrong) not in correct)
             ),
-            group=_one("group", found["group"]) if found.get("group") else normalise_text(instruction),
+            group=_one("group", strings["group"]) if strings.get("group") else normalise_text(instruction),
             file=self.file,
             line=row.line,
         )

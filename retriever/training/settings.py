@@ -41,4 +41,4 @@ def problem(name: str, value: object, error: ValidationError) -> str:
 @cache
 def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401 - a dataclass
     hints = get_type_hints(kind, include_extras=True)
-    return {one.name: TypeAdapter(hints[one.name]) for one in fields(kind)}
+    return {field.name: TypeAdapter(hints[field.name]) for field in fields(kind)}

@@ -63,7 +63,7 @@ def _choose(groups: Mapping[str, set[str]], share: float, seed: int) -> set[str]
     wanted = min(max(1, round(share * len(order))), len(order) - 1)
     held: set[str] = set()
     taken: Counter[str] = Counter()
-    for group, texts in sorted(by_group.items(), key=lambda one: (len(one[1]), one[0])):
+    for group, texts in sorted(by_group.items(), key=lambda pair: (len(pair[1]), pair[0])):
         for text in texts:
             if taken[group] >= round(share * len(texts)) or len(held) >= wanted:
                 break
@@ -131,12 +131,12 @@ class Findings:
 def look_at(file: Path) -> Findings:
     """Check a file as a fine-tuning would, the length of its questions aside; nothing is raised."""
     try:
-        found = read_training_rows([file])
+        training_rows = read_training_rows([file])
     except InputError as error:
         return Findings(problem=error)
     try:
-        check_rows(found.rows, str(file))
-        check_training_side(hold_out(found.rows).train, str(file))
+        check_rows(training_rows.rows, str(file))
+        check_training_side(hold_out(training_rows.rows).train, str(file))
     except InputError as error:
-        return Findings(found.rows, found.bad, found.skipped, error)
-    return Findings(found.rows, found.bad, found.skipped)
+        return Findings(training_rows.rows, training_rows.bad, training_rows.skipped, error)
+    return Findings(training_rows.rows, training_rows.bad, training_rows.skipped)

@@ -161,7 +161,9 @@ class AnswerEncoder(Encoder):
             for answer in kept:
                 answers[questions[answer.question]][rows[answer.row]] = answer.answer
             if self.memory is not None:
-                self.memory.put([KeptAnswer(texts[rows[one.row]], questions[one.question], one.answer) for one in kept])
+                self.memory.put(
+                    [KeptAnswer(texts[rows[answer.row]], questions[answer.question], answer.answer) for answer in kept]
+                )
 
         return self.answerer.answer([texts[row] for row in rows], questions, keep=keep)
 

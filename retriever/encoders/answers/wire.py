@@ -79,13 +79,13 @@ def response_format(form: Format, name: str, schema: JSON) -> JSON:
 
 def messages(texts: Sequence[str], questions: Sequence[str], form: Format) -> list[dict[str, str]]:
     """Return the messages of a call; texts have the ids 1, 2, ... in their order."""
-    asked = {
+    request = {
         "questions": list(questions),
         "texts": [{"id": str(number), "text": text} for number, text in enumerate(texts, 1)],
     }
     return [
         {"role": "system", "content": _SYSTEM + _FORMS[form is not Format.LINES]},
-        {"role": "user", "content": json.dumps(asked, ensure_ascii=False)},
+        {"role": "user", "content": json.dumps(request, ensure_ascii=False)},
     ]
 
 

@@ -261,8 +261,8 @@ def _tuned(layer: Layer, factors: Iterator[Factors]) -> Layer:
     parts = {}
     for name in LINEAR:
         affine: Affine = getattr(layer, name)
-        one = next(factors)
-        parts[name] = Affine(affine.weight + one.up @ one.down, affine.bias)
+        pair = next(factors)
+        parts[name] = Affine(affine.weight + pair.up @ pair.down, affine.bias)
     return replace(layer, **parts)
 
 

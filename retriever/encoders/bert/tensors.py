@@ -139,7 +139,7 @@ def tune(
     model = TensorBert(layout, weights, device, torch.float32)
     generator = torch.Generator().manual_seed(0)
     changes = [_put(layer, name, generator) for layer in model.layers for name in LINEAR]
-    optimiser = torch.optim.AdamW([one for change in changes for one in (change.up, change.down)], lr=RATE)
+    optimiser = torch.optim.AdamW([factor for change in changes for factor in (change.up, change.down)], lr=RATE)
     cut = [row[:MOST_TOKENS] for row in texts]
     for batch in _batches(labels, steps):
         pack = next(plan_packs([cut[row] for row in batch], MOST_TOKENS * BATCH))
@@ -150,7 +150,7 @@ def tune(
         optimiser.step()
         if on_step is not None:
             on_step()
-    return [Factors(one.up.detach().cpu().numpy(), one.down.detach().cpu().numpy()) for one in changes]
+    return [Factors(change.up.detach().cpu().numpy(), change.down.detach().cpu().numpy()) for change in changes]
 
 
 class _Changed(nn.Module):

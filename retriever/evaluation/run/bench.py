@@ -99,8 +99,8 @@ class RememberingEncoder(WrappedEncoder):
             for start in range(0, len(texts), CHUNK_TEXTS):
                 chunk = texts[start : start + CHUNK_TEXTS]
                 encoded = self._encoder.encode_views(chunk, [instruction_of[key] for key in keys])
-                for key, one in zip(keys, encoded, strict=True):
-                    self._vectors[key].update(zip(chunk, one.embeddings, strict=True))
+                for key, view in zip(keys, encoded, strict=True):
+                    self._vectors[key].update(zip(chunk, view.embeddings, strict=True))
                 self._note_cut(chunk)
                 done, worked = done + len(keys) * len(chunk), worked + len(keys) * _work(chunk)
                 if self._on_progress is not None:
@@ -178,9 +178,9 @@ class IndexSearchPath(Closing):
         groups: dict[str, list[int]] = {}
         for row, instruction in enumerate(instructions):
             groups.setdefault(instruction.strip(), []).append(row)
-        asked = [one for one in groups if one]
-        completes = mode != "lexical" and len(asked) <= MOST_VIEWS and len(queries) >= LEAST_QUERIES * len(asked)
-        index = self._index(documents, asked if completes else [])
+        distinct = [key for key in groups if key]
+        completes = mode != "lexical" and len(distinct) <= MOST_VIEWS and len(queries) >= LEAST_QUERIES * len(distinct)
+        index = self._index(documents, distinct if completes else [])
         rankings: list[ScoredIds] = [()] * len(queries)
         for instruction, rows in groups.items():
             for together in [rows] if mode != "auto" else [[row] for row in rows]:
@@ -205,7 +205,7 @@ class IndexSearchPath(Closing):
             index = Index(Path(self._folder.name) / corpus[:16], encoder=self._encoder)
             index.add(documents, instructions=instructions)
             self._indexes[corpus], self._views[corpus] = index, set(instructions)
-        if missing := [one for one in instructions if one not in self._views[corpus]]:
+        if missing := [instruction for instruction in instructions if instruction not in self._views[corpus]]:
             self._indexes[corpus].add(documents, instructions=missing)
             self._views[corpus].update(missing)
         return self._indexes[corpus]
@@ -219,7 +219,7 @@ class IndexSearchPath(Closing):
             opened, encoder = index_opened(index), _UnderInstruction(self._encoder, instruction)
             sources = Sources(opened.store, Encoders.of_loaded(encoder), reader_descriptions(opened.store))
             searcher = Searcher(opened.store, opened.views, lambda: sources, opened.search_options)
-            queries = [one.query or "" for one in requests]
+            queries = [request.query or "" for request in requests]
             (results,) = searcher.search(queries, replace(requests[0], instruction=None))
         return [
             [(id, hit.fused) for hit in result.hits for id in (hit.document.id, *hit.equal)][: requests[0].k]
@@ -242,8 +242,8 @@ class _UnderInstruction(WrappedEncoder):
         words: int = 0,
         on_tokens: Callable[[int], None] | None = None,
     ) -> list[Encoded]:
-        asked = [self._instruction for _ in instructions]
-        return super().encode_views(texts, asked, words=words, on_tokens=on_tokens)
+        own = [self._instruction for _ in instructions]
+        return super().encode_views(texts, own, words=words, on_tokens=on_tokens)
 
 
 def _corpus_hash(documents: Sequence[Document]) -> str:

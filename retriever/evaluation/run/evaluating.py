@@ -74,7 +74,7 @@ def requests(suite: str, data: Path, **options: Any) -> list[EvaluationRequest]:
         raise UsageError("--task needs one suite.", hint=f"Known: {', '.join(sorted(SUITES))}.")
     if suite != ALL and suite not in SUITES:
         raise UsageError(f"Unknown suite {suite!r}.", hint=nearest(suite, [*SUITES, ALL]))
-    return [EvaluationRequest(one, data, **options) for one in (SUITES if suite == ALL else [suite])]
+    return [EvaluationRequest(name, data, **options) for name in (SUITES if suite == ALL else [suite])]
 
 
 RUN_FILE = "run.json"
@@ -162,11 +162,11 @@ def document(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = ()) -> d
 
     There is an evaluation a suite; those of the encoder it is measured against are in the same order.
     """
-    pairs = [pair for one, other in zip(ours, theirs, strict=True) for pair in compare(one, other)] if theirs else []
+    pairs = [pair for own, other in zip(ours, theirs, strict=True) for pair in compare(own, other)] if theirs else []
     return {
         "schema_version": SCHEMA_VERSION,
-        "evaluations": [one.to_json() for one in ours],
-        "against": [one.to_json() for one in theirs],
+        "evaluations": [evaluation.to_json() for evaluation in ours],
+        "against": [evaluation.to_json() for evaluation in theirs],
         "differences": [pair.to_json() for pair in pairs],
     }
 

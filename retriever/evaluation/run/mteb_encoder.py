@@ -71,10 +71,10 @@ class MtebEncoder:
         texts: list[str] = []
         instructions: list[str] = []
         for batch in inputs:
-            asked = batch.get("instruction") if kind == _QUERY else None
-            found = batch["text"] if asked is None else batch["query"]
-            texts += found
-            instructions += [task_instruction(task_metadata, kind)] * len(found) if asked is None else list(asked)
+            given = batch.get("instruction") if kind == _QUERY else None
+            own = batch["text"] if given is None else batch["query"]
+            texts += own
+            instructions += [task_instruction(task_metadata, kind)] * len(own) if given is None else list(given)
         return encode_each(self.encoder, texts, instructions)
 
     def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> NDArray[np.float32]:
@@ -133,7 +133,7 @@ class MtebSearch(Closing):
             raise UsageError("There is no corpus to search.", hint="Call index first.")
         rows = list(queries)
         default = task_instruction(task_metadata, _QUERY)
-        found = self._search(
+        rankings = self._search(
             self._documents,
             [_query_text(row) for row in rows],
             instructions=[row.get("instruction") or default for row in rows],
@@ -141,7 +141,7 @@ class MtebSearch(Closing):
             k=top_k if top_ranked is None else len(self._documents),
         )
         results: dict[str, dict[str, float]] = {}
-        for row, ranking in zip(rows, found, strict=True):
+        for row, ranking in zip(rows, rankings, strict=True):
             candidates = None if top_ranked is None else set(top_ranked.get(row["id"], ()))
             kept = [hit for hit in ranking if candidates is None or hit[0] in candidates][:top_k]
             falling = _strictly_falling(score for _, score in kept)

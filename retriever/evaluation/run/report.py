@@ -56,7 +56,7 @@ def markdown(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = (), *, p
     Arguments as for `write_report`; ``picture`` is the name of the one to show, empty for none.
     """
     first = ours[0]
-    names = [first.name, *(one.name for one in theirs[:1])]
+    names = [first.name, *(evaluation.name for evaluation in theirs[:1])]
     lines = [f"# Evaluation of {' and '.join(names)}", "", *_facts(first, theirs[0] if theirs else None), ""]
     if picture:
         lines += [f"![Headline scores with {LEVEL:.0%} intervals]({picture})", ""]
@@ -79,8 +79,14 @@ def markdown(ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = (), *, p
 def score_table(scores: Sequence[Score]) -> list[str]:
     """Return the lines of a Markdown table of scores."""
     rows = [
-        [_bold(one.task, one), _bold(one.metric, one), _bold(number(one.value), one), interval(one), str(one.items)]
-        for one in scores
+        [
+            _bold(score.task, score),
+            _bold(score.metric, score),
+            _bold(number(score.value), score),
+            interval(score),
+            str(score.items),
+        ]
+        for score in scores
     ]
     return table(["task", "metric", "value", "interval", "items"], rows)
 
@@ -89,15 +95,15 @@ def comparison_table(pairs: Sequence[EncoderComparison], names: Sequence[str]) -
     """Return the lines of a Markdown table of two encoders."""
     rows = [
         [
-            _bold(one.ours.task, one.ours),
-            _bold(one.ours.metric, one.ours),
-            f"{number(one.ours.value)} {interval(one.ours)}",
-            f"{number(one.theirs.value)} {interval(one.theirs)}",
-            f"{one.difference.value:+.2f} [{one.difference.low:+.2f}, {one.difference.high:+.2f}]",
-            verdict(one),
-            str(one.ours.items),
+            _bold(pair.ours.task, pair.ours),
+            _bold(pair.ours.metric, pair.ours),
+            f"{number(pair.ours.value)} {interval(pair.ours)}",
+            f"{number(pair.theirs.value)} {interval(pair.theirs)}",
+            f"{pair.difference.value:+.2f} [{pair.difference.low:+.2f}, {pair.difference.high:+.2f}]",
+            verdict(pair),
+            str(pair.ours.items),
         ]
-        for one in pairs
+        for pair in pairs
     ]
     return table(["task", "metric", *names, "difference", "certain", "items"], rows)
 
@@ -144,7 +150,7 @@ def draw(path: Path, ours: Sequence[Evaluation], theirs: Sequence[Evaluation] = 
         axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         for axis, (title, rows) in zip(axes, panels.items(), strict=True):
             _draw_panel(axis, title, rows)
-        names = [one[0].name for one in (ours, theirs) if one]
+        names = [evaluations[0].name for evaluations in (ours, theirs) if evaluations]
         if len(names) > 1:
             figure.legend(_bars(axes[0]), names, loc="outside upper center", ncols=len(names), frameon=False)
         else:
@@ -165,7 +171,10 @@ def svg_figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
 
 def whiskers(scores: Sequence[Score]) -> list[list[float]]:
     """Return how far the intervals of scores reach below and above their values, never less than 0."""
-    return [[max(0.0, one.value - one.low) for one in scores], [max(0.0, one.high - one.value) for one in scores]]
+    return [
+        [max(0.0, score.value - score.low) for score in scores],
+        [max(0.0, score.high - score.value) for score in scores],
+    ]
 
 
 _Rows = list[tuple[str, list[Score]]]
@@ -175,8 +184,8 @@ def _panels(ours: Sequence[Evaluation], theirs: Sequence[Evaluation]) -> Mapping
     """Return the rows of every panel by its title: a label, and the score of every encoder."""
     panels: dict[str, _Rows] = {}
     for place, evaluation in enumerate(ours):
-        others = {(one.task, one.metric): one for one in theirs[place].scores} if theirs else {}
-        to_one = all(abs(one.value) <= 1 for one in [*evaluation.scores, *others.values()])
+        others = {(score.task, score.metric): score for score in theirs[place].scores} if theirs else {}
+        to_one = all(abs(score.value) <= 1 for score in [*evaluation.scores, *others.values()])
         title = f"{evaluation.suite} (0 to 1)" if to_one else evaluation.suite
         for score in evaluation.scores:
             if not score.headline or (theirs and (score.task, score.metric) not in others):
@@ -206,7 +215,7 @@ def _draw_panel(axis: Any, title: str, rows: _Rows) -> None:  # noqa: ANN401 - m
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_title(title, loc="left", fontweight="bold")
     axis.axvline(0, color="#333333", linewidth=0.8, zorder=3)
-    ends = [end for _, both in rows for one in both for end in (one.low, one.high, one.value)]
+    ends = [end for _, both in rows for score in both for end in (score.low, score.high, score.value)]
     axis.set_xlim(1.12 * min(0, *ends), 1.12 * max(0, *ends) or 1)
     axis.grid(axis="x", color="#DDDDDD", linewidth=0.6, zorder=0)
     for side in ("top", "right", "left"):
@@ -218,7 +227,7 @@ def _bars(axis: Any) -> list[Any]:  # noqa: ANN401 - matplotlib's Axes
     """Return a panel's bar containers, one an encoder."""
     from matplotlib.container import BarContainer
 
-    return [one for one in axis.containers if isinstance(one, BarContainer)]
+    return [container for container in axis.containers if isinstance(container, BarContainer)]
 
 
 def _facts(ours: Evaluation, theirs: Evaluation | None) -> list[str]:
@@ -227,9 +236,12 @@ def _facts(ours: Evaluation, theirs: Evaluation | None) -> list[str]:
     on = f"{ours.machine.get('processor')}, {ours.machine.get('cores')} cores" + (
         f", {accelerator}" if accelerator else ""
     )
-    listed = [one for one in (ours, theirs) if one is not None and one.encoder]
+    listed = [evaluation for evaluation in (ours, theirs) if evaluation is not None and evaluation.encoder]
     return [
-        *(f"- encoder: {one.name}; fingerprint `{one.encoder.get('fingerprint')}`" for one in listed),
+        *(
+            f"- encoder: {evaluation.name}; fingerprint `{evaluation.encoder.get('fingerprint')}`"
+            for evaluation in listed
+        ),
         f"- command: `{ours.command or 'not recorded'}`",
         f"- date: {ours.date}",
         f"- machine: {on}",
@@ -249,7 +261,7 @@ def _suite_facts(evaluation: Evaluation) -> list[str]:
 
 def _notes(evaluations: Sequence[Evaluation]) -> list[str]:
     lines = [f"- {score.task}, {score.metric}: {score.note}" for score in evaluations[0].scores if score.note]
-    lines += [f"- {one.name}: {note}" for one in evaluations for note in one.notes]
+    lines += [f"- {evaluation.name}: {note}" for evaluation in evaluations for note in evaluation.notes]
     return ["Notes:", "", *lines, ""] if lines else []
 
 

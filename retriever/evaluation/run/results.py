@@ -112,7 +112,7 @@ def compare(ours: Evaluation, theirs: Evaluation) -> list[EncoderComparison]:
     """Return every figure that both evaluations have, with paired differences."""
     known = {(score.task, score.metric): score for score in theirs.scores}
     pairs = [(score, known[score.task, score.metric]) for score in ours.scores if (score.task, score.metric) in known]
-    return [EncoderComparison(ours.suite, one, other, difference(one, other)) for one, other in pairs]
+    return [EncoderComparison(ours.suite, score, other, difference(score, other)) for score, other in pairs]
 
 
 def score_to_file(score: Score) -> dict[str, Any]:

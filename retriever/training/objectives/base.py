@@ -163,8 +163,8 @@ class TextBatches:
             placed.add(number)
             ordered.append(part)
             sets = [self._keys[row].same for row in draw.sample(part, len(part))]
-            found = (_waiting(waiting[one], placed, texts, texts[number]) for one in sets)
-            partner = next((one for one in found if one is not None), None)
+            partners = (_waiting(waiting[answers], placed, texts, texts[number]) for answers in sets)
+            partner = next((place for place in partners if place is not None), None)
             if partner is not None:
                 placed.add(partner)
                 ordered.append(parts[partner])
@@ -175,7 +175,9 @@ def _waiting(queue: list[int], placed: set[int], texts: Sequence[str], text: str
     """Return a part of the queue of another text that is not placed yet; its last few are looked at."""
     while queue and queue[-1] in placed:
         queue.pop()
-    return next((one for one in reversed(queue[-_LOOKED_AT:]) if one not in placed and texts[one] != text), None)
+    return next(
+        (place for place in reversed(queue[-_LOOKED_AT:]) if place not in placed and texts[place] != text), None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +204,12 @@ def positive_sets(examples: Sequence[ContrastiveExample]) -> list[int]:
     Equal are examples of one question group and answer, and those whose positives are one text read alike: the answer
     "red" is no wrong answer to another row whose answer is "red" too, whatever it was asked.
     """
-    sets = set_numbers([one.same for one in examples])
+    sets = set_numbers([example.same for example in examples])
     first: dict[tuple[str, str], int] = {}
-    for row, one in enumerate(examples):
-        known, own = sets[first.setdefault((one.positive_instruction, normalise_answer(one.positive)), row)], sets[row]
+    for row, example in enumerate(examples):
+        known, own = (
+            sets[first.setdefault((example.positive_instruction, normalise_answer(example.positive)), row)],
+            sets[row],
+        )
         sets = [known if number == own else number for number in sets]
     return sets

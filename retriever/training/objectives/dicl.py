@@ -100,12 +100,12 @@ class _Places:
         place = self.prompts.place
         self._device = device
         self._examples = examples
-        self._query = [place(one.text, one.instruction) for one in examples]
-        self._text = [place(one.text, "") for one in examples]
-        self._instruction = [place("", one.instruction) for one in examples]
-        self._positive = [place(one.positive, "") for one in examples]
+        self._query = [place(example.text, example.instruction) for example in examples]
+        self._text = [place(example.text, "") for example in examples]
+        self._instruction = [place("", example.instruction) for example in examples]
+        self._positive = [place(example.positive, "") for example in examples]
         self._negatives = NegativePlaces.of(
-            [[place(text, "") for text in one.negatives] for one in examples], device=device
+            [[place(text, "") for text in example.negatives] for example in examples], device=device
         )
         self._sets = torch.tensor(positive_sets(examples), device=device)  # (B,)
         self._tiers: list[list[int]] = []
@@ -113,10 +113,10 @@ class _Places:
 
     def add_tiers(self, rows: Sequence[TrainingRow], seed: int) -> None:
         """Add (I+ Q-), (I- Q+), I- and Q- of every row; an empty place is the prompt 0 and not taken."""
-        for one, wrong in zip(self._examples, wrong_parts(rows, seed=seed), strict=True):
+        for example, wrong in zip(self._examples, wrong_parts(rows, seed=seed), strict=True):
             parts = [
-                None if wrong.text is None else (wrong.text, one.instruction),
-                None if wrong.instruction is None else (one.text, wrong.instruction),
+                None if wrong.text is None else (wrong.text, example.instruction),
+                None if wrong.instruction is None else (example.text, wrong.instruction),
                 None if wrong.instruction is None else ("", wrong.instruction),
                 None if wrong.text is None else (wrong.text, ""),
             ]
@@ -190,16 +190,16 @@ def _drawn(
     batch: Sequence[TrainingRow], facts: Sequence[_Facts], known: set[_Facts], place: int, draw: random.Random
 ) -> WrongParts:
     own = facts[place]
-    others = [(number, one) for number, one in enumerate(facts) if one.answer != own.answer]
+    others = [(number, fact) for number, fact in enumerate(facts) if fact.answer != own.answer]
     questions = [
-        (number, one.text == own.text)
-        for number, one in others
-        if one.group != own.group and _Facts(own.text, one.group, own.answer) not in known
+        (number, fact.text == own.text)
+        for number, fact in others
+        if fact.group != own.group and _Facts(own.text, fact.group, own.answer) not in known
     ]
     texts = [
-        (number, one.group == own.group)
-        for number, one in others
-        if one.text != own.text and _Facts(one.text, own.group, own.answer) not in known
+        (number, fact.group == own.group)
+        for number, fact in others
+        if fact.text != own.text and _Facts(fact.text, own.group, own.answer) not in known
     ]
     question, text = _pick(questions, draw), _pick(texts, draw)
     return WrongParts(

@@ -87,7 +87,7 @@ class SimilarityObjective:
         """Add the gradients of both; return the inner losses with the new ``loss``, and ``similarity`` unweighted."""
         losses = self._inner.backward(batch)
         drawn = self._drawn(batch)
-        texts = [self._related.texts[one] for one in drawn]
+        texts = [self._related.texts[number] for number in drawn]
         taught = torch.as_tensor(self._related.vectors[drawn], device=self._device)  # (n, e)
 
         def loss(student: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class SimilarityObjective:
 
     def drawn(self, batch: Sequence[int]) -> list[str]:
         """Return the different texts compared beside a batch, which seed and row numbers alone decide."""
-        return [self._related.texts[one] for one in self._drawn(batch)]
+        return [self._related.texts[number] for number in self._drawn(batch)]
 
     def _drawn(self, batch: Sequence[int]) -> list[int]:
         draw = random.Random(f"{self._seed}:{','.join(map(str, batch))}")
@@ -107,8 +107,8 @@ class SimilarityObjective:
 
 def pool(rows: Sequence[TrainingRow], count: int, seed: int) -> list[str]:
     """Return at most ``count`` different texts, questions and answers of the rows, drawn with a seed."""
-    found = dict.fromkeys(one for row in rows for one in (row.text, row.instruction, row.answer) if one.strip())
-    return random.Random(seed).sample(list(found), min(count, len(found)))
+    texts = dict.fromkeys(text for row in rows for text in (row.text, row.instruction, row.answer) if text.strip())
+    return random.Random(seed).sample(list(texts), min(count, len(texts)))
 
 
 class RelatedTexts:
@@ -121,13 +121,13 @@ class RelatedTexts:
 
     def draw(self, count: int, draw: random.Random) -> list[int]:
         """Return the numbers of ``count`` different texts, group after group; of all, where there are no more."""
-        found: dict[int, None] = {}
+        chosen: dict[int, None] = {}
         for first in draw.sample(range(len(self.texts)), len(self.texts)):
-            if len(found) >= count:
+            if len(chosen) >= count:
                 break
-            near = [int(one) for one in self._nearest[first]]
-            found |= dict.fromkeys([first, *draw.sample(near, min(GROUP_SIZE - 1, len(near)))])
-        return list(found)[:count]
+            near = [int(number) for number in self._nearest[first]]
+            chosen |= dict.fromkeys([first, *draw.sample(near, min(GROUP_SIZE - 1, len(near)))])
+        return list(chosen)[:count]
 
 
 def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
@@ -135,12 +135,12 @@ def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
 
     The nearest come first; of equally near ones that with the lower number.
     """
-    found = np.empty((len(vectors), count), dtype=np.int64)
+    near = np.empty((len(vectors), count), dtype=np.int64)
     for start in range(0, len(vectors) if count else 0, _COMPARED_ROWS):
         distances = -(vectors[start : start + _COMPARED_ROWS] @ vectors.T)  # (b, n)
         distances[np.arange(len(distances)), start + np.arange(len(distances))] = np.inf
-        found[start : start + _COMPARED_ROWS] = _lowest(distances, count)
-    return found
+        near[start : start + _COMPARED_ROWS] = _lowest(distances, count)
+    return near
 
 
 def _lowest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
@@ -197,7 +197,7 @@ def fused_targets(
     reader = VectorReader(learner, steps=steps)
     read = reader.pieces(texts, instructions)
     known = None if base is None else torch.as_tensor(encode_each(base, texts, instructions))  # (n, d)
-    found = []
+    targets = []
     for piece in read:
         new = reader.read(piece, dropout=0.0)
         if known is None:
@@ -205,8 +205,8 @@ def fused_targets(
                 old = reader.read(piece, dropout=0.0)
         else:
             old = known[piece.rows].to(new.device)
-        found.append(fused_target(new, old, new_weight=settings.new_weight).cpu())
-    return FusedTargets(texts, instructions, in_order(read, torch.cat(found)))
+        targets.append(fused_target(new, old, new_weight=settings.new_weight).cpu())
+    return FusedTargets(texts, instructions, in_order(read, torch.cat(targets)))
 
 
 class FusionObjective:

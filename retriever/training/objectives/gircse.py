@@ -99,12 +99,15 @@ class GircseObjective:
         """
         examples = [self._examples[row] for row in batch]
         prompts = Prompts()
-        queries = [prompts.place(one.text, one.instruction) for one in examples]
-        documents = [prompts.place(one.positive, one.positive_instruction) for one in examples]
+        queries = [prompts.place(example.text, example.instruction) for example in examples]
+        documents = [prompts.place(example.positive, example.positive_instruction) for example in examples]
         numbers = positive_sets(examples)
         wrong = [
-            [*(prompts.place(text, one.positive_instruction) for text in one.negatives), *(queries[row] for row in own)]
-            for one, own in zip(examples, own_text_negatives(examples, numbers), strict=True)
+            [
+                *(prompts.place(text, example.positive_instruction) for text in example.negatives),
+                *(queries[row] for row in own),
+            ]
+            for example, own in zip(examples, own_text_negatives(examples, numbers), strict=True)
         ]
         adapted, steps = self._learner.adapted, self._settings.steps
         read = separate_pieces(self._learner.tokeniser.separate(prompts.texts, prompts.instructions), tail=steps)
@@ -146,9 +149,9 @@ def own_text_negatives(examples: Sequence[ContrastiveExample], sets: Sequence[in
     Examples of equal ``sets`` (`positive_sets`) are to be near the same answer and cannot be told apart.
     """
     by_text: dict[str, list[int]] = defaultdict(list)
-    for row, one in enumerate(examples):
-        by_text[one.text].append(row)
+    for row, example in enumerate(examples):
+        by_text[example.text].append(row)
     return [
-        [row for row in by_text[one.text] if examples[row].same[0] != one.same[0] and sets[row] != own]
-        for one, own in zip(examples, sets, strict=True)
+        [row for row in by_text[example.text] if examples[row].same[0] != example.same[0] and sets[row] != own]
+        for example, own in zip(examples, sets, strict=True)
     ]

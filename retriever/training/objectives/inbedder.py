@@ -44,12 +44,12 @@ class InBedderObjective:
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``."""
         examples = [self._examples[row] for row in batch]
-        answers = self._learner.tokeniser.answers([one.answer for one in examples], end=self._end)
+        answers = self._learner.tokeniser.answers([example.answer for example in examples], end=self._end)
         if self._masked:
             answers, read = self._masked_pieces(examples, answers)
         else:
-            asked = together([one.text for one in examples], [one.instruction for one in examples])
-            read = pieces(self._learner, asked, tail=max(map(len, answers)) - 1)
+            requests = together([example.text for example in examples], [example.instruction for example in examples])
+            read = pieces(self._learner, requests, tail=max(map(len, answers)) - 1)
         count = sum(map(len, answers))
 
         def loss(piece: Piece) -> Tensor:
@@ -74,8 +74,8 @@ class InBedderObjective:
         ends = len(tokeniser.tokenizer.end)
         limit = self._learner.adapted.backbone.positions - ends
         cut, rows = [], []
-        for one, ids in zip(examples, answers, strict=True):
-            left = limit - tokeniser.length_around(one.instruction)
+        for example, ids in zip(examples, answers, strict=True):
+            left = limit - tokeniser.length_around(example.instruction)
             cut.append(ids[: max(1, left // 2)])
-            rows += tokeniser.separate([one.text], [one.instruction], room=limit - len(cut[-1])).rows
+            rows += tokeniser.separate([example.text], [example.instruction], room=limit - len(cut[-1])).rows
         return cut, [*separate_pieces(SeparatePrompts(rows), tail=max(map(len, cut)) + ends)]

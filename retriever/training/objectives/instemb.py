@@ -93,10 +93,10 @@ class InstEmbObjective:
         Beside ``mse``, a sum over the model's width, ``mse_per_dimension`` is comparable between models.
         """
         examples = [self._examples[row] for row in batch]
-        asked = together([one.text for one in examples], [one.instruction for one in examples])
-        read = pieces(self._learner, asked, tail=self._length)
+        requests = together([example.text for example in examples], [example.instruction for example in examples])
+        read = pieces(self._learner, requests, tail=self._length)
         order = [row for piece in read for row in piece.rows]
-        answers = self._learner.tokeniser.answers([one.answer for one in examples])
+        answers = self._learner.tokeniser.answers([example.answer for example in examples])
         device = self._learner.adapted.backbone.device
         compared = _Compared.of([examples[row] for row in order], strict=self._settings.strict, device=device)
         targets = passes.pad_answers([answers[row][: self._length] for row in order], width=self._length, device=device)
@@ -107,17 +107,17 @@ class InstEmbObjective:
         def loss(outputs: Outputs) -> Tensor:
             terms.update(self._distilled(outputs["tail"], targets, teacher))
             if self._settings.contrast:
-                views: dict[str, Tensor] = {view: one.of_rows(outputs[view], order) for view, one in alone.items()}
+                views: dict[str, Tensor] = {view: part.of_rows(outputs[view], order) for view, part in alone.items()}
                 terms["contrast"] = self._contrast({**outputs, **views}, teacher, compared)
             weights = {"contrast": self._settings.contrast}
             return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
 
-        read = [*read, *(piece for one in alone.values() for piece in one.pieces)]
+        read = [*read, *(piece for part in alone.values() for piece in part.pieces)]
         total = backward(self._encode, read, loss, held_tokens=self._held_tokens)
-        found = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
-        if "mse" in found:
-            found["mse_per_dimension"] = found["mse"] / self._learner.adapted.backbone.dim
-        return found
+        values = {"loss": float(total), **{name: float(term.detach()) for name, term in terms.items()}}
+        if "mse" in values:
+            values["mse_per_dimension"] = values["mse"] / self._learner.adapted.backbone.dim
+        return values
 
     @property
     def _length(self) -> int:
@@ -138,7 +138,7 @@ class InstEmbObjective:
         prompts = {
             "answer": lambda: passes.lone_prompts(self._learner.adapted, answers),
             "document": lambda: self._learner.tokeniser.separate(
-                [one.document for one in examples], [""] * len(examples)
+                [example.document for example in examples], [""] * len(examples)
             ),
         }
         return {
@@ -157,11 +157,11 @@ class InstEmbObjective:
             states = passes.student_states(adapted, piece.prompts, look_ahead=length)
             return {piece.view: self._vector(states.last, states.tail)}
         student = passes.student_states(adapted, piece.prompts)
-        found = {"last": student.last, "tail": student.tail}
+        outputs = {"last": student.last, "tail": student.tail}
         if "dropout" in self._views:
             states = passes.student_states(adapted, piece.prompts, look_ahead=length, dropout=VIEW_DROPOUT)
-            found["dropout"] = self._vector(states.last, states.tail)
-        return found
+            outputs["dropout"] = self._vector(states.last, states.tail)
+        return outputs
 
     def _vector(self, last: Tensor, tail: Tensor) -> Tensor:
         if self._settings.compared == "input-last" or not tail.shape[1]:
@@ -174,24 +174,26 @@ class InstEmbObjective:
         if not wanted and not (self._settings.contrast and "teacher" in self._settings.views):
             return None
         adapted, length = self._learner.adapted, self._length
-        found = [
+        states = [
             passes.teacher_states(adapted, piece.prompts, [answers[row] for row in piece.rows], length=length)
             for piece in read
         ]
-        return TeacherStates(*(torch.cat([getattr(one, name) for one in found]) for name in TeacherStates.__slots__))
+        return TeacherStates(
+            *(torch.cat([getattr(state, name) for state in states]) for name in TeacherStates.__slots__)
+        )
 
     def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TeacherStates | None) -> dict[str, Tensor]:
         """Return the distillation terms of look-ahead states (B, L, d)."""
         head, direction = self._learner.adapted.backbone.logits, self._settings.direction
-        found: dict[str, Tensor] = {}
+        terms: dict[str, Tensor] = {}
         for term in self._settings.distillation:
             if term == "ce":
-                found[term] = losses.cross_entropy(head(tail), targets.ids, targets.counted)
+                terms[term] = losses.cross_entropy(head(tail), targets.ids, targets.counted)
             elif teacher is not None and term == "mse":
-                found[term] = losses.mse(tail, teacher.tail, teacher.counted)
+                terms[term] = losses.mse(tail, teacher.tail, teacher.counted)
             elif teacher is not None:
-                found[term] = losses.kl(head(tail), head(teacher.tail), teacher.counted, direction=direction)
-        return found
+                terms[term] = losses.kl(head(tail), head(teacher.tail), teacher.counted, direction=direction)
+        return terms
 
     def _contrast(self, read: Outputs, teacher: TeacherStates | None, compared: "_Compared") -> Tensor:
         vectors = [self._vector(read["last"], read["tail"]), *(read[view] for view in self._views)]
@@ -203,7 +205,7 @@ class InstEmbObjective:
             vectors.append(taught)
             of_answers.append(False)
         return losses.view_contrast(
-            torch.stack([one.float() for one in vectors]),  # (V, B, d)
+            torch.stack([view.float() for view in vectors]),  # (V, B, d)
             compared.sets,
             temperature=self._settings.temperature,
             form=self._settings.form,
@@ -236,7 +238,7 @@ class _Alone:
         numbers: dict[tuple[int, ...], int] = {}
         places = [numbers.setdefault(tuple(ids), len(numbers)) for ids in prompts.rows]
         read = separate_pieces(SeparatePrompts([list(ids) for ids in numbers]), tail=tail)
-        return cls([_AnswerPiece(one.prompts, one.rows, one.tokens, view) for one in read], places)
+        return cls([_AnswerPiece(piece.prompts, piece.rows, piece.tokens, view) for piece in read], places)
 
     def of_rows(self, vectors: Tensor, order: Sequence[int]) -> Tensor:
         """Return the vectors (B, d) of rows in some order from those of the pieces' answers."""
@@ -258,8 +260,8 @@ class _Compared:
 
     @classmethod
     def of(cls, examples: Sequence[AnswerExample], *, strict: bool, device: torch.device) -> "_Compared":
-        sets = set_numbers([one.same for one in examples], strict=strict)
-        answers = None if strict else set_numbers([("", one.same[1]) for one in examples])
+        sets = set_numbers([example.same for example in examples], strict=strict)
+        answers = None if strict else set_numbers([("", example.same[1]) for example in examples])
         equal = None if answers is None else torch.tensor(answers, device=device)
         return cls(torch.tensor(sets, device=device), equal)
 

@@ -45,12 +45,15 @@ def cached_backward(
         for chunk in chunks:
             states.append(RandomState.now())
             outputs.append(encode(chunk))
-    leaves = {name: one.requires_grad_() if one.is_floating_point() else one for name, one in _joined(outputs).items()}
+    leaves = {
+        name: tensor.requires_grad_() if tensor.is_floating_point() else tensor
+        for name, tensor in _joined(outputs).items()
+    }
     value = loss(leaves)
     torch.autograd.backward(value)
     after = RandomState.now()  # the loss may have drawn numbers too
     slopes = {
-        name: iter(torch.split(leaf.grad, [len(one[name]) for one in outputs if name in one]))
+        name: iter(torch.split(leaf.grad, [len(output[name]) for output in outputs if name in output]))
         for name, leaf in leaves.items()
         if leaf.grad is not None
     }
@@ -66,8 +69,8 @@ def cached_backward(
 
 def _joined(outputs: Sequence[Outputs]) -> dict[str, Tensor]:
     """Return the tensors of each name behind one another."""
-    names = dict.fromkeys(name for one in outputs for name in one)
-    return {name: torch.cat([one[name] for one in outputs if name in one]) for name in names}
+    names = dict.fromkeys(name for output in outputs for name in output)
+    return {name: torch.cat([output[name] for output in outputs if name in output]) for name in names}
 
 
 PIECE_TOKENS = 2048
@@ -128,12 +131,12 @@ class Prompts:
 
 def together(texts: Sequence[str], instructions: Sequence[str]) -> list[PromptRequest]:
     """Return texts, each under the instruction beside it, by text, in the order of their first question."""
-    found: dict[str, PromptRequest] = {}
+    requests: dict[str, PromptRequest] = {}
     for row, (text, instruction) in enumerate(zip(texts, instructions, strict=True)):
-        one = found.setdefault(text, PromptRequest(text, [], []))
-        one.instructions.append(instruction)
-        one.rows.append(row)
-    return list(found.values())
+        request = requests.setdefault(text, PromptRequest(text, [], []))
+        request.instructions.append(instruction)
+        request.rows.append(row)
+    return list(requests.values())
 
 
 def pieces(learner: Learner, asked: Sequence[PromptRequest], *, tail: int) -> list[Piece]:
@@ -142,8 +145,8 @@ def pieces(learner: Learner, asked: Sequence[PromptRequest], *, tail: int) -> li
     ``tail`` tokens will stand behind every prompt.
     """
     shared = learner.shares
-    widths = [_width(learner, one, tail, shared=shared) for one in asked]
-    groups = _groups(widths, [1 if shared else len(one.rows) for one in asked])
+    widths = [_width(learner, request, tail, shared=shared) for request in asked]
+    groups = _groups(widths, [1 if shared else len(request.rows) for request in asked])
     return [_piece(learner, [asked[i] for i in group], widths[group[-1]], shared=shared) for group in groups]
 
 
@@ -211,21 +214,23 @@ def _groups(widths: Sequence[int], lines: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _piece(learner: Learner, asked: Sequence[PromptRequest], width: int, *, shared: bool) -> Piece:
-    texts = [one.text for one in asked]
-    rows = [row for one in asked for row in one.rows]
+def _piece(learner: Learner, requests: Sequence[PromptRequest], width: int, *, shared: bool) -> Piece:
+    texts = [request.text for request in requests]
+    rows = [row for request in requests for row in request.rows]
     if shared:
-        prompts: PromptBatch = learner.tokeniser.shared(texts, [one.instructions for one in asked])
+        prompts: PromptBatch = learner.tokeniser.shared(texts, [request.instructions for request in requests])
         return Piece(prompts, rows, width * len(texts))
-    every = [one.text for one in asked for _ in one.rows]
-    separate = learner.tokeniser.separate(every, [one for text in asked for one in text.instructions])
+    every = [request.text for request in requests for _ in request.rows]
+    separate = learner.tokeniser.separate(
+        every, [instruction for text in requests for instruction in text.instructions]
+    )
     return Piece(separate, rows, width * len(rows))
 
 
-def _width(learner: Learner, asked: PromptRequest, tail: int, *, shared: bool) -> int:
+def _width(learner: Learner, request: PromptRequest, tail: int, *, shared: bool) -> int:
     """Return the tokens of the line a text takes with its questions, or with the longest of them, about."""
-    text = learner.tokeniser.length(asked.text)
-    each = [learner.tokeniser.length_around(one) + tail for one in asked.instructions]
+    text = learner.tokeniser.length(request.text)
+    each = [learner.tokeniser.length_around(instruction) + tail for instruction in request.instructions]
     return text + (sum(each) if shared else max(each))
 
 

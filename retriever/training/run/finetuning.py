@@ -175,11 +175,11 @@ def _check_output(request: FinetuneRequest) -> None:
 
 def _assign(request: FinetuneRequest, say: Announce) -> tuple[Assignment, list[str]]:
     """Build the assignment of a model and its rows, with notes for the user."""
-    found = read_training_rows(request.files, encoding=request.encoding)
-    config = _settings(request, found.rows)
+    training_rows = read_training_rows(request.files, encoding=request.encoding)
+    config = _settings(request, training_rows.rows)
     say("loading the model")
     base = load_base(request.base, config, device=request.device, dtype=request.dtype)
-    data = prepare(found, base.learner.tokeniser.tokenizer, config.data)
+    data = prepare(training_rows, base.learner.tokeniser.tokenizer, config.data)
     notes = [*data.notes, *_continued(base)]
     mined = None
     if request.index is not None:
@@ -214,7 +214,7 @@ def _check_minable(method: TrainingMethod, rows: Sequence[TrainingRow]) -> None:
     """Refuse an index whose documents the method could compare with nothing."""
     method.check_mining()
     if method.mined == "positives" and not any(row.positives for row in rows):
-        others = " or ".join(f"--method {one.name}" for one in METHODS.values() if one.mined == "all")
+        others = " or ".join(f"--method {other.name}" for other in METHODS.values() if other.mined == "all")
         raise UsageError(
             f"{method.name} takes hard negatives from an index for rows with positives only: the others learn from "
             "answers, and an index holds texts.",
@@ -240,9 +240,9 @@ def _report(
         data=assignment.data,
         base=named(assignment.base),
         command=request.command,
-        step=sum(one.position.step for one in results),
-        steps=sum(one.steps for one in results),
-        seconds=sum(one.position.seconds for one in results),
+        step=sum(result.position.step for result in results),
+        steps=sum(result.steps for result in results),
+        seconds=sum(result.position.seconds for result in results),
         versions=versions(),
         notes=notes,
     )
@@ -305,8 +305,8 @@ def _interrupted(request: FinetuneRequest) -> TrainingInterrupted:
         return TrainingInterrupted("Interrupted before the first step; nothing was saved.")
     step = int(states[-1].name.rpartition("-")[2])
     stage = f" of the {FUSION}" if stage_of(states[-1]) == FUSION else ""
-    told = f"Interrupted; the state after step {step}{stage} is saved."
-    return TrainingInterrupted(told, hint=f"Go on: {request.again}")
+    message = f"Interrupted; the state after step {step}{stage} is saved."
+    return TrainingInterrupted(message, hint=f"Go on: {request.again}")
 
 
 @contextmanager

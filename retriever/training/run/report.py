@@ -92,7 +92,7 @@ class FinetuneReport:
         right answer marked. ``scores``, ``examples``, ``verdict``, ``active`` and ``promoted`` are null while the run
         is paused. ``truncated`` counts the strings that are cut, by what they are.
         """
-        data, found = self.data, self.judgement
+        data, judgement = self.data, self.judgement
         return {
             "schema_version": SCHEMA_VERSION,
             "status": self.status,
@@ -102,20 +102,20 @@ class FinetuneReport:
             "command": self.command,
             "seed": self.config.data.seed,
             "data": {
-                "files": [asdict(one) for one in data.files],
+                "files": [asdict(file) for file in data.files],
                 "sha256": data.digest,
                 "train": len(data.train),
                 "held_out": len(data.held_out),
                 "skipped": data.skipped,
                 "truncated": dict(data.truncated),
-                "quarantined": [asdict(one) for one in data.bad],
+                "quarantined": [asdict(row) for row in data.bad],
             },
             "steps": {"done": self.step, "all": self.steps, "seconds": round(self.seconds, 1)},
-            "scores": None if found is None else [_change_json(one) for one in found.changes],
-            "examples": None if found is None else list(found.examples),
-            "verdict": None if found is None else asdict(found.verdict),
-            "active": None if found is None else asdict(found.proof),
-            "promoted": None if found is None else found.promoted,
+            "scores": None if judgement is None else [_change_json(change) for change in judgement.changes],
+            "examples": None if judgement is None else list(judgement.examples),
+            "verdict": None if judgement is None else asdict(judgement.verdict),
+            "active": None if judgement is None else asdict(judgement.proof),
+            "promoted": None if judgement is None else judgement.promoted,
             "config": self.config.to_json(),
             "versions": dict(self.versions),
             "notes": list(self.notes),
@@ -139,14 +139,14 @@ def _change_json(change: Change) -> dict[str, JSON]:
     }
 
 
-def _interval_json(one: Score | Difference) -> dict[str, JSON]:
-    return {"value": round(one.value, 4), "low": round(one.low, 4), "high": round(one.high, 4)}
+def _interval_json(estimate: Score | Difference) -> dict[str, JSON]:
+    return {"value": round(estimate.value, 4), "low": round(estimate.low, 4), "high": round(estimate.high, 4)}
 
 
 def model_card(report: FinetuneReport, judgement: Judgement) -> str:
     """Return the card of a finished run as Markdown."""
     data, name, spec = report.data, report.base["name"], report.base["spec"]
-    files = [[one.name, str(one.rows), f"`{one.sha256 or 'not recorded'}`", one.mapping] for one in data.files]
+    files = [[file.name, str(file.rows), f"`{file.sha256 or 'not recorded'}`", file.mapping] for file in data.files]
     lines = [
         f"# {report.output.name}",
         "",
@@ -198,11 +198,11 @@ def model_card(report: FinetuneReport, judgement: Judgement) -> str:
 def _examples(judgement: Judgement) -> list[str]:
     """Tabulate the first hits of searches of held-out rows, before and after; nothing where there are none."""
     rows = []
-    for one in judgement.examples:
-        asked = f" under {_code(one['instruction'])}" if one["instruction"] else ""
-        firsts = (one[when][0] for when in ("before", "after"))
-        found = [f"{'right' if first['right'] else 'wrong'}: {_code(first['text'])}" for first in firsts]
-        rows.append([f"{_code(one['query'])}{asked}", _code(one["answer"]), *found])
+    for example in judgement.examples:
+        under = f" under {_code(example['instruction'])}" if example["instruction"] else ""
+        firsts = (example[when][0] for when in ("before", "after"))
+        results = [f"{'right' if first['right'] else 'wrong'}: {_code(first['text'])}" for first in firsts]
+        rows.append([f"{_code(example['query'])}{under}", _code(example["answer"]), *results])
     if not rows:
         return []
     held_out = "Searches of held-out rows, and what each finds first:"
@@ -219,7 +219,7 @@ def _scores(judgement: Judgement) -> list[str]:
     rows = []
     for change in judgement.changes:
         before, after, moved = change.before, change.after, change.difference
-        measured = [ranged(one.value, one.low, one.high) for one in (before, after)]
+        measured = [ranged(score.value, score.low, score.high) for score in (before, after)]
         gained = f"{moved.value:+.2f} [{moved.low:+.2f}, {moved.high:+.2f}]"
         rows.append([f"{before.task}, {before.metric}", *measured, gained, str(before.items)])
     return table(["score", "before", "after", "change", "items"], rows)
@@ -262,12 +262,12 @@ def _draw_scores(axis: Any, changes: Sequence[Change]) -> None:  # noqa: ANN401 
     for which, (label, shift) in enumerate((("before", -0.2), ("after", 0.2))):
         scores = [getattr(change, label) for change in changes]
         places = [place + shift for place in range(len(scores))]
-        values = [one.value for one in scores]
+        values = [score.value for score in scores]
         axis.bar(places, values, width=0.36, color=ENCODER_COLOURS[1 - which], label=label, zorder=2)
         axis.errorbar(places, values, yerr=whiskers(scores), **WHISKERS)
-        for place, one in zip(places, scores, strict=True):
-            top = (place, max(one.high, one.value))
-            axis.annotate(f"{one.value:.1f}", top, (0, 3), textcoords="offset points", ha="center", fontsize=8)
+        for place, score in zip(places, scores, strict=True):
+            top = (place, max(score.high, score.value))
+            axis.annotate(f"{score.value:.1f}", top, (0, 3), textcoords="offset points", ha="center", fontsize=8)
     axis.set_xticks(range(len(changes)), [f"{change.before.task}\n{change.before.metric}" for change in changes])
     axis.tick_params(axis="x", length=0, labelsize=8)
     axis.axhline(0, color="#333333", linewidth=0.8)

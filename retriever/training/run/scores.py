@@ -41,9 +41,9 @@ class TripletTask:
 
     def measure(self, encoder: Encoder, *, seed: int) -> Score:
         """Return the share in percent; chance is 50."""
-        texts = [text for one in self.triplets for text in (one.anchor.text, one.same, one.other)]
-        asked = [one.anchor.instruction for one in self.triplets for _ in range(3)]
-        vectors = encode_each(encoder, texts, asked).reshape(len(self.triplets), 3, -1)
+        texts = [text for triplet in self.triplets for text in (triplet.anchor.text, triplet.same, triplet.other)]
+        instructions = [triplet.anchor.instruction for triplet in self.triplets for _ in range(3)]
+        vectors = encode_each(encoder, texts, instructions).reshape(len(self.triplets), 3, -1)
         won = triplet_successes(vectors[:, 0], vectors[:, 1], vectors[:, 2])
         return mean_score("held-out triplets", "successes", won, seed=seed, scale=PERCENT, headline=True)
 
@@ -68,14 +68,14 @@ class AnswerTask:
     def measure(self, encoder: Encoder, *, seed: int) -> Score:
         """Return the mean reciprocal rank in percent."""
         cosines = embed_queries(self.rows, encoder) @ encoder.encode(self.answers).T  # (rows, answers)
-        found = np.empty(len(self.rows))
+        reciprocals = np.empty(len(self.rows))
         for number, (own, right) in enumerate(zip(self.own, self.right, strict=True)):
             wrong = np.ones(len(self.answers), dtype=bool)
             wrong[list(right)] = False
-            found[number] = 1 / (1 + (cosines[number, wrong] >= cosines[number, own]).sum())
+            reciprocals[number] = 1 / (1 + (cosines[number, wrong] >= cosines[number, own]).sum())
         note = f"among {len(self.answers)} answers"
         return mean_score(
-            "held-out answers", "reciprocal rank", found, seed=seed, scale=PERCENT, headline=True, note=note
+            "held-out answers", "reciprocal rank", reciprocals, seed=seed, scale=PERCENT, headline=True, note=note
         )
 
 
@@ -92,7 +92,7 @@ def held_out_task(rows: Sequence[TrainingRow], *, seed: int) -> HeldOutTask:
         InputError: the rows have fewer than two different answers.
     """
     draw = random.Random(seed)
-    chosen = [rows[one] for one in sorted(draw.sample(range(len(rows)), min(MOST_ITEMS, len(rows))))]
+    chosen = [rows[place] for place in sorted(draw.sample(range(len(rows)), min(MOST_ITEMS, len(rows))))]
     triplets = _triplets(rows, chosen, draw)
     if len(triplets) >= max(LEAST_TRIPLETS, len(chosen) / 2):
         return TripletTask(triplets)
@@ -106,18 +106,18 @@ def _triplets(rows: Sequence[TrainingRow], anchors: Sequence[TrainingRow], draw:
     for row in rows:
         texts[row.group][row.text_key] = row.text
         answers[row.group, row.text_key].add(row.answer_key)
-    found = []
-    for row in (one for one in anchors if not one.positives):
+    triplets = []
+    for row in (anchor for anchor in anchors if not anchor.positives):
         mates = {key: row.answer_key in answers[row.group, key] for key in texts[row.group] if key != row.text_key}
         same = [texts[row.group][key] for key, is_same in mates.items() if is_same]
         other = [texts[row.group][key] for key, is_same in mates.items() if not is_same]
         if same and other:
-            found.append(RowTriplet(row, draw.choice(same), draw.choice(other)))
-    return found
+            triplets.append(RowTriplet(row, draw.choice(same), draw.choice(other)))
+    return triplets
 
 
 def _answer_task(rows: Sequence[TrainingRow], chosen: Sequence[TrainingRow]) -> AnswerTask:
-    answers = {normalise_answer(one): one for row in chosen for one in row.right}
+    answers = {normalise_answer(answer): answer for row in chosen for answer in row.right}
     if len(answers) < 2:
         raise InputError(
             f"The {len(chosen)} held-out rows have {len(answers)} different answers.",
@@ -210,24 +210,24 @@ class ExampleSearch:
         """Return the nearest three candidates; texts are read under the question, answers under the default one."""
         instruction = self.row.instruction if self.candidates[0].answer else ""
         query = encoder.encode([self.row.text], instruction=self.row.instruction)[0]
-        vectors = encoder.encode([one.text for one in self.candidates], instruction=instruction)  # (n, dim)
+        vectors = encoder.encode([candidate.text for candidate in self.candidates], instruction=instruction)  # (n, dim)
         order = np.argsort(-(vectors @ query), kind="stable")[:SHOWN_HITS]
-        return [self.candidates[one] for one in order]
+        return [self.candidates[place] for place in order]
 
 
 def example_searches(rows: Sequence[TrainingRow]) -> list[ExampleSearch]:
     """Return searches of held-out rows: at most three, each of another question and another text."""
-    found: list[ExampleSearch] = []
+    searches: list[ExampleSearch] = []
     groups: dict[str, list[TrainingRow]] = defaultdict(list)
     for row in rows:
         groups[row.group].append(row)
     for group in sorted(groups.values(), key=len, reverse=True):
-        used = {search.row.text_key for search in found}
-        candidates = (one for row in group if row.text_key not in used for one in _searches(row, group, rows))
-        found.extend([first] if (first := next(candidates, None)) else [])
-        if len(found) == MOST_SEARCHES:
+        used = {search.row.text_key for search in searches}
+        candidates = (search for row in group if row.text_key not in used for search in _searches(row, group, rows))
+        searches.extend([first] if (first := next(candidates, None)) else [])
+        if len(searches) == MOST_SEARCHES:
             break
-    return found
+    return searches
 
 
 def examples_json(
@@ -236,13 +236,13 @@ def examples_json(
     """Describe the finds of every search before and after, as a report holds them."""
     return [
         {
-            "query": one.row.text,
-            "instruction": one.row.instruction,
-            "answer": one.row.answer,
+            "query": search.row.text,
+            "instruction": search.row.instruction,
+            "answer": search.row.answer,
             "before": [asdict(candidate) for candidate in old],
             "after": [asdict(candidate) for candidate in new],
         }
-        for one, old, new in zip(searches, before, after, strict=True)
+        for search, old, new in zip(searches, before, after, strict=True)
     ]
 
 
@@ -257,30 +257,30 @@ def _searches(row: TrainingRow, group: Sequence[TrainingRow], rows: Sequence[Tra
 
 def _texts(row: TrainingRow, group: Sequence[TrainingRow]) -> list[Candidate]:
     """Return the group's other texts; those with the row's answer are right."""
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     for other in group:
         right = other.answer_key == row.answer_key
-        if other.text_key != row.text_key and (right or other.text_key not in found):
-            found[other.text_key] = Candidate(other.text, other.answer, right)
-    return _some(found.values())
+        if other.text_key != row.text_key and (right or other.text_key not in candidates):
+            candidates[other.text_key] = Candidate(other.text, other.answer, right)
+    return _some(candidates.values())
 
 
 def _answers(row: TrainingRow, rows: Sequence[TrainingRow]) -> list[Candidate]:
     """Return all answers; those to the row's question about its text are right."""
-    answers = {normalise_answer(one): one for other in rows for one in other.right}
-    asked = [other for other in rows if (other.group, other.text_key) == (row.group, row.text_key)]
-    own = {normalise_answer(one) for other in asked for one in other.right}
-    return _some(Candidate(one, "", key in own) for key, one in answers.items())
+    answers = {normalise_answer(answer): answer for other in rows for answer in other.right}
+    alike = [other for other in rows if (other.group, other.text_key) == (row.group, row.text_key)]
+    own = {normalise_answer(answer) for other in alike for answer in other.right}
+    return _some(Candidate(answer, "", key in own) for key, answer in answers.items())
 
 
 def _some(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return so many candidates, half of them right at most; these come last, should others be equally near."""
     sides: dict[bool, list[Candidate]] = {True: [], False: []}
-    for one in candidates:
-        sides[one.right].append(one)
+    for candidate in candidates:
+        sides[candidate.right].append(candidate)
     right = sides[True][: MOST_CANDIDATES // 2]
     return [*sides[False][: MOST_CANDIDATES - len(right)], *right]
 
 
 def _decides(candidates: Sequence[Candidate]) -> bool:
-    return len({one.right for one in candidates}) == 2
+    return len({candidate.right for candidate in candidates}) == 2

@@ -49,7 +49,7 @@ class Assignment:
     def identity(self, stage: str, teachers: Mapping[str, Encoder]) -> dict[str, JSON]:
         """Describe all that a run must repeat to go on, the loop's own settings aside: the machine's part of it too."""
         config = {name: value for name, value in self.config.to_json().items() if name != "loop"}
-        found = [[*one.texts, "", *one.answers] for one in self.mined or ()]
+        negatives = [[*hard.texts, "", *hard.answers] for hard in self.mined or ()]
         return {
             "stage": stage,
             "method": self.config.method.name,
@@ -59,9 +59,9 @@ class Assignment:
             "dtype": str(self.base.adapted.backbone.dtype),
             "device": self.base.adapted.backbone.device.type,
             "torch": torch.__version__,
-            "teachers": {section: one.fingerprint for section, one in teachers.items()},
+            "teachers": {section: teacher.fingerprint for section, teacher in teachers.items()},
             "config": config,
-            "negatives": json_hash({"rows": found}) if found else None,
+            "negatives": json_hash({"rows": negatives}) if negatives else None,
         }
 
 
@@ -130,10 +130,10 @@ def stage_of(state: Path) -> str:
 
 
 def _stages(config: FinetuneConfig) -> dict[str, LoopSettings]:
-    found = {config.method.name: config.loop}
+    stages = {config.method.name: config.loop}
     if config.fusion is not None:
-        found[FUSION] = replace(config.loop, epochs=1)
-    return found
+        stages[FUSION] = replace(config.loop, epochs=1)
+    return stages
 
 
 def _teachers(assignment: Assignment, stage: str) -> dict[str, Encoder]:
@@ -187,15 +187,15 @@ def _fusion(assignment: Assignment, settings: FusionSettings, before: Encoder | 
 
 def _prompts(rows: Sequence[TrainingRow]) -> dict[tuple[str, str], TrainingRow]:
     """Return every text with every question it is asked, and with none, each with the first row that it is of."""
-    asked: dict[tuple[str, str], TrainingRow] = {}
+    prompts: dict[tuple[str, str], TrainingRow] = {}
     for row in rows:
-        asked.setdefault((row.text, row.instruction), row)
+        prompts.setdefault((row.text, row.instruction), row)
     for row in rows:
-        asked.setdefault((row.text, ""), row)
-    return asked
+        prompts.setdefault((row.text, ""), row)
+    return prompts
 
 
 def _row_name(rows: Sequence[TrainingRow], stage: str) -> Callable[[int], str]:
     """Build a function that names the file and the line behind a stage's row number."""
-    found = list(_prompts(rows).values()) if stage == FUSION else rows
-    return lambda number: f"{found[number].file}:{found[number].line}"
+    numbered = list(_prompts(rows).values()) if stage == FUSION else rows
+    return lambda number: f"{numbered[number].file}:{numbered[number].line}"

@@ -120,13 +120,15 @@ def _short_questions(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> 
 
 def _truncated(rows: Sequence[TrainingRow], tokenizer: PieceTokenizer) -> dict[str, int]:
     """Count the different strings of each kind that are longer than what is read of them."""
-    found: dict[str, dict[str, None]] = {kind: {} for kind in ("texts", "queries", "answers", "positives", "negatives")}
+    strings: dict[str, dict[str, None]] = {
+        kind: {} for kind in ("texts", "queries", "answers", "positives", "negatives")
+    }
     for row in rows:
-        found["queries" if row.positives else "texts"][row.text] = None
-        found["positives" if row.positives else "answers"] |= dict.fromkeys(row.right)
-        found["negatives"] |= dict.fromkeys(row.negatives)
+        strings["queries" if row.positives else "texts"][row.text] = None
+        strings["positives" if row.positives else "answers"] |= dict.fromkeys(row.right)
+        strings["negatives"] |= dict.fromkeys(row.negatives)
     limit = tokenizer.max_text_tokens
-    counts = {kind: sum(count > limit for count in tokenizer.count([*one])) for kind, one in found.items()}
+    counts = {kind: sum(count > limit for count in tokenizer.count([*texts])) for kind, texts in strings.items()}
     return {kind: count for kind, count in counts.items() if count}
 
 
@@ -180,8 +182,8 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
         EncoderError: there is no such model.
         UsageError: it cannot be trained by the method.
     """
-    asked = name or config.method.base
-    spec = resolve_name(asked)
+    model = name or config.method.base
+    spec = resolve_name(model)
     folder = checkpoint_folder(spec)
     torch.manual_seed(config.data.seed)
     if folder is None:
@@ -194,11 +196,11 @@ def load_base(name: str | None, config: FinetuneConfig, *, device: str, dtype: s
         digest = file_hash(folder / MANIFEST)
     adapted = loaded.adapted
     if adapted.backbone.masked:
-        _check_masked(asked, config)
+        _check_masked(model, config)
     _fit_look_ahead(adapted, config)
     made = config.method.encoder or (InstEmbEncoder.method if adapted.look_ahead is not None else "inbedder")
     return Base(
-        name=asked,
+        name=model,
         spec=spec,
         digest=json_hash({"spec": spec, "files": digest}),
         learner=_learner(adapted, loaded.options, config),
@@ -220,16 +222,17 @@ def _bare(spec: str, settings: AdapterSettings, *, device: str, dtype: str) -> _
     return _Trained(adapted, method, EncoderOptions())
 
 
-def _check_masked(asked: str, config: FinetuneConfig) -> None:
+def _check_masked(model: str, config: FinetuneConfig) -> None:
     """Refuse what a masked model cannot learn."""
     if not config.method.masked:
-        able = " or ".join(f"--method {one.name}" for one in METHODS.values() if one.masked)
-        raise UsageError(f"{asked} is a masked model; {config.method.name} needs a causal one.", hint=able)
+        able = " or ".join(f"--method {method.name}" for method in METHODS.values() if method.masked)
+        raise UsageError(f"{model} is a masked model; {config.method.name} needs a causal one.", hint=able)
     similarity = config.similarity is not None and config.similarity.weight > 0
     beside = {"similarity": similarity, "fusion": config.fusion is not None}
-    if found := [section for section, asked_for in beside.items() if asked_for]:
+    if sections := [section for section, asked_for in beside.items() if asked_for]:
         raise UsageError(
-            f"{asked} is a masked model; [{found[0]}] needs a causal one.", hint=f"Leave [{found[0]}] out of --config."
+            f"{model} is a masked model; [{sections[0]}] needs a causal one.",
+            hint=f"Leave [{sections[0]}] out of --config.",
         )
 
 
