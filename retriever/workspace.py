@@ -101,19 +101,6 @@ class Index(Closing):
         """A number that grows with every change of documents, vectors or views, whichever process makes it."""
         return self._opened.store.data_version()
 
-    def limited(self, limits: ReadingLimits, day: DayBudget | None = None) -> "Index":
-        """Return this index with limits of its own: for one of several readings that share its files and encoders.
-
-        Args:
-            limits: the most that language models are asked through what is returned.
-            day: the budget of a server, which all its requests share. With one, what goes beyond a limit is an error
-                before it is sent (`ReadingLimitError`); without one it stays unread.
-        """
-        other = copy(self)
-        other._opened = self._opened.limited(limits, day)
-        other._divide()
-        return other
-
     def close(self) -> None:
         """Close the database."""
         self._opened.close()
@@ -286,3 +273,18 @@ def _grouped(vectors: Embeddings, k: int) -> Groups:
     from retriever.clusters.arithmetic.kmeans import spherical_kmeans
 
     return spherical_kmeans(vectors, k)
+
+
+def limited(index: Index, limits: ReadingLimits, day: DayBudget | None = None) -> Index:
+    """Return an index with limits of its own: for one of several readings that share its files and encoders.
+
+    Args:
+        index: stays open as long as what is returned is used.
+        limits: the most that language models are asked through what is returned.
+        day: the budget of a server, which all its requests share. With one, what goes beyond a limit is an error before
+            it is sent (`ReadingLimitError`); without one it stays unread.
+    """
+    other = copy(index)
+    other._opened = index._opened.limited(limits, day)
+    other._divide()
+    return other

@@ -15,7 +15,7 @@ from retriever.index.profiling import Columns, Profile
 from retriever.index.sources.limits import ReadingLimits, read_budgets
 from retriever.serving.jobs import Jobs
 from retriever.serving.pools import MOST_OPEN, EncoderPool, IndexFolder, IndexPool, index_folder
-from retriever.workspace import Index
+from retriever.workspace import Index, limited
 from retriever_app import state
 from retriever_app.pages.train.job import MODELS_FOLDER, Trainings
 from retriever_app.serving import VARIABLE
@@ -83,7 +83,7 @@ def open_index(name: str) -> Index:
         InputError: the settings cannot be read.
     """
     index, limits = _indexes(folder()).get(name), read_budgets(folder().folder).reading
-    return index if limits == ReadingLimits() else index.limited(limits)
+    return index if limits == ReadingLimits() else limited(index, limits)
 
 
 @st.cache_resource(show_spinner=False)

@@ -24,7 +24,7 @@ from retriever.index.teaching.readers import DEFAULT, GIVEN
 from retriever.serving.batching import BatchQueue, Pass, QueuedEncoder
 from retriever.serving.jobs import Job, Jobs, indexing_progress
 from retriever.serving.pools import EncoderPool, IndexPool, index_folder
-from retriever.workspace import Index
+from retriever.workspace import Index, limited
 
 T = TypeVar("T")
 VERDICT = "verdict "
@@ -155,7 +155,7 @@ class Service:
         Raises:
             IndexNotFoundError: there is none of that name.
         """
-        return self.indexes.get(name).limited(self._reading, self._day)
+        return limited(self.indexes.get(name), self._reading, self._day)
 
     def searched(self, name: str, *requests: SearchRequest) -> Index:
         """Return an index for some searches; who reads for them is checked as by `read_by`.

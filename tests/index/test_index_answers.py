@@ -16,7 +16,7 @@ from retriever.index.sources import asking
 from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
-from retriever.workspace import Index
+from retriever.workspace import Index, limited
 
 
 def load(described):
@@ -193,14 +193,14 @@ def test_when_the_minutes_are_over_what_was_answered_stays_and_the_rest_counts_a
 def test_readings_that_share_an_index_have_limits_of_their_own_and_a_day_together(open_index, reader):
     index, day = open_index(), DayBudget(ReadingLimits(texts=6))
     index.teaching.read_by(WHO, NAME)
-    assert ask(index.limited(ReadingLimits(texts=2))).hits
+    assert ask(limited(index, ReadingLimits(texts=2))).hits
     assert (len(reader.asked), index.teaching.spent.texts) == (2, 0)
     with pytest.raises(ReadingLimitError, match="read 3 texts; this one has sent 0 texts"):
-        ask(index.limited(ReadingLimits(texts=3), day))
+        ask(limited(index, ReadingLimits(texts=3), day))
     with pytest.raises(ReadingLimitError, match="6 texts a day; 0 were sent today"):
-        index.limited(ReadingLimits(), day).cluster(WHO, read="all")
+        limited(index, ReadingLimits(), day).cluster(WHO, read="all")
     assert len(reader.asked) == 2
-    one, other = index.limited(ReadingLimits(), day), index.limited(ReadingLimits(), day)
+    one, other = limited(index, ReadingLimits(), day), limited(index, ReadingLimits(), day)
     one.cluster(WHO, k=2, read=6)
     assert len(reader.asked) == one.teaching.spent.texts + 2 == 8
     with pytest.raises(ReadingLimitError, match="6 were sent today"):
