@@ -2,7 +2,7 @@
 
 Groups are the labels of the data that fit a question, those that an annotator made of a part of the texts, and for
 every question the texts that meet its criterion beside those that do not. There are as many clusters as groups. Closed
-answers, among categories that a reader proposed, stand beside the clusters where an annotator made groups.
+answers, among categories that a reader wrote, stand beside the clusters where an annotator made groups.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def clusters(bench: Bench) -> dict[str, Any]:
 
 
 def _closed(material: Material) -> dict[str, Any]:
-    """Return the V-measures of answers among proposed categories."""
+    """Return the V-measures of answers among the categories that a reader wrote."""
     report = {}
     for key in _annotated(material):
         pairs = [(text.by_hand[key], text.closed[key]) for text in material.texts if key in text.by_hand]

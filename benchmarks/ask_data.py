@@ -50,7 +50,7 @@ class AnsweredText:
         meets: keys of the questions whose criterion it meets.
         labels: those of the data.
         by_hand: the group that an annotator put it into, by the question's key; of a part of the texts and questions.
-        closed: the answer among categories that a reader proposed from thirty texts, of the same part.
+        closed: the answer among categories that a reader wrote after thirty texts, of the same part.
     """
 
     id: str
