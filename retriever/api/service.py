@@ -164,9 +164,10 @@ class Service:
             IndexNotFoundError: there is none of that name.
             UsageError: a reader is none of the index's.
         """
+        index = self.index(name)
         for reader in {request.reader for request in requests if request.reader is not None}:
-            self.require_reader(name, reader)
-        return self.index(name)
+            require_known_reader(index, name, reader)
+        return index
 
     def read_by(self, name: str, reader: str | None, *instructions: str) -> Index:
         """Return an index of which a reader serves some instructions from now on; None or blank for no change.
@@ -179,20 +180,10 @@ class Service:
         """
         index = self.index(name)
         if reader:
-            self.require_reader(name, reader)
+            require_known_reader(index, name, reader)
             for instruction in instructions:
                 index.teaching.read_by(instruction, reader)
         return index
-
-    def require_reader(self, name: str, reader: str) -> None:
-        """Refuse a reader that an index does not know.
-
-        Raises:
-            IndexNotFoundError: there is no index of that name.
-            UsageError: the reader is none of the index's.
-        """
-        if reader not in (known := [DEFAULT, GIVEN, *self.index(name).teaching.readers()]):
-            raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")
 
     def model_names(self) -> list[str]:
         """Return what a request may name as its model: the models, and each with every saved instruction."""
@@ -311,3 +302,13 @@ class Service:
         """The model's names: its own, and with each saved instruction, which stands beside it."""
         encoder, saved = self.settings.encoder, self.settings.instructions
         return {encoder: "", **{f"{encoder}{SEPARATOR}{name}": saved[name] for name in sorted(saved)}}
+
+
+def require_known_reader(index: Index, name: str, reader: str) -> None:
+    """Refuse a reader that an index does not know.
+
+    Raises:
+        UsageError: the reader is none of the index's.
+    """
+    if reader not in (known := [DEFAULT, GIVEN, *index.teaching.readers()]):
+        raise UsageError(f"{name} has no reader {reader!r}.", hint=f"Its readers: {', '.join(known)}.")

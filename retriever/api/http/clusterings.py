@@ -12,6 +12,7 @@ from retriever.api.http.answers import answer
 from retriever.api.http.gate import Served, require_writer
 from retriever.api.http.indexes import IndexName, Where, opened
 from retriever.api.http.jobs import BEGUN, JobAnswer, ReadingBody, Wait, begun
+from retriever.api.service import require_known_reader
 from retriever.core.errors import UsageError
 from retriever.core.text import require_text
 from retriever.serving.jobs import Job, indexing_progress
@@ -152,7 +153,7 @@ async def edit(
     def work(job: Job) -> dict[str, Any]:
         index = opened(service, name)
         if body.name_by:
-            service.require_reader(name, body.name_by)
+            require_known_reader(index, name, body.name_by)
         if body.undo:
             index.clusterings.undo(clustering)
             return index.clusterings.get(clustering, progress=indexing_progress(job)).to_json()
