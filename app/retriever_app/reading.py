@@ -182,14 +182,20 @@ def _begin(index: Index, question: str, place: ReaderPlace, sends: str) -> None:
 
 
 def _is_switching(index: Index, question: str) -> bool:
-    """Draw how far the change of the reader is, or why it failed; return whether it goes on."""
+    """Draw how far the change of the reader is, or why it failed; return whether it goes on.
+
+    Once the reader is another, the page is drawn again: its work was begun, further up, under the one before.
+    """
     job = resources.jobs().find(_name(index, question))
     if job is None:
         return False
     job.wait(_WAIT_SECONDS)
-    if ended(job, "reader") is None:
+    snapshot = ended(job, "reader")
+    if snapshot is None:
         return True
     resources.jobs().forget(_name(index, question))
+    if snapshot.error is None:
+        state.rerun()
     return False
 
 

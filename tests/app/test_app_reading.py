@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from answer_fakes import NAME, FakeReader
-from app_checks import click, settle, shown, whole
+from app_checks import PATIENCE, click, settle, shown, whole
 from app_fakes import REVIEWS, documents, load_encoder
 
 from retriever.clusters.arithmetic.estimates import Estimate
@@ -18,7 +18,7 @@ from retriever.index.sources.asking import Spent
 from retriever.index.teaching.readers import ReaderPlace
 from retriever.index.teaching.unanswered import AnswersStatus
 from retriever.workspace import Index
-from retriever_app import readers, resources
+from retriever_app import readers, reading, resources
 from retriever_app.pages.clusters import model as clusters
 from retriever_app.readers import AnswerRow
 
@@ -128,6 +128,14 @@ def test_a_page_that_is_opened_sends_nothing(make, app, reader, page, asked):
         session = settle(click(session, READ))
         session = settle(session)
         assert reader.asked
+
+
+def test_the_search_is_begun_anew_once_the_reader_is_another(make, app, reader, monkeypatch):
+    monkeypatch.setattr(reading, "_WAIT_SECONDS", PATIENCE)
+    with Index(make(), encoder=load_encoder()) as index:
+        index.teaching.allow("api.example.com")
+    session = click(settle(app("search", q="lamp", instruction=WHO)), READ)  # one run of the page, and none after it
+    assert NAME in session.session_state["search: running"].name
 
 
 def test_each_reading_of_the_app_keeps_to_the_limits_of_the_settings(make, app, reader):

@@ -19,8 +19,11 @@ BOXES = """async () => {
 }); }"""
 
 DRAWN = """() => {
-  const { width, height } = document.querySelector('canvas');
-  return document.querySelector('canvas').getContext('2d').getImageData(0, 0, width, height).data.some(Boolean);
+  const canvas = document.querySelector('canvas'), { width, height } = canvas;
+  if (!width || !height) return false;
+  const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);  // a canvas that is read again and again makes the browser complain of the page
+  return copy.getImageData(0, 0, width, height).data.some(Boolean);
 }"""
 
 
