@@ -70,7 +70,7 @@ def classify(  # noqa: PLR0913 - one parameter per option
     A file holds names, or objects with name, description and examples (ids of documents). `retriever topics` renames,
     merges, splits and hides saved categories. Where a language model serves the instruction, it is asked which category
     each text of a sample belongs to; `other` and `not said` are categories besides. --propose reads thirty texts, or
-    takes the answers that are there, and offers at most twelve categories to edit.
+    takes the answers that are there, and has the language model write at most twelve categories of them, to edit.
 
     Example: retriever classify --instruction "What does the customer want?" --into "refund, repair, nothing"
     """
@@ -155,8 +155,9 @@ def _show_proposal(proposal: "Proposal", file: Path | None, *, json: bool) -> No
     for proposed in proposal.categories:
         name = output.style(printable(proposed.category.name), "green")
         output.result(f"{proposed.texts:4}  {name}  {printable(proposed.category.description)}")
-    said = f"{proposal.texts} answers of {proposal.reader}; {proposal.not_said} texts do not answer."
-    output.say(printable(said))
+    made = f"{proposal.written_by} wrote the categories" if proposal.written_by else "The categories are groups of them"
+    said = f"{proposal.texts} answers of {proposal.reader}; {proposal.not_said} texts do not answer. {made}."
+    output.say(printable(f"{said} The language model wrote none: {proposal.fault}" if proposal.fault else said))
     say_known(proposal.known_answers)
     if file is not None:
         output.say(f"The categories are in {file}: edit them, then `retriever classify --into {file}`.")

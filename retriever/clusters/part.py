@@ -198,7 +198,7 @@ class Clusterings:
         """Offer at most twelve categories for `classify`, made of the answers in words that texts have.
 
         Where fewer than thirty texts are answered, a language model that serves the instruction reads a sample of
-        thirty.
+        thirty. Behind a chat endpoint it writes the categories too, in a call more; else they are groups of answers.
 
         Args:
             instruction: what the categories are answers to.
@@ -209,9 +209,10 @@ class Clusterings:
             UsageError: there is no instruction, or nobody answers it in words.
             InputError: the filter matches nothing, or the answers do not come to two categories.
             FilterError: the filter cannot be parsed or names an unknown field.
+            ConsentError: texts or answers would be sent to a host that nobody allowed.
         """
         from retriever.clusters.categories import question_of
-        from retriever.clusters.proposing import TEXTS, propose
+        from retriever.clusters.proposing import TEXTS, propose, write_categories
 
         question, opened = question_of(instruction), self._opened
         condition = request_filter(opened.store, where, question)
@@ -229,7 +230,9 @@ class Clusterings:
         shown = complete(opened, [question], condition, progress=progress)[0]
         stored = opened.store.vectors.get(shown.view.view_id, population)
         answers = [words[0] for words in stored.words]
-        proposal = propose(shown.instruction, opened.sources.encoder_name(shown), answers, stored.embeddings)
+        reader = opened.sources.encoder_name(shown)
+        written = write_categories(reader, shown.instruction, answers, opened.permit)
+        proposal = propose(shown.instruction, reader, answers, stored.embeddings, written)
         return replace(proposal, known_answers=None if condition is None else condition.known)
 
     def save(self, name: str, found: "Clustering") -> None:

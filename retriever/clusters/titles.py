@@ -21,7 +21,7 @@ from retriever.clusters.saved import SavedClustering
 from retriever.core.errors import EncoderError, UsageError
 from retriever.core.results import IndexingReport
 from retriever.core.similarity import normalise
-from retriever.core.text import is_blank, printable
+from retriever.core.text import is_blank
 from retriever.index.indexing import OnIndexing
 from retriever.index.sources.asking import Permit
 
@@ -195,8 +195,9 @@ def _cut(text: str, tokens: int) -> str:
     """Return as much of a text, on one line, as takes so many tokens in JSON by their estimate."""
     from retriever.encoders.answers.endpoint import estimated_tokens
     from retriever.encoders.answers.packing import beginning
+    from retriever.encoders.answers.wire import one_line
 
-    line = beginning(" ".join(printable(text).split()), tokens)
+    line = beginning(one_line(text), tokens)
     if estimated_tokens(json.dumps(line, ensure_ascii=False)) > tokens + 2:
         line = beginning(line, tokens // 2)  # quotation marks and backslashes take two characters each
     return line

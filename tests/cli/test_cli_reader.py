@@ -138,15 +138,20 @@ def test_categories_are_proposed_written_and_sorted_into(indexed, model, name, t
     ran = indexed(*asked, "--reader", name, "-o", "into.json")
     assert ran.code == 0, ran.err
     assert sorted(ran.out.splitlines()) == [
-        '   1  kettle  Answers such as "kettle".',
-        '   1  lamp  Answers such as "lamp".',
-        '   1  toy  Answers such as "toy".',
+        "   1  kettle  It is a kettle.",
+        "   1  lamp  It is a lamp.",
+        "   1  toy  It is a toy.",
     ]
-    assert f"5 answers of {name}; 2 texts do not answer." in ran.err
+    assert f"5 answers of {name}; 2 texts do not answer. {name} wrote the categories." in ran.err
     calls = len(model.requests)
     document = indexed(*asked, "--json").document
     assert [entry["texts"] for entry in document["categories"]] == [1, 1, 1]
-    assert len(model.requests) == calls
+    assert document["written_by"] == name
+    assert len(model.requests) == calls + 1  # no text is read again
+    model.categories = lambda call: []
+    ran = indexed(*asked)
+    assert '   1  kettle  Answers such as "kettle".' in ran.out
+    assert "The categories are groups of them. The language model wrote none: " in ran.err
     found = indexed("classify", "--instruction", WHO, "--into", "into.json", "--json").document
     assert [one["size"] for one in found["clusters"]] == [1, 1, 1, 0, 2]
 

@@ -2,7 +2,7 @@
 
 A call's user message is ``{"questions": [...], "texts": [{"id": "1", "text": "..."}]}``; the reply holds
 ``{"answers": [{"id": "1", "answers": ["..."]}]}``, or lines such as ``1.2: answer`` where no JSON was asked for. A call
-without questions asks for the title of a cluster.
+with ``answers`` asks for categories of them, another without questions for the title of a cluster.
 """
 
 import json
@@ -20,6 +20,14 @@ def title_of(call):
     """Name a cluster by the first known word of its first text."""
     word = first_word(call["texts"][0]["text"], "")
     return {"title": f"The {word} reviews", "description": f"They are about a {word}.", "ids": [call["texts"][0]["id"]]}
+
+
+def categories_of(call):
+    """Make a category of every answer's last word."""
+    ids = {}
+    for item in call["answers"]:
+        ids.setdefault(item["answer"].split()[-1], []).append(item["id"])
+    return [{"name": word, "definition": f"It is a {word}.", "ids": of} for word, of in ids.items()]
 
 
 def first_word(text, question):
@@ -46,6 +54,7 @@ class Model:
         answer: what it says of a text to a question.
         whole: what it says of a whole call, as a list of items; takes the place of ``answer``.
         title: the object that it says of a cluster, whose call it is given.
+        categories: the list of categories that it makes of answers, whose call it is given.
         refuses: what it refuses: the forms ``json_schema`` and ``json_object``, ``max_tokens``, ``temperature``.
         then: faults of the next calls, one each: a `Refusal`, seconds to be late, a function that changes the
             completion, or None for none.
@@ -56,6 +65,7 @@ class Model:
     answer: object = first_word
     whole: object = None
     title: object = title_of
+    categories: object = categories_of
     refuses: set = field(default_factory=set)
     then: deque = field(default_factory=deque)
     always: object = None
@@ -68,7 +78,7 @@ class Model:
     @property
     def calls(self):
         """Give the texts of every call."""
-        return [[item["text"] for item in asked(request)["texts"]] for request in self.requests]
+        return [[item["text"] for item in asked(request).get("texts", [])] for request in self.requests]
 
     def refusal(self, request):
         form = request.get("response_format", {}).get("type")
@@ -82,6 +92,8 @@ class Model:
     def completion(self, request):
         """Give the completion without faults."""
         call = asked(request)
+        if "answers" in call:
+            return completion(json.dumps({"categories": self.categories(call)}))
         if "questions" not in call:
             return completion(json.dumps(self.title(call)))
         if self.whole is not None:

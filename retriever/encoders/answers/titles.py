@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from retriever.core.text import is_blank, is_text, printable
+from retriever.core.text import is_blank, is_text
 from retriever.core.types import JSON
 from retriever.encoders.answers.answerer import Unread
-from retriever.encoders.answers.wire import Format, Reply, UnusableError, content_of, response_format
+from retriever.encoders.answers.wire import Format, Reply, UnusableError, content_of, one_line, response_format
 
 WORDS = (2, 5)
 """Words of a title, from and to."""
@@ -138,7 +138,7 @@ class TitleCall:
         known = {str(number): number - 1 for number in range(1, len(self.texts) + 1)}
         if not known.keys() >= set(written.ids):
             return CheckedTitle(whole=Unread.MIXED)
-        title, description = _line(written.title).removesuffix("."), _line(written.description)
+        title, description = one_line(written.title).removesuffix("."), one_line(written.description)
         if not (is_text(title) and is_text(description)):
             return CheckedTitle(whole=Unread.BROKEN)
         if not _is_title(title):
@@ -163,7 +163,3 @@ def _is_title(title: str) -> bool:
     if _UNSPACED.search(title):
         return len(title) <= _MOST_UNSPACED
     return WORDS[0] <= len(title.split()) <= WORDS[1] and len(title) <= MOST_TITLE
-
-
-def _line(text: str) -> str:
-    return " ".join(printable(text).split())

@@ -201,9 +201,14 @@ def _row(answers: Sequence[str] | None, questions: int) -> list[str | Unread]:
     return [tidied(answer) for answer in answers]
 
 
+def one_line(text: str) -> str:
+    """Return a text on one line, without what cannot be printed."""
+    return " ".join(printable(text).split())
+
+
 def tidied(answer: str) -> str | Unread:
     """Return an answer on one line without the full stop behind it, or the reason why it is none."""
-    line = " ".join(printable(answer).split())
+    line = one_line(answer)
     line = line.removesuffix(".") if not line.endswith("..") else line
     if not is_text(line):
         return Unread.BROKEN
