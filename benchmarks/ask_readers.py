@@ -1,12 +1,11 @@
 """The readers of `ask`: answers that are known beforehand, given in this process or behind a real chat endpoint.
 
-The endpoint is the tests' (tests/contracts/replay_server.py). Tokens are estimated as the product estimates them.
+The endpoint is the tests' (tests/contracts/replay_server.py).
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from replay_server import Model, serving
@@ -83,32 +82,7 @@ def replaying(known: Known) -> Model:
     return Model(answer=lambda text, question: known.get((text, question), NOT_SAID))
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Calls of a server, and their tokens, about."""
-
-    calls: int
-    texts: int
-    sent: int
-    received: int
-
-
-def traffic(model: Model, since: int = 0) -> Traffic:
-    """Count what a model was asked, from its call number ``since`` on."""
-    requests = model.requests[since:]
-    return Traffic(
-        len(requests),
-        sum(len(texts) for texts in model.calls[since:]),
-        sum(estimated_tokens(message["content"]) for request in requests for message in request["messages"]),
-        sum(estimated_tokens(_content(model.completion(request))) for request in requests),
-    )
-
-
 def asked_of(request: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the texts and questions of a request."""
     call = json.loads(request["messages"][1]["content"])
     return [(item["text"], question) for item in call["texts"] for question in call["questions"]]
-
-
-def _content(completion: Mapping[str, Any]) -> str:
-    return str(completion["choices"][0]["message"]["content"])
