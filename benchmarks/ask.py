@@ -5,8 +5,8 @@ r"""What a language model is worth as the reader: searches and clusters by answe
 
 Two corpora with twelve questions each (benchmarks/data). Answers were written from the questions alone, and who judged
 which texts meet a question's criterion saw no answers. Searches are the product's. ``search`` measures precision@10
-without a question and by the shipped reader, ``answers`` by answers in words; ``clusters`` V-measures; ``kills`` what is
-asked twice when processes die. Parts that are not run stay in the output as they were.
+without a question and by the shipped reader, ``answers`` by answers in words; ``clusters`` V-measures; ``kills`` what
+is asked twice when processes die. Parts that are not run stay in the output as they were.
 """
 
 import argparse

@@ -254,7 +254,7 @@ def _save_draft(request: FinetuneRequest, base: Base) -> Path:
     with _writing(request):
         if draft.exists():  # of a run that was stopped while it measured
             shutil.rmtree(draft)
-        save_trained(base.adapted, draft, method=base.method, options=base.options, card="")
+        save_trained(base.adapted, draft, method=base.method, options=base.options)
     return draft
 
 
