@@ -33,7 +33,6 @@ class KnownAnswers:
 
     def __init__(self, known: Known) -> None:
         self._known = known
-        self.asked = 0
 
     @property
     def spec(self) -> AnswererSpec:
@@ -46,7 +45,6 @@ class KnownAnswers:
 
     def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: OnAnswers | None = None) -> Answered:
         """Look the answers up."""
-        self.asked += len(texts) * len(questions)
         answers = [[self._known[text, question] for text in texts] for question in questions]
         if keep is not None:
             keep(
