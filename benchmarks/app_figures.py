@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -34,8 +34,6 @@ from retriever.core.protocols import WrappedEncoder
 from retriever.core.requests import SearchRequest
 from retriever.core.similarity import normalise
 from retriever.core.types import Encoded
-from retriever.index.dividing import UnitKind
-from retriever.index.indexing import IndexingOptions
 from retriever.index.sources.encoders import load_plain
 from retriever.workspace import Index
 
@@ -133,11 +131,11 @@ class Expected:
     first: dict[str, list[str]]
 
 
-def build(corpus: Path, reviews: int, units: UnitKind, path: Path) -> Expected:
+def build(corpus: Path, reviews: int, path: Path) -> Expected:
     """Index that many reviews under the instruction, and look up what the app is to show."""
     rows = islice(documents_of(corpus), reviews)
     with Index(path, encoder=SeededDocuments(load_encoder()), plain=load_plain()) as index:
-        index.add(rows, instructions=[INSTRUCTION], options=IndexingOptions(units=units))
+        index.add(rows, instructions=[INSTRUCTION])
         if len(index._opened.store.documents) < reviews:
             raise SystemExit(f"{corpus} holds {len(index._opened.store.documents):,} reviews, not {reviews:,}.")
         first_ids = {
@@ -400,14 +398,13 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--reviews", type=int, default=20_000)
     parser.add_argument("--dropped", type=int, default=5_000, help="reviews of the file that is dropped; 0 for none")
-    parser.add_argument("--units", choices=get_args(UnitKind), default="documents")
     parser.add_argument("--rounds", type=int, default=5, help="of page changes and maps")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     first = dropped(options.corpus, options.dropped) if options.dropped else None
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        expected = build(options.corpus, options.reviews, options.units, Path(folder) / "reviews")
+        expected = build(options.corpus, options.reviews, Path(folder) / "reviews")
         building = round(time.perf_counter() - began, 1)
         with served(Path(folder)) as server:
             report = {"dropped": first, "building_s": building, **measure(server, expected, options.rounds)}

@@ -67,7 +67,7 @@ def main() -> None:
     for setting in settings():
         rows += measured(setting, options.runs)
         print(setting, flush=True)
-    write("sample_coverage", options, {"summary": summary(rows), "settings": rows})
+    write("sample_coverage", options, {"summary": summary(rows)})
 
 
 def settings() -> Iterator[Setting]:

@@ -190,56 +190,46 @@ def _parted(queries: Mapping[str, tuple[str, Sequence[str]]]) -> tuple[dict[str,
 
 def measure(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
     """Return the scores of every rule on one corpus, and hybrid search against the best single mode."""
-    ids, texts = list(corpus.queries), list(corpus.queries.values())
+    texts = list(corpus.queries.values())
     with TemporaryDirectory() as folder, Index(Path(folder) / "index", encoder=encoder) as index:
         index.add(Document(id, text) for id, text in corpus.texts.items())
         single = {mode: index.search_many([SearchRequest(text, k=K, mode=mode) for text in texts]) for mode in SINGLE}
         known = [words(index, corpus, text) for text in texts]
         hybrid = {weight: searched(index, texts, weight) for weight in WEIGHTS}
-    judged = {id: dict.fromkeys(corpus.relevant[id], 1) for id in ids}
-    by_weight = {
-        weight: ranking_measures(
-            {
-                id: [(hit.document.id, hit.fused) for hit in result.hits]
-                for id, result in zip(ids, results, strict=True)
-            },
-            judged,
-            [MEASURES["ndcg_at_10"]],
-        )
-        for weight, results in hybrid.items()
-    }
     scores: dict[str, dict[str, Score]] = {}
     picks: dict[str, float] = {}
     for name, rule in RULES.items():
         modes = [rule(own) for own in known]
-        rankings = {
-            id: [(hit.document.id, hit.fused) for hit in single[mode][row].hits]
-            for row, (id, mode) in enumerate(zip(ids, modes, strict=True))
-        }
-        values = ranking_measures(rankings, judged, list(MEASURES.values()))
-        scores[name] = {
-            key: mean_score(name, measure, values[measure], seed=0, scale=100) for key, measure in MEASURES.items()
-        }
+        scores[name] = scored(corpus, [single[mode][row] for row, mode in enumerate(modes)])
         picks[name] = round(100 * float(np.mean([mode == "lexical" for mode in modes])), 1)
     best = max(SINGLE, key=lambda mode: scores[mode]["ndcg_at_10"].value)
     against = difference(scores["hybrid"]["ndcg_at_10"], scores[best]["ndcg_at_10"])
     return {
         "texts": len(corpus.texts),
-        "queries": len(ids),
+        "queries": len(texts),
         **{key: {name: round(score[key].value, 1) for name, score in scores.items()} for key in MEASURES},
         "words_alone_percent": picks,
         "hybrid_by_word_weight": {
-            str(weight): round(100 * float(values[MEASURES["ndcg_at_10"]].mean()), 1)
-            for weight, values in by_weight.items()
+            str(weight): round(scored(corpus, results)["ndcg_at_10"].value, 1) for weight, results in hybrid.items()
         },
         "best_single": best,
         "hybrid_less_best": [round(value, 1) for value in (against.value, against.low, against.high)],
     }
 
 
+def scored(corpus: Labelled, results: Sequence[SearchResult]) -> dict[str, Score]:
+    """Return the score by every measure of one answer a query."""
+    rankings = {
+        id: [(hit.document.id, hit.fused) for hit in result.hits]
+        for id, result in zip(corpus.queries, results, strict=True)
+    }
+    judged = {id: dict.fromkeys(corpus.relevant[id], 1) for id in corpus.queries}
+    values = ranking_measures(rankings, judged, list(MEASURES.values()))
+    return {key: mean_score(key, measure, values[measure], seed=0, scale=100) for key, measure in MEASURES.items()}
+
+
 def windows_worth(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
     """Return nDCG@10 and precision@10 by vectors and by both, of whole texts alone and of their windows too."""
-    judged = {id: dict.fromkeys(ids, 1) for id, ids in corpus.relevant.items()}
     scores: dict[str, dict[str, dict[str, float]]] = {}
     vectors = 0
     for name, windowed in (("whole", False), ("windows", True)):
@@ -252,15 +242,8 @@ def windows_worth(encoder: Encoder, corpus: Labelled) -> dict[str, Any]:
             vectors = index.views()[0].windows
             for mode in SINGLE:
                 results = index.search_many([SearchRequest(text, k=K, mode=mode) for text in corpus.queries.values()])
-                rankings = {
-                    id: [(hit.document.id, hit.fused) for hit in result.hits]
-                    for id, result in zip(corpus.queries, results, strict=True)
-                }
-                values = ranking_measures(rankings, judged, list(MEASURES.values()))
-                for key, measure in MEASURES.items():
-                    scores.setdefault(key, {}).setdefault(name, {})[mode] = round(
-                        100 * float(values[measure].mean()), 1
-                    )
+                for key, score in scored(corpus, results).items():
+                    scores.setdefault(key, {}).setdefault(name, {})[mode] = round(score.value, 1)
     return {
         "texts": len(corpus.texts),
         "queries": len(corpus.queries),

@@ -22,26 +22,13 @@ class Rows:
 class Piece:
     """A piece of the training: the folder of its rows, its settings, and what it goes on from.
 
-    ``keep`` is the share of the weights before it in the mean that is taken after it, which `kept` names.
+    ``keep`` is the share of the weights before it in the mean that ships.
     """
 
     rows: str
     settings: str
     base: str
     keep: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """What ships: its pieces in order, and the piece of another model that they go on from."""
-
-    pieces: tuple[str, ...]
-    after: str | None = None
-
-
-def kept(name: str) -> str:
-    """Return the name of the folder with the mean of the weights before and after a piece."""
-    return f"{name}-mean"
 
 
 ROWS = {
@@ -57,7 +44,5 @@ PIECES = {
     "gircse": Piece("rows-2", "gircse", "build/default-2"),
     "gircse-2": Piece("rows-3", "gircse-further", "build/gircse"),
 }
-MODELS = {
-    "default": Model(("default", "default-2", "default-3")),
-    "gircse": Model(("gircse", "gircse-2"), after="default-2"),
-}
+MODELS = {"default": ("default", "default-2", "default-3"), "gircse": ("gircse", "gircse-2")}
+"""The pieces of what ships, in order."""

@@ -37,13 +37,13 @@ KEPT = (
 NAMES = {"minilm": "all-MiniLM-L6-v2 (Apache-2.0)"}
 
 
-def put(name: str, folders: Sequence[Path], keeps: Sequence[float]) -> Path:
+def put(name: str, folders: Sequence[Path], *, keep: float = 0.0) -> Path:
     """Write the folder of a model and return it.
 
     Args:
         name: what it is called.
         folders: what `retriever finetune` wrote, piece by piece.
-        keeps: the share of the weights before each piece in the mean that was taken after it; 0 for none.
+        keep: the share of the weights before the last piece in the mean that ships; 0 for none.
 
     Raises:
         CheckpointError: a piece differs from its manifest.
@@ -52,47 +52,25 @@ def put(name: str, folders: Sequence[Path], keeps: Sequence[float]) -> Path:
         check_manifest(piece, hint="Train it again.")
     made = folders[-1]
     target = SHIPPED / name
-    pieces = [replace(Piece.read(folder), keep=keep) for folder, keep in zip(folders, keeps, strict=True)]
+    pieces = [Piece.read(folder) for folder in folders]
+    pieces[-1] = replace(pieces[-1], keep=keep)
     record = json.dumps([asdict(piece) for piece in pieces], indent=1)
     described = card(name, pieces)
-    before = weights(folders[-2]) if keeps[-1] else {}
+    weights = {file.name: load_file(file) for file in sorted(folders[-2].glob("*.safetensors"))} if keep else {}
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
     for file in KEPT:
         if (made / file).exists():
             shutil.copyfile(made / file, target / file)
-    save_means(before, made, keeps[-1], target)
+    for file, before in weights.items():
+        save_file(mean(before, load_file(made / file), keep), target / file)
     (target / TRAINING).write_text(record + "\n", encoding="utf-8")
     (target / "README.md").write_text(described, encoding="utf-8")
     write_manifest(target)
     for path in target.iterdir():
         path.chmod(0o644)  # weights are written for their owner alone
     return target
-
-
-def average(before: Path, after: Path, keep: float, into: Path) -> None:
-    """Write a model with the mean of the weights before and after a piece, ``keep`` being the share of those before.
-
-    The folder appears when all of it is there.
-    """
-    draft = into.with_name(f"{into.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(after, draft)
-    save_means(weights(before), after, keep, draft)
-    write_manifest(draft)
-    draft.rename(into)
-
-
-def weights(folder: Path) -> dict[str, dict[str, Tensor]]:
-    """Return the tensors of a model's files by name."""
-    return {file.name: load_file(file) for file in sorted(folder.glob("*.safetensors"))}
-
-
-def save_means(before: Mapping[str, Mapping[str, Tensor]], after: Path, keep: float, into: Path) -> None:
-    """Write the weighted means of a model's tensors by file, as `weights` gives them, and of those in a folder."""
-    for file, tensors in before.items():
-        save_file(mean(tensors, load_file(after / file), keep), into / file)
 
 
 def mean(before: Mapping[str, Tensor], after: Mapping[str, Tensor], keep: float) -> dict[str, Tensor]:
@@ -187,8 +165,8 @@ def data(pieces: Sequence[Piece]) -> list[str]:
     used: list[Counter[str]] = [Counter() for _ in pieces]
     for counts, piece in zip(used, pieces, strict=True):
         for file in piece.report["data"]["files"]:
-            counts[source_of(Path(file["name"]).stem)] += file["rows"]
-    known = licences()
+            counts[Path(file["name"]).stem.removeprefix(FINDING)] += file["rows"]
+    known = {source.name: (source.file, source.licence) for source in SOURCES}
     if unknown := set().union(*used) - known.keys():
         raise UsageError(
             f"No licence is known of {', '.join(sorted(unknown))}.", hint="Name it where its rows are made."
@@ -199,16 +177,6 @@ def data(pieces: Sequence[Piece]) -> list[str]:
         if any(name in counts for counts in used)
     ]
     return table(["file", *(f"piece {number}" for number in range(1, len(pieces) + 1)), "licence"], rows)
-
-
-def source_of(stem: str) -> str:
-    """Return what the rows of a file are counted with, by the file's name without its ending."""
-    return stem.removeprefix(FINDING)
-
-
-def licences() -> dict[str, tuple[str, str]]:
-    """Return the file and the licence of everything that rows are made of, by the name of the rows."""
-    return {source.name: (source.file, source.licence) for source in SOURCES}
 
 
 def teachers(pieces: Sequence[Piece]) -> str:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pieces import MODELS, PIECES, ROWS, kept
+from pieces import MODELS, PIECES, ROWS
 
 from retriever.core.errors import RetrieverError, UsageError
 
@@ -40,10 +40,10 @@ def main() -> int:
         for name in ROWS:
             if not (BUILD / name).exists():
                 make_rows(name, BUILD / name, options.data, texts=options.texts)
-        for name, model in MODELS.items():
+        for name, pieces in MODELS.items():
             if not train(name, minutes=options.minutes):
                 return NOT_DONE
-            ship.put(name, [BUILD / piece for piece in model.pieces], [PIECES[piece].keep for piece in model.pieces])
+            ship.put(name, [BUILD / piece for piece in pieces], keep=PIECES[pieces[-1]].keep)
     except RetrieverError as error:
         print(f"{error.message} {error.hint}".rstrip(), file=sys.stderr)
         return 1
@@ -88,9 +88,8 @@ def train(name: str, *, minutes: float) -> bool:
     """
     from retriever.training.run.finetuning import FinetuneRequest, finetune
 
-    for part in MODELS[name].pieces:
+    for part in MODELS[name]:
         if (BUILD / part).exists():
-            average(part)
             continue
         piece = PIECES[part]
         request = FinetuneRequest(
@@ -109,17 +108,7 @@ def train(name: str, *, minutes: float) -> bool:
             print(f"{part} is not finished: {COMMAND} again")
             return False
         print(f"{part}: {report.judgement.verdict.sentence}")
-        average(part)
     return True
-
-
-def average(name: str) -> None:
-    """Write the folder with the mean of the weights before and after a piece that keeps some of those before."""
-    import ship
-
-    piece = PIECES[name]
-    if piece.keep and not (BUILD / kept(name)).exists():
-        ship.average(Path(piece.base), BUILD / name, piece.keep, BUILD / kept(name))
 
 
 def tell(stage: str, now: "StepProgress") -> None:

@@ -18,15 +18,14 @@ import numpy as np
 
 from retriever.core.types import Embeddings
 from retriever.evaluation.labelled import (
-    FIRST_ALONE,
     LABELLED,
-    SECOND_ALONE,
+    PAIR_KINDS,
+    TRIPLET_KINDS,
     LabelledText,
     LabelSource,
     Partners,
     balanced_sample,
-    build_pairs,
-    build_triplets,
+    draw_partners,
     load_texts,
 )
 from retriever.evaluation.metrics import (
@@ -108,13 +107,12 @@ products = partial(labelled_scores, source=LABELLED["products"])
 
 def pool_triplets(pool: Pool) -> Iterator[Score]:
     """Yield the success rates of triplets drawn from a pool, and their harmonic mean."""
-    drawn = build_triplets(pool.labels, per_anchor=PER_ANCHOR, seed=pool.seed, what=pool.source.file)
-    kinds = (FIRST_ALONE, SECOND_ALONE)
+    drawn = draw_partners(pool.labels, TRIPLET_KINDS, per_anchor=PER_ANCHOR, seed=pool.seed, what=pool.source.file)
     successes = np.stack(
         [
-            triplet_successes(
-                view[drawn.anchors][:, None], view[drawn.of(kinds[place])], view[drawn.of(kinds[1 - place])]
-            ).mean(axis=1)
+            triplet_successes(view[drawn.anchors][:, None], view[drawn.rows[place]], view[drawn.rows[1 - place]]).mean(
+                axis=1
+            )
             for place, view in enumerate(pool.views)
         ]
     )  # (2, anchors)
@@ -124,7 +122,7 @@ def pool_triplets(pool: Pool) -> Iterator[Score]:
 
 def pool_pairs(pool: Pool) -> Iterator[Score]:
     """Yield how well the cosine tells pairs of one label from pairs of two, under each criterion and on average."""
-    drawn = build_pairs(pool.labels, seed=pool.seed, what=pool.source.file)
+    drawn = draw_partners(pool.labels, PAIR_KINDS, seed=pool.seed, what=pool.source.file)
     note = f"4 pairs of each of {len(drawn.anchors)} texts; the interval is over texts"
     parts = [_pair_score(pool, drawn, 0, note), _pair_score(pool, drawn, 1, note)]
     yield from parts

@@ -1,7 +1,6 @@
 """Texts with two labels each, such as what a review is about and how its writer feels, and triplets and pairs of them.
 
-A source says where its labels are in a row. `LABELLED` lists the sources of the suites; any other corpus with two
-labels becomes one with `labels_at`.
+A source says where its labels are in a row. `LABELLED` lists the sources of the suites.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,15 +43,6 @@ class LabelSource:
     criteria: tuple[str, str]
     read: ReadLabels
     trainable: bool = False
-
-
-def labels_at(first: str, second: str) -> ReadLabels:
-    """Return a reader of two labels that stand under keys of their own, such as ``labels.category``."""
-
-    def read(row: LabelledRow) -> tuple[str, str]:
-        return row.get(first, str), row.get(second, str)
-
-    return read
 
 
 def load_texts(folder: Path, source: LabelSource) -> list[LabelledText]:
@@ -106,6 +96,10 @@ def _product_and_polarity(row: LabelledRow) -> tuple[str, str] | None:
     return _agreed({row.get("labels.product", str)}, set(_of_aspects(row, "polarity")))
 
 
+def _category_and_polarity(row: LabelledRow) -> tuple[str, str]:
+    return row.get("labels.category", str), row.get("labels.polarity", str)
+
+
 def _agreed(first: set[str], second: set[str]) -> tuple[str, str] | None:
     return (first.pop(), second.pop()) if len(first) == len(second) == 1 else None
 
@@ -127,7 +121,7 @@ LABELLED = {
             "reviews",
             DataFile.REVIEWS,
             ("category", "polarity"),
-            labels_at("labels.category", "labels.polarity"),
+            _category_and_polarity,
             trainable=True,
         ),
         LabelSource("products", DataFile.PRODUCTS, ("product", "polarity"), _product_and_polarity, trainable=True),
@@ -152,39 +146,23 @@ class Partners:
     anchors: Rows
     rows: NDArray[np.int64]
 
-    def of(self, kind: Kind) -> NDArray[np.int64]:
-        """Return the (n, per_anchor) partners of one kind."""
-        return np.asarray(self.rows[self.kinds.index(kind)])
-
     def shares(self, criterion: Literal[0, 1]) -> NDArray[np.bool_]:
         """Return (kinds,) whether the partners of each kind share the anchor's label under a criterion."""
         return np.array([kind[criterion] for kind in self.kinds])
 
 
-def build_triplets(labels: Sequence[tuple[str, str]], *, per_anchor: int, seed: int, what: str) -> Partners:
-    """Draw two-criterion triplets: beside every text, one that shares its first label alone and one its second alone.
+def draw_partners(
+    labels: Sequence[tuple[str, str]], kinds: tuple[Kind, ...], *, per_anchor: int = 1, seed: int, what: str
+) -> Partners:
+    """Draw partners of every kind for every text that has some of each; ``what`` names the texts in an error.
 
-    Both criteria judge the same triplets, each with the two partners in the opposite roles. A text is the anchor of
-    ``per_anchor`` triplets, drawn with replacement; ``what`` names the texts in an error.
-
-    Raises:
-        InputError: no text has both partners.
-    """
-    return _draw(labels, TRIPLET_KINDS, per_anchor, seed, what)
-
-
-def build_pairs(labels: Sequence[tuple[str, str]], *, seed: int, what: str) -> Partners:
-    """Draw four pairs of every text: with one that shares both labels, the first alone, the second alone, and neither.
-
-    So each criterion calls half of the pairs the same, and knowing which the one does says nothing of the other.
+    Of `TRIPLET_KINDS` they make two-criterion triplets, which both criteria judge, each with the two partners in the
+    opposite roles; a text is the anchor of ``per_anchor``, drawn with replacement. Of `PAIR_KINDS` they make pairs of
+    which each criterion calls half the same, so that knowing which the one does says nothing of the other.
 
     Raises:
         InputError: no text has a partner of every kind.
     """
-    return _draw(labels, PAIR_KINDS, 1, seed, what)
-
-
-def _draw(labels: Sequence[tuple[str, str]], kinds: tuple[Kind, ...], count: int, seed: int, what: str) -> Partners:
     codes = [np.unique([pair[place] for pair in labels], return_inverse=True)[1] for place in (0, 1)]
     generator = np.random.default_rng(seed)
     anchors, rows = [], []
@@ -196,7 +174,7 @@ def _draw(labels: Sequence[tuple[str, str]], kinds: tuple[Kind, ...], count: int
         ]  # (kinds,) lists of rows
         if all(len(members) for members in candidates):
             anchors.append(anchor)
-            rows.append([generator.choice(members, count) for members in candidates])
+            rows.append([generator.choice(members, per_anchor) for members in candidates])
     if not anchors:
         raise InputError(
             f"{what}: no text has partners that share one of its labels and not the other.",

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.special import entr
 from scipy.stats import rankdata
 
-from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
@@ -56,14 +55,6 @@ def spearman(left: NDArray[np.generic], right: NDArray[np.generic]) -> float:
     x, y = (side - side.mean() for side in ranked)
     spread = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / spread if spread else 0.0
-
-
-def delta(values: Floats) -> Floats:
-    """Return the first row less the second of (2, n): Delta_ci for correct and incorrect wordings, else Delta_ii.
-
-    Made for `combine`: both scores are from the same resamples, so the interval of their gap is paired.
-    """
-    return np.asarray(values[0] - values[1], dtype=np.float64)
 
 
 def own_output_first(queries: Embeddings, pool: Embeddings, own: Rows) -> Floats:
@@ -158,13 +149,7 @@ class ClusteringTask:
 
 
 def cluster_v_measures(embeddings: Embeddings, labels: Sequence[str], seeds: Sequence[int]) -> ClusteringTask:
-    """Cluster rows (n, dim) of any length once for every seed, with as many clusters as there are labels, one a row.
-
-    Raises:
-        UsageError: there are not as many labels as rows, or none.
-    """
-    if len(labels) != len(embeddings) or not labels:
-        raise UsageError(f"{len(embeddings)} vectors have {len(labels)} labels.", hint="Give one label a vector.")
+    """Cluster rows (n, dim) of any length once for every seed, with as many clusters as there are labels, one a row."""
     from sklearn.cluster import KMeans
 
     vectors = normalise(embeddings)

@@ -19,7 +19,7 @@ import numpy as np
 from retriever.core.errors import InputError
 from retriever.core.types import Document
 from retriever.evaluation.labelled import LABELLED, LabelSource, balanced_sample, load_texts
-from retriever.evaluation.metrics import ClusteringTask, cluster_v_measures, clustering_score, clustering_seeds, delta
+from retriever.evaluation.metrics import ClusteringTask, cluster_v_measures, clustering_score, clustering_seeds
 from retriever.evaluation.retrieval_metrics import by_group, ranking_measures
 from retriever.evaluation.rows import LabelledRow, documents_of, read_rows, sample
 from retriever.evaluation.scores import Score, combine, mean_score
@@ -65,7 +65,7 @@ def worded_scores(bench: Bench, source: LabelSource) -> Iterator[Score]:
             means[kind] = _mean_score(source.name, f"{criterion}, {kind} wordings", runs, seed=bench.seed)
         yield from means.values()
         for name, kind in DELTAS.items():
-            gap = combine(source.name, f"{criterion}, {name}", [means[kind], means["incorrect"]], delta)
+            gap = combine(source.name, f"{criterion}, {name}", [means[kind], means["incorrect"]], np.subtract.reduce)
             deltas[name].append(gap)
             yield gap
     for name, parts in deltas.items():

@@ -67,7 +67,8 @@ def score(
     Source: Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of Statistics 1979.
     """
     value = float(statistic(np.arange(items)))
-    resampled = np.array([statistic(rows) for rows in _resamples(items, seed)])
+    generator = np.random.default_rng([seed, items])
+    resampled = np.array([statistic(generator.integers(0, items, items)) for _ in range(RESAMPLES)])
     low, high = _interval(resampled)
     return Score(task, metric, value, low, high, items, resampled, headline, note)
 
@@ -118,11 +119,6 @@ def harmonic_mean(values: Floats) -> Floats:
     positive = (values > 0).all(axis=0)
     safe = np.where(values > 0, values, 1.0)
     return np.where(positive, values.shape[0] / (1.0 / safe).sum(axis=0), 0.0)
-
-
-def _resamples(items: int, seed: int) -> list[Rows]:
-    generator = np.random.default_rng([seed, items])
-    return [generator.integers(0, items, items) for _ in range(RESAMPLES)]
 
 
 def _interval(resampled: Floats) -> tuple[float, float]:

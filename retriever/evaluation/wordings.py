@@ -12,9 +12,6 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal, TypeAlias
 
-from retriever.core.errors import UsageError
-from retriever.core.registry import nearest
-
 WordingKind: TypeAlias = Literal["correct", "implicit", "incorrect"]
 WORDING_KINDS: tuple[WordingKind, ...] = ("correct", "implicit", "incorrect")
 
@@ -40,16 +37,8 @@ class Wordings:
 
 
 def find_wordings(source: str, criterion: str) -> Wordings:
-    """Return the wordings for one criterion of a source.
-
-    Raises:
-        UsageError: there are none.
-    """
-    table = all_wordings()
-    if (source, criterion) not in table:
-        known = [f"{name} {other}" for name, other in table]
-        raise UsageError(f"No wordings for {criterion!r} of {source!r}.", hint=nearest(f"{source} {criterion}", known))
-    return table[source, criterion]
+    """Return the wordings for one criterion of a source."""
+    return all_wordings()[source, criterion]
 
 
 @cache

@@ -46,25 +46,23 @@ def trained_encoder(adapted: Adapted, method: str, options: EncoderOptions) -> P
 
 
 def save_trained(
-    adapted: Adapted, folder: Path, *, method: str, options: EncoderOptions, card: str, dtype: torch.dtype | None = None
+    adapted: Adapted, folder: Path, *, method: str, options: EncoderOptions, dtype: torch.dtype = torch.bfloat16
 ) -> None:
     """Write the trained model, under its encoder's method and options, as a checkpoint folder that must not exist yet.
 
-    ``card`` is the text of the model card. Weights are stored in ``dtype``, by default in bfloat16, which halves the
-    folder.
+    Weights are stored in ``dtype``, by default in bfloat16, which halves the folder. The model card is empty.
 
     Raises:
         CheckpointError: the folder exists.
     """
-    stored = dtype or torch.bfloat16
-    with adapted.holding({name: values.to(stored) for name, values in adapted.values.items()}):
+    with adapted.holding({name: values.to(dtype) for name, values in adapted.values.items()}):
         peft = adapted.peft
         if peft is not None:
             config: Any = peft.peft_config["default"]
             config.target_modules = sorted(config.target_modules)  # a set's order would change the folder's digest
             config.base_model_name_or_path = None  # filled in by PEFT; already set, it asks the hub about it
         encoder = trained_encoder(adapted, method, options)
-        save_checkpoint(encoder, folder, card=card, adapter=peft, layers=adapted.layers)
+        save_checkpoint(encoder, folder, card="", adapter=peft, layers=adapted.layers)
 
 
 def load_trained(folder: Path, *, device: str = "auto", dtype: str = "auto", dropout: float = 0.0) -> Adapted:

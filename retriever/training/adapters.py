@@ -34,10 +34,8 @@ def dropout_at(model: nn.Module, rate: float) -> Iterator[None]:
     What stays is scaled by 1 / (1 - rate). At 0 the model does what it does at inference.
 
     Raises:
-        UsageError: the rate is out of range, or the model's attention has no dropout to switch on.
+        UsageError: the model's attention has no dropout to switch on.
     """
-    if not 0 <= rate < 1:
-        raise UsageError(f"dropout is {rate}; it must be at least 0 and below 1.")
     attentions = [module for module in model.modules() if _attention_rate(module) is not None]
     if rate and not attentions:
         raise UsageError(

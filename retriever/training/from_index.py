@@ -3,14 +3,13 @@
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.paths import write_output
 from retriever.index.opened import opened
-from retriever.training.negatives import IndexedDocuments, MiningOptions, mine_documents
+from retriever.training.negatives import IndexedDocuments, Mined, MiningOptions, mine_documents
 from retriever.training.pairs import HardNegatives
 from retriever.training.rows import TrainingRow, normalise_text
 from retriever.workspace import Index
@@ -64,21 +63,6 @@ def write_corrections(path: Path, found: "SavedClustering") -> int:
     return len(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class MinedNegatives:
-    """The hard negatives that an index gave.
-
-    Attributes:
-        rows: the negatives of every row, empty for a row that no view serves.
-        served: rows that have some.
-        skipped: documents left out because they may be right.
-    """
-
-    rows: list[HardNegatives]
-    served: int
-    skipped: int
-
-
 def mine_index(
     path: Path,
     rows: Sequence[TrainingRow],
@@ -87,7 +71,7 @@ def mine_index(
     held_out: Sequence[TrainingRow] = (),
     passages: bool = False,
     device: str = "auto",
-) -> MinedNegatives:
+) -> Mined:
     """Return documents of an index that its encoders put near the rows' texts though they do not belong there.
 
     Rows with positives are served by the base view, others by the complete view of their own question; with
@@ -118,13 +102,13 @@ def mine_index(
             for place, hard in enumerate(mined.rows):
                 if hard.texts or hard.answers:
                     negatives[place] = _without(hard, forbidden)
-    count = sum(bool(hard.texts or hard.answers) for hard in negatives)
-    if not count:
+    mined = Mined(negatives, skipped)
+    if not mined.served:
         raise UsageError(
             f"{path} has no negatives for these rows: no view holds all documents under one of their questions.",
             hint=f"Fill one with `retriever index CORPUS --index {path} --instruction QUESTION`, or leave --index out.",
         )
-    return MinedNegatives(negatives, count, skipped)
+    return mined
 
 
 def _documents(index: Index, instruction: str) -> IndexedDocuments | None:

@@ -23,19 +23,7 @@ from retriever.training.settings import AtLeastOne, Positive, Settings, Share, W
 
 _SMOOTHING = 0.9
 _PACE_STEPS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Pauses:
-    """When a run saves its state, and when it stops to be taken up again. Neither changes what is learned.
-
-    Attributes:
-        checkpoint_minutes: between two states.
-        stop_minutes: stop after so much time, the state saved; None to run to the end.
-    """
-
-    checkpoint_minutes: float = 5.0
-    stop_minutes: float | None = None
+CHECKPOINT_MINUTES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +46,11 @@ class StepProgress:
     seconds_left: float
 
 
-class Clock:
-    """Keeps a run's pace, and says when to save and when to stop."""
+class Pace:
+    """Keeps a run's pace: the mean of its loss, how many rows it reads in a second, and how long it will take."""
 
-    def __init__(self, pauses: Pauses, steps: int) -> None:
-        self._pauses = pauses
+    def __init__(self, steps: int) -> None:
         self._steps = steps
-        self._began = self._saved = time.monotonic()
         self._recent: list[tuple[int, float]] = []
         self._mean: float | None = None
 
@@ -86,20 +72,6 @@ class Clock:
             rows_per_second=sum(count for count, _ in self._recent) / max(spent, 1e-9),
             seconds_left=spent / len(self._recent) * (self._steps - position.step),
         )
-
-    @property
-    def saves(self) -> bool:
-        """Whether it is time to save; asked, it starts the wait for the next time."""
-        due = time.monotonic() - self._saved >= 60 * self._pauses.checkpoint_minutes
-        if due:
-            self._saved = time.monotonic()
-        return due
-
-    @property
-    def stops(self) -> bool:
-        """Whether it is time to stop."""
-        limit = self._pauses.stop_minutes
-        return limit is not None and time.monotonic() - self._began >= 60 * limit
 
 
 class Interrupts:
@@ -214,17 +186,15 @@ class Trainer:
         self.checkpoints = TrainingCheckpoints(folder / "states", about)
         lengths = [len(batches(epoch)) for epoch in range(settings.epochs)]
         self.steps = sum(lengths) if settings.max_steps is None else min(sum(lengths), settings.max_steps)
-        if not self.steps:
-            raise UsageError("There is no batch to train on.")
 
     def run(
         self,
         *,
         resume: bool = False,
-        pauses: Pauses | None = None,
+        minutes: float | None = None,
         on_progress: Callable[[StepProgress], None] | None = None,
     ) -> TrainingResult:
-        """Train to the end, or until it is time to pause.
+        """Train to the end, or for so many minutes; the state is saved then, and every five minutes.
 
         Resumed from the newest state, the run ends with the very weights of one that was never interrupted.
         ``on_progress`` is called after every step; what it does with torch's random numbers is undone.
@@ -235,24 +205,27 @@ class Trainer:
             KeyboardInterrupt: SIGINT came; the state after the step under way was saved.
         """
         position = self._start(resume=resume)
-        clock = Clock(pauses or Pauses(), self.steps)
+        pace = Pace(self.steps)
+        began = saved = time.monotonic()
         with Interrupts() as interrupts:
             for epoch, number, batch in self._batches_from(position):
                 started = time.monotonic()
                 losses, rate = self._step(position.step, batch)
                 spent = time.monotonic() - started
                 position = Position(position.step + 1, epoch, number + 1, position.seconds + spent)
-                progress = clock.tick(position, len(batch), spent, losses, rate)
+                progress = pace.tick(position, len(batch), spent, losses, rate)
                 self.record.add(position, losses, rate)
                 if on_progress is not None:
                     random = RandomState.now()
                     on_progress(progress)
                     random.restore()
-                if interrupts.asked or clock.stops:
+                now = time.monotonic()
+                if interrupts.asked or (minutes is not None and now - began >= 60 * minutes):
                     break
-                if clock.saves:
-                    self._save(position)
-            self._save(position)
+                if now - saved >= 60 * CHECKPOINT_MINUTES:
+                    self.checkpoints.save(self.parameters, self.optimizer, position)
+                    saved = now
+            self.checkpoints.save(self.parameters, self.optimizer, position)
             if interrupts.asked:
                 raise KeyboardInterrupt
         return TrainingResult(position, self.steps)
@@ -298,6 +271,3 @@ class Trainer:
             group["lr"] = rate
         self.optimizer.step()
         return {**losses, "gradient_norm": norm}, rate
-
-    def _save(self, position: Position) -> None:
-        self.checkpoints.save(self.parameters, self.optimizer, position)

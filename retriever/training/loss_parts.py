@@ -7,8 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from retriever.core.errors import UsageError
-
 
 def full_precision(tensor: Tensor) -> Tensor:
     """Return the tensor as float32; float64 stays what it is, so that derivatives can be checked in it."""
@@ -73,11 +71,6 @@ class Negatives:
         return cosines(anchors.unsqueeze(-2), vectors).squeeze(-2)
 
 
-def other_rows(groups: Tensor) -> Tensor:
-    """Return (B, B), true where row j may be a negative of row i: where their sets (B,) differ."""
-    return groups.unsqueeze(1) != groups.unsqueeze(0)
-
-
 def infonce(
     anchors: Tensor,
     positives: Tensor,
@@ -103,8 +96,8 @@ def infonce(
         scope: ``batch`` takes the other rows' positives as negatives too, ``row`` only ``own``.
     """
     scores = cosines(anchors, positives)  # (..., B, B)
-    rows = torch.arange(scores.shape[-1], device=scores.device)  # (B,)
-    allowed = other_rows(rows if groups is None else groups)  # (B, B)
+    sets = torch.arange(scores.shape[-1], device=scores.device) if groups is None else groups  # (B,)
+    allowed = sets.unsqueeze(1) != sets.unsqueeze(0)  # (B, B)
     positive = scores.diagonal(dim1=-2, dim2=-1)  # (..., B)
     if scope == "row":
         allowed = torch.zeros_like(allowed)
@@ -128,12 +121,7 @@ def fused_target(new: Tensor, base: Tensor, *, new_weight: float = NEW_WEIGHT) -
     ``new`` is by the fine-tuned model, ``base`` by the model as it was before; lambda is from 0 to 1, and the paper
     stays within 0.4 and 0.6 ("General-Purpose Instruction-Aware Text Embeddings via Dual-Level Contrastive Learning",
     section 3.4, eq. 4).
-
-    Raises:
-        UsageError: lambda is below 0 or above 1.
     """
-    if not 0 <= new_weight <= 1:
-        raise UsageError(f"The new model's weight is {new_weight}.", hint="Give a number from 0 to 1, such as 0.5.")
     return unit(new_weight * unit(new.detach()) + (1 - new_weight) * unit(base.detach()))
 
 

@@ -68,10 +68,8 @@ class TrainingMethod:
         one.
 
         Raises:
-            UsageError: the method has no use for hard negatives, or for this model.
+            UsageError: the method has no use for this model.
         """
-        if mined is not None:
-            self.check_mining()
         beside = {"mined": mined, "teacher": teacher}
         given = {name: value for name, value in beside.items() if value is not None}
         made: Objective = resolve(self.objective)(learner, rows, settings, batch, **given)

@@ -134,6 +134,11 @@ class Mined:
     rows: list[HardNegatives]
     skipped: int
 
+    @property
+    def served(self) -> int:
+        """The number of rows that have some."""
+        return sum(bool(hard.texts or hard.answers) for hard in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocuments:

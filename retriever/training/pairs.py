@@ -1,4 +1,4 @@
-"""From rows to what each method trains on: answers for InBedder and InstEmb, queries and passages for GIRCSE and DICL.
+"""From rows to what each method trains on: short answers for InBedder and InstEmb, pairs for GIRCSE and DICL.
 
 Every choice is drawn from the seed and the row's place alone, so it does not depend on which other rows are asked for;
 another seed, such as the epoch's number, draws anew.
@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from retriever.core.errors import UsageError
 from retriever.core.words import STOPWORDS
 from retriever.training.rows import TrainingRow, normalise_answer
 
@@ -22,23 +21,6 @@ _PUNCTUATION = '.,;:!?"()[]\u201c\u201d\u2026'
 
 AnswerSet = tuple[str, str]
 _T = TypeVar("_T", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerExample:
-    """A training example of InBedder and InstEmb.
-
-    Attributes:
-        answer: the answer without stopwords, never empty.
-        document: the answer as the row has it.
-        same: question group and answer; examples with equal ones are positives of each other, never negatives.
-    """
-
-    text: str
-    instruction: str
-    answer: str
-    document: str
-    same: AnswerSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +87,26 @@ def set_numbers(sets: Sequence[AnswerSet], *, strict: bool = False) -> list[int]
     return [numbers.setdefault(answers, len(numbers)) for answers in sets]
 
 
-def answer_examples(rows: Sequence[TrainingRow]) -> list[AnswerExample]:
-    """Return the rows as InBedder and InstEmb train on them, in order."""
-    return [
-        AnswerExample(row.text, row.instruction, remove_stopwords(row.answer), row.answer, answer_set(row))
-        for row in rows
-    ]
-
-
 def gircse_examples(
     rows: Sequence[TrainingRow], *, seed: int, negatives: int = NEGATIVES, mined: Sequence[HardNegatives] | None = None
 ) -> list[ContrastiveExample]:
-    """Return the rows as GIRCSE trains on them, in order.
+    """Return the rows as GIRCSE trains on them, in order; ``mined`` is one a row.
 
     The positive is one of the row's positives; else another text with the same answer to the same question (a symmetric
     task), and where there is none, the answer alone. Negatives, at most ``negatives``, are of the positive's kind:
     passages the row names, texts that answer the question otherwise, or other answers to it. The row's own and mined
     ones come first, then random ones fill up; there may be fewer than wanted, or none. All draws are from all rows, by
     the seed.
-
-    Raises:
-        UsageError: ``mined`` is not one a row.
     """
     pool = _Pool(rows)
-    return [
-        _gircse(pool, place, hard, random.Random(f"{seed}:{place}"), negatives) for place, hard in _with(rows, mined)
-    ]
+    found = mined or [HardNegatives()] * len(rows)
+    return [_gircse(pool, place, hard, random.Random(f"{seed}:{place}"), negatives) for place, hard in enumerate(found)]
 
 
 def dicl_examples(
     rows: Sequence[TrainingRow], *, seed: int, negatives: int = NEGATIVES, mined: Sequence[HardNegatives] | None = None
 ) -> list[ContrastiveExample]:
-    """Return the rows as DICL trains on them, in order; arguments and errors as for `gircse_examples`.
+    """Return the rows as DICL trains on them, in order; arguments as for `gircse_examples`.
 
     The positive is the answer with an empty instruction part, or one of the row's positives; negatives are other
     answers to the question. Where a question has no other answer in the rows, answers to other questions on the same
@@ -144,7 +114,7 @@ def dicl_examples(
     """
     pool = _Pool(rows)
     examples = []
-    for place, hard in _with(rows, mined):
+    for place, hard in enumerate(mined or [HardNegatives()] * len(rows)):
         draw = random.Random(f"{seed}:{place}")
         positive = draw.choice(rows[place].right)
         examples.append(_example_for(pool, place, positive, hard.answers, draw, negatives))
@@ -176,12 +146,6 @@ def _fill(given: Sequence[str], more: Callable[[int], Sequence[str]], wanted: in
     if len(known) < wanted:
         known += [text for text in more(wanted) if text not in known]
     return tuple(known[:wanted])
-
-
-def _with(rows: Sequence[TrainingRow], mined: Sequence[HardNegatives] | None) -> list[tuple[int, HardNegatives]]:
-    if mined is not None and len(mined) != len(rows):
-        raise UsageError(f"{len(mined)} mined negatives were given for {len(rows)} rows.", hint="Give one a row.")
-    return list(enumerate(mined or [HardNegatives()] * len(rows)))
 
 
 class _Pool:

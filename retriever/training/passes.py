@@ -21,23 +21,6 @@ VIEW_DROPOUT = 0.2  # InstEmb, section 3: the student's second view
 
 
 @dataclass(frozen=True, slots=True)
-class TeacherStates:
-    """The untrained model's states of prompts with their answers behind them; no gradient flows into it.
-
-    Attributes:
-        last: (B, d) states of the last prompt token.
-        tail: (B, L, d) states of the first L answer tokens; noise where an answer is shorter.
-        ids: (B, L) the answer tokens; 0 where an answer is shorter.
-        counted: (B, L) true where an answer has a token.
-    """
-
-    last: Tensor
-    tail: Tensor
-    ids: Tensor
-    counted: Tensor
-
-
-@dataclass(frozen=True, slots=True)
 class AnswerLogits:
     """The model's predictions (M, V) in float32 at the places of a batch's answer tokens, row by row, and these."""
 
@@ -60,19 +43,11 @@ def student_states(
 
     ``look_ahead`` is L; None for all the learned embeddings, 0 to read x alone. ``dropout`` is the share of attention
     probabilities and LoRA inputs zeroed; None for the settings' own.
-
-    Raises:
-        UsageError: the model has fewer look-ahead embeddings.
     """
-    learned = adapted.look_ahead
-    available = adapted.look_ahead_length
-    length = available if look_ahead is None else look_ahead
-    if not 0 <= length <= available:
-        raise UsageError(f"look_ahead is {length}; this model has {available} look-ahead embeddings.")
     backbone = adapted.backbone
     tail = backbone.embed_ids([])  # (0, d)
-    if learned is not None:
-        tail = learned[:length].to(backbone.dtype)  # (L, d)
+    if adapted.look_ahead is not None:
+        tail = adapted.look_ahead[:look_ahead].to(backbone.dtype)  # (L, d)
     with adapted.dropout(dropout):
         return prompts.read(backbone, tail.expand(prompts.size, -1, -1))
 
@@ -80,16 +55,15 @@ def student_states(
 @torch.no_grad()
 def teacher_states(
     adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequence[int]], *, length: int
-) -> TeacherStates:
+) -> TailStates:
     """Read [x; y_trunc] with the untrained model, without dropout or gradient (InstEmb, eq. 2); ``length`` is L.
 
-    The answers y are token ids, of which the first L are read.
+    The answers y are token ids, of which the first L are read; where one is shorter the states behind it are noise.
     """
     backbone = adapted.backbone
-    padded = pad_answers([list(ids)[:length] for ids in answers], width=length, device=backbone.device)
+    padded = pad_answers([ids[:length] for ids in answers], width=length, device=backbone.device)
     with adapted.base():
-        read = prompts.read(backbone, backbone.embed(padded.ids))
-    return TeacherStates(read.last, read.tail, padded.ids, padded.counted)
+        return prompts.read(backbone, backbone.embed(padded.ids))
 
 
 def lone_prompts(adapted: Adapted, answers: Sequence[Sequence[int]]) -> SeparatePrompts:
@@ -122,15 +96,10 @@ def soft_token_states(
 def answer_logits(adapted: Adapted, prompts: PromptBatch, answers: Sequence[Sequence[int]]) -> AnswerLogits:
     """Predict the answer tokens of [x; y] from those before them; the head sees no other position (InBedder, eq. 1).
 
-    The answers y are token ids, with an end-of-text token where that is to be learned.
-
-    Raises:
-        UsageError: no row has an answer token.
+    The answers y are token ids, with an end-of-text token where that is to be learned; one at least has a token.
     """
     backbone = adapted.backbone
     padded = pad_answers(answers, device=backbone.device)
-    if not padded.counted.any():
-        raise UsageError("No row of the batch has an answer.")
     with adapted.dropout():
         read = prompts.read(backbone, backbone.embed(padded.ids[:, :-1]))
     states = torch.cat([read.last.unsqueeze(1), read.tail], dim=1)  # (B, L, d): state j predicts answer token j

@@ -12,7 +12,6 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from retriever.core.errors import UsageError
 from retriever.core.prompts import PromptTemplate
 from retriever.encoders.methods import DEFAULT_INSTRUCTION
 from retriever.encoders.reading import PromptRun, prompt_pieces
@@ -88,14 +87,8 @@ class SharedPrompts:
     def read(self, backbone: TransformersBackbone, tails: Tensor) -> TailStates:
         """Read every prompt with its embeddings of ``tails`` (B, L, d) behind it.
 
-        Raises:
-            UsageError: the model's layers do not all attend to everything before a token.
+        All of the model's layers must attend to everything before a token.
         """
-        if not backbone.attends_to_all:
-            raise UsageError(
-                f"{backbone.source.name} cannot read several questions of a text in one pass.",
-                hint="Read each question by itself.",
-            )
         layout = _Layout(self.groups, tails.shape[1], backbone.device)
         if (decoder := _packed(backbone)) is not None:
             return layout.packed(backbone.dtype).read(backbone, decoder, tails)
@@ -200,7 +193,6 @@ class PromptTokeniser:
         self.tokenizer = tokenizer
         self.template = template
         self.default_instruction = default_instruction
-        self.truncated = 0
 
     def separate(
         self, texts: Sequence[str], instructions: Sequence[str], *, room: int | None = None
@@ -213,28 +205,20 @@ class PromptTokeniser:
             UsageError: an instruction is too long.
         """
         rows = []
-        for ids, instruction in zip(self._texts(texts), instructions, strict=True):
+        for ids, instruction in zip(self.tokenizer.texts(texts).ids, instructions, strict=True):
             pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(instruction)])
             left = len(ids) if room is None else max(0, room - len(pieces.before) - len(pieces.shared))
-            self.truncated += left < len(ids) < self.tokenizer.max_text_tokens  # longer ones are counted already
             rows.append([*pieces.before, *ids[:left], *pieces.shared])
         return SeparatePrompts(rows)
 
     def shared(self, texts: Sequence[str], instructions: Sequence[Sequence[str]]) -> SharedPrompts:
-        """Return every text with the instructions it is asked under, to be read together.
+        """Return every text with the instructions it is asked under, to be read together; the template has it first.
 
         Raises:
-            UsageError: an instruction is too long, a text has none, or the template puts it before the text.
+            UsageError: an instruction is too long.
         """
-        if not self.template.text_first:
-            raise UsageError(
-                f"The template {self.template.name!r} puts the instruction first; nothing can be shared.",
-                hint="Read each question by itself.",
-            )
         groups = []
-        for ids, questions in zip(self._texts(texts), instructions, strict=True):
-            if not questions:
-                raise UsageError("A text has no instruction to be read under.")
+        for ids, questions in zip(self.tokenizer.texts(texts).ids, instructions, strict=True):
             pieces = prompt_pieces(self.tokenizer, self.template, [self._resolved(question) for question in questions])
             alone = len(questions) == 1  # then what follows the text is all "shared"
             trunk = [*pieces.before, *ids] if alone else [*pieces.before, *ids, *pieces.shared]
@@ -258,11 +242,6 @@ class PromptTokeniser:
     def length_around(self, instruction: str) -> int:
         """Count the tokens that a prompt has beside its text."""
         return prompt_pieces(self.tokenizer, self.template, [self._resolved(instruction)]).overhead
-
-    def _texts(self, texts: Sequence[str]) -> list[list[int]]:
-        tokenised = self.tokenizer.texts(texts)
-        self.truncated += tokenised.truncated
-        return tokenised.ids
 
     def _resolved(self, instruction: str) -> str:
         return instruction.strip() or self.default_instruction

@@ -70,10 +70,6 @@ class TrainingRow:
         instruction: dict[str, JSON] = {"instruction": self.instruction} if self.instruction else {}
         return {**instruction, "query": self.text, "positives": list(self.positives or [self.answer]), **beside}
 
-    def problem(self, what: str) -> InputError:
-        """Return the error to raise when this row cannot be used."""
-        return InputError(f"{self.file}, row {self.line}: {what}.", hint="Mend or remove the row.")
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:

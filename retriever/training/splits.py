@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.core.errors import InputError, UsageError
+from retriever.core.errors import InputError
 from retriever.core.types import BadRow
 from retriever.training.rows import TrainingRow, read_training_rows
 
@@ -25,7 +25,7 @@ class HeldOut:
 
 
 def hold_out(rows: Sequence[TrainingRow], *, share: float = HELD_OUT_SHARE, seed: int = 0) -> HeldOut:
-    """Keep a share of the texts, with all of their rows, out of training.
+    """Keep a share of the texts, between 0 and 1, with all of their rows, out of training.
 
     Texts are the same whatever their case, spaces and punctuation. Every question gives about the same share of its
     texts, the rarest question first; where questions are too rare for that, as when each is asked once, texts are taken
@@ -33,11 +33,8 @@ def hold_out(rows: Sequence[TrainingRow], *, share: float = HELD_OUT_SHARE, seed
     hardly changes it. Both sides keep the order of the rows.
 
     Raises:
-        UsageError: the share is not between 0 and 1.
         InputError: there are fewer than two texts.
     """
-    if not 0 < share < 1:
-        raise UsageError(f"The held-out share is {share}.", hint="Give a share between 0 and 1, such as 0.1.")
     groups: dict[str, set[str]] = defaultdict(set)
     keys = [row.text_key for row in rows]
     for key, row in zip(keys, rows, strict=True):

@@ -25,7 +25,7 @@ REVIEWS = Path(__file__).parents[2] / "examples/reviews.jsonl"
 QUESTIONS = ["What kind of product is this review about?", "How does the customer feel about it?"]
 ROUNDING = 0.035
 """How far another processor or number format moves a vector, as a share of its distance from the mean: more than it did
-between bfloat16 and float32 in the mean of eight views (0.024, benchmarks/cluster_stability.py)."""
+between bfloat16 and float32 in the mean of eight views (0.024)."""
 
 
 @pytest.fixture(scope="module")

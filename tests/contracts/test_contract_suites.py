@@ -120,8 +120,7 @@ class Unread(HashedWords):
 
 
 def test_every_data_file_has_rows_here():
-    declared = set(DataFile)
-    assert declared == ROWS.keys() == {name for _, task in TASKS for name in task.files}
+    assert set(DataFile) <= ROWS.keys() == {name for _, task in TASKS for name in task.files}
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from index_fakes import FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents
 
-from retriever.core.errors import InputError, UsageError
 from retriever.core.protocols import Encoder
 from retriever.evaluation.run import bench
 from retriever.evaluation.run.bench import LEAST_QUERIES, MOST_VIEWS, IndexSearchPath, RememberingEncoder
@@ -173,10 +172,3 @@ def test_an_indexing_that_failed_is_done_again(tmp_path):
         encoder._fail_at = 0
         found = search(CORPUS, QUERIES, instructions=[""] * 4, mode="dense", k=6)
         assert list(found[0]) == expected(QUERIES[0])
-
-
-def test_bad_calls_are_refused(search):
-    with pytest.raises(UsageError, match="4 queries have 1 instructions"):
-        search(CORPUS, QUERIES, instructions=[""], mode="dense", k=3)
-    with pytest.raises(InputError, match="Two documents have the id 'a'"):
-        search([*CORPUS, CORPUS[0]], QUERIES, instructions=[""] * 4, mode="dense", k=3)

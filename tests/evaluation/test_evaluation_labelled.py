@@ -6,20 +6,19 @@ from label_fakes import write_rows
 
 from retriever.core.errors import InputError
 from retriever.evaluation.labelled import (
-    FIRST_ALONE,
     PAIR_KINDS,
-    SECOND_ALONE,
+    TRIPLET_KINDS,
     LabelledText,
     LabelSource,
     balanced_sample,
-    build_pairs,
-    build_triplets,
-    labels_at,
+    draw_partners,
     load_texts,
 )
 from retriever.evaluation.rows import LabelledRow, held_out, read_rows, sample, split_of
 
-SOURCE = LabelSource("own", "own.jsonl", ("genre", "era"), labels_at("labels.genre", "meta.era"))
+SOURCE = LabelSource(
+    "own", "own.jsonl", ("genre", "era"), lambda row: (row.get("labels.genre", str), row.get("meta.era", str))
+)
 
 
 def row(text, genre, era):
@@ -57,17 +56,17 @@ def shared(one, other):
 
 
 def test_triplets_share_one_label_each_way():
-    drawn = build_triplets(LABELS, per_anchor=3, seed=0, what="x")
+    drawn = draw_partners(LABELS, TRIPLET_KINDS, per_anchor=3, seed=0, what="x")
     assert drawn.anchors.tolist() == list(range(24))
     assert drawn.rows.shape == (2, 24, 3)
-    for kind in (FIRST_ALONE, SECOND_ALONE):
-        pairs = [(anchor, row) for anchor, rows in zip(drawn.anchors, drawn.of(kind), strict=True) for row in rows]
+    for kind, partners in zip(TRIPLET_KINDS, drawn.rows, strict=True):
+        pairs = [(anchor, row) for anchor, rows in zip(drawn.anchors, partners, strict=True) for row in rows]
         assert {shared(*pair) for pair in pairs} == {kind}
-    assert len(set(drawn.of(FIRST_ALONE).ravel().tolist())) > 12
+    assert len(set(drawn.rows[0].ravel().tolist())) > 12
 
 
 def test_pairs_come_in_all_four_kinds_and_never_with_oneself():
-    drawn = build_pairs(LABELS, seed=0, what="x")
+    drawn = draw_partners(LABELS, PAIR_KINDS, seed=0, what="x")
     for kind, rows in zip(PAIR_KINDS, drawn.rows[:, :, 0], strict=True):
         assert {shared(*pair) for pair in zip(drawn.anchors, rows, strict=True)} == {kind}
         assert all(anchor != row for anchor, row in zip(drawn.anchors, rows, strict=True))
@@ -76,17 +75,19 @@ def test_pairs_come_in_all_four_kinds_and_never_with_oneself():
 
 
 def test_one_seed_draws_the_same_partners():
-    first, again, other = (build_triplets(LABELS, per_anchor=3, seed=seed, what="x").rows for seed in (4, 4, 5))
+    first, again, other = (
+        draw_partners(LABELS, TRIPLET_KINDS, per_anchor=3, seed=seed, what="x").rows for seed in (4, 4, 5)
+    )
     assert first.tolist() == again.tolist() != other.tolist()
 
 
 def test_a_text_without_both_partners_is_no_anchor():
     labels = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "z")]
-    assert build_triplets(labels, per_anchor=2, seed=0, what="x").anchors.tolist() == [0]
+    assert draw_partners(labels, TRIPLET_KINDS, per_anchor=2, seed=0, what="x").anchors.tolist() == [0]
     with pytest.raises(InputError, match=r"^own.jsonl: no text has partners"):
-        build_triplets([("a", "x"), ("b", "y")], per_anchor=2, seed=0, what="own.jsonl")
+        draw_partners([("a", "x"), ("b", "y")], TRIPLET_KINDS, per_anchor=2, seed=0, what="own.jsonl")
     with pytest.raises(InputError, match=r"^own.jsonl: no text has partners"):
-        build_pairs(labels, seed=0, what="own.jsonl")
+        draw_partners(labels, PAIR_KINDS, seed=0, what="own.jsonl")
 
 
 def test_splits_by_the_known_digest_of_abc():

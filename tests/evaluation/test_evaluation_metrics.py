@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from sklearn.metrics import v_measure_score
 
-from retriever.core.errors import UsageError
 from retriever.core.similarity import normalise
 from retriever.evaluation.metrics import (
     ClusteringTask,
@@ -14,7 +13,6 @@ from retriever.evaluation.metrics import (
     clustering_score,
     clustering_seeds,
     cosines,
-    delta,
     margins,
     own_output_first,
     spearman,
@@ -57,11 +55,6 @@ def test_spearman_by_hand():
     assert spearman(np.array([1, 2, 3]), np.array([10, 20, 15])) == pytest.approx(0.5)
     assert spearman(np.array([0.2, 0.9, 0.1]), np.array([False, True, False])) == pytest.approx(np.sqrt(3) / 2)
     assert spearman(np.array([1, 2, 3, 4]), np.array([4, 3, 2, 1])) == pytest.approx(-1)
-
-
-def test_delta_by_hand():
-    values = np.array([[0.5, 0.25], [0.125, 0.5]])
-    assert delta(values).tolist() == [0.375, -0.25]
 
 
 def test_irs_wants_the_own_output_above_all_else():
@@ -137,13 +130,6 @@ def test_the_interval_surrounds_the_value_though_there_are_many_labels():
     assert found.low < found.value < found.high < found.low + 8
     assert found.resampled.mean() == pytest.approx(found.value)
     assert found.note.startswith("under 'x'; 3 runs, standard deviation ")
-
-
-def test_every_vector_needs_a_label():
-    with pytest.raises(UsageError, match="2 vectors have 1 labels"):
-        cluster_v_measures(np.eye(2, dtype=np.float32), ["a"], [0])
-    with pytest.raises(UsageError, match="0 vectors have 0 labels"):
-        cluster_v_measures(np.zeros((0, 2), dtype=np.float32), [], [0])
 
 
 VALUES = np.array([1.0, 0, 0, 1, 1, 1, 0, 1])

@@ -56,15 +56,7 @@ def test_nothing_relevant_or_nothing_found_scores_zero():
         assert values.tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("measure", ["ndcg", "nDCG@@", "nDCG@ten", "", "nDCG(10)"])
-def test_an_unknown_measure_is_named(measure):
-    with pytest.raises(UsageError, match=r"Unknown measure"):
-        ranking_measures({}, {"q": {"a": 1}}, [measure])
-
-
-def test_a_ranking_of_no_query_and_a_document_twice_are_refused():
-    with pytest.raises(UsageError, match=r"relevant to query 'other'"):
-        ranking_measures({"other": []}, {"q": {"a": 1}}, ["AP"])
+def test_a_document_twice_is_refused():
     with pytest.raises(UsageError, match=r"document 'a' twice"):
         ranking_measures({"q": [("a", 1.0), ("a", 0.5)]}, {"q": {"a": 1}}, ["AP"])
 
@@ -121,13 +113,6 @@ def test_p_mrr_is_mtebs():
     )
     assert p_mrr_values(before, after, removed).mean() == pytest.approx(theirs)
     assert abs(theirs) > 0.01
-
-
-def test_p_mrr_needs_both_rankings_and_a_document():
-    with pytest.raises(UsageError, match=r"'q' was not searched under both"):
-        p_mrr_values({"q": ranking("x")}, {}, {"q": ["x"]})
-    with pytest.raises(UsageError, match=r"No document of query 'q'"):
-        p_mrr_values({"q": ranking("x")}, {"q": ranking("x")}, {"q": []})
 
 
 def test_the_lowest_of_every_group():

@@ -131,11 +131,11 @@ def test_texts_are_taken_evenly_and_a_smaller_limit_takes_a_part():
 
 
 def test_texts_without_all_answers_or_with_two_are_passed_over(tmp_path):
-    kinds = FILES[DataFile.COMPLAINTS]
-    rows = list(labelled(DataFile.COMPLAINTS))
+    kinds = FILES["complaints.jsonl"]
+    rows = list(labelled("complaints.jsonl"))
     bare = {"text": "bare", "labels": {kinds[0].kind: "any"}}
     twice = {"text": rows[0]["text"], "labels": rows[-1]["labels"]}
-    write_rows(tmp_path, DataFile.COMPLAINTS, [*rows, bare, twice])
+    write_rows(tmp_path, "complaints.jsonl", [*rows, bare, twice])
     grid = kinds_grid(tmp_path, kinds, limit=100)
     assert sorted(grid.texts) == sorted(row["text"] for row in rows[1:])
 
@@ -214,7 +214,7 @@ def test_too_few_texts_and_a_single_answer_are_named(data, task):
     with pytest.raises(InputError, match="no text has both") as raised:
         list(task(bench(data, BlindEncoder(), limit=1)))
     assert "--limit" in raised.value.hint
-    write_rows(data, DataFile.COMPLAINTS, [{"text": "x", "labels": {"complaint": "a", "complaint_industry": "b"}}])
+    write_rows(data, "complaints.jsonl", [{"text": "x", "labels": {"complaint": "a", "complaint_industry": "b"}}])
     with pytest.raises(InputError, match=r"complaints.jsonl: fewer than two answers to 'complaint_industry'"):
         list(task(bench(data, BlindEncoder())))
 

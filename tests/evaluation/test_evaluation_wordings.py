@@ -7,10 +7,7 @@ import mixture
 import pytest
 from label_types import load_label_types
 
-from retriever.core.errors import UsageError
 from retriever.evaluation.labelled import LABELLED
-from retriever.evaluation.suites import SUITES
-from retriever.evaluation.unmet import by_file
 from retriever.evaluation.wordings import FAMILIES, WORDING_KINDS, all_wordings, find_wordings, unmet_kinds
 
 EVERY = list(all_wordings().items())
@@ -55,11 +52,6 @@ def test_no_two_wordings_are_the_same_but_for_a_word():
         everything = chain([wordings.instruction], *(wordings.of(kind) for kind in WORDING_KINDS))
         for one, other in combinations(everything, 2):
             assert len(words(one) ^ words(other)) > 1, (one, other)
-
-
-def test_an_unknown_criterion_suggests_the_nearest():
-    with pytest.raises(UsageError, match=r"No wordings for 'categories' of 'reviews'.*'reviews category'"):
-        find_wordings("reviews", "categories")
 
 
 KINDS = unmet_kinds()
@@ -111,10 +103,3 @@ def test_no_wording_is_one_that_recipes_ask_in():
     for one in KINDS:
         for wording in one.wordings:
             assert json.dumps(wording).lower() not in trained, wording
-
-
-def test_the_suite_names_the_files_of_the_kinds():
-    tasks = {task.name: task for task in SUITES["unmet"]}
-    files = by_file(KINDS)
-    assert set(tasks["triplets"].files) == set(files)
-    assert set(tasks["reversal"].files) == {file for file, kinds in files.items() if len(kinds) > 1}

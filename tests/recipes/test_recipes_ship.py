@@ -52,7 +52,7 @@ def earlier(tmp_path):
 
 def run(monkeypatch, tmp_path, *made, name="default", keep=0.0):
     monkeypatch.setattr(ship, "SHIPPED", tmp_path / "pretrained")
-    assert ship.put(name, made, [*[0.0] * (len(made) - 1), keep]) == tmp_path / "pretrained" / name
+    assert ship.put(name, made, keep=keep) == tmp_path / "pretrained" / name
     return tmp_path / "pretrained" / name
 
 
@@ -158,10 +158,3 @@ def test_a_file_without_a_known_licence_does_not_ship(monkeypatch, tmp_path, mad
     write_manifest(made)
     with pytest.raises(UsageError, match="found-somewhere"):
         run(monkeypatch, tmp_path, made)
-
-
-def test_a_later_piece_goes_on_from_a_mean_that_is_a_model_of_its_own(tmp_path, weighted):
-    ship.average(weighted[0], weighted[1], 0.25, tmp_path / "mean")
-    check_manifest(tmp_path / "mean", hint="")
-    assert load_file(tmp_path / "mean/look_ahead.safetensors")["a"].tolist() == [1.75] * 3
-    assert (tmp_path / "mean/retriever.json").read_text() == "content of retriever.json\n"

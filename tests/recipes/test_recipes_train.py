@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import ship
 import train
-from pieces import MODELS, PIECES, ROWS, kept
+from pieces import MODELS, PIECES, ROWS
 
 from retriever.core.errors import UsageError
 
@@ -56,20 +56,18 @@ def test_every_script_understands_its_options():
 
 def test_pieces_go_on_from_pieces_and_learn_from_rows_that_are_made():
     done = {"instemb:smollm2-135m"}
-    for name, model in MODELS.items():
-        assert model.after is None or f"build/{model.after}" in done, name
-        for one in model.pieces:
+    for pieces in MODELS.values():
+        for one in pieces:
             piece = PIECES[one]
             assert piece.base in done, one
             assert piece.rows in ROWS
             assert (train.RECIPES / f"{piece.settings}.toml").is_file()
-            done.add(f"build/{kept(one) if piece.keep else one}")
             done.add(f"build/{one}")
-    assert {one for model in MODELS.values() for one in model.pieces} == PIECES.keys()
+    assert {one for pieces in MODELS.values() for one in pieces} == PIECES.keys()
 
 
 def test_a_run_goes_on_until_every_piece_is_done_and_ships_it_then(here, monkeypatch, capsys):
-    asked, shipped, averaged = [], [], []
+    asked, shipped = [], []
 
     def finetune(request, *, on_progress, announce):
         asked.append((request.output.name, request.base, request.minutes))
@@ -81,21 +79,14 @@ def test_a_run_goes_on_until_every_piece_is_done_and_ships_it_then(here, monkeyp
 
     monkeypatch.setattr("retriever.training.run.finetuning.finetune", finetune)
     monkeypatch.setattr(train, "make_rows", lambda name, out, data, *, texts: out.mkdir())
-    monkeypatch.setattr(ship, "put", lambda name, folders, keeps: shipped.append((name, len(folders), keeps)))
-    monkeypatch.setattr(
-        ship, "average", lambda before, after, keep, into: averaged.append((str(before), keep, into.name))
-    )
+    monkeypatch.setattr(ship, "put", lambda name, folders, *, keep: shipped.append((name, len(folders), keep)))
     monkeypatch.setattr(sys, "argv", ["train.py", "data", "--minutes", "5"])
     assert train.main() == train.NOT_DONE
     assert "default-2 is not finished: make train again" in capsys.readouterr().out
     assert not shipped
     assert train.main() == 0
     assert [name for name, _, _ in asked] == ["default", "default-2", *list(PIECES)[1:]]
-    assert shipped == [
-        (name, len(model.pieces), [PIECES[one].keep for one in model.pieces]) for name, model in MODELS.items()
-    ]
-    means = {one: piece for one, piece in PIECES.items() if piece.keep}
-    assert set(averaged) == {(piece.base, piece.keep, kept(one)) for one, piece in means.items()}
+    assert shipped == [("default", 3, 0.4), ("gircse", 2, 0.0)]
     assert {minutes for _, _, minutes in asked} == {5}
 
 

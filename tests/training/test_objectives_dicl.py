@@ -2,7 +2,6 @@ import pytest
 import torch
 from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, learner, row, vector
 
-from retriever.core.errors import UsageError
 from retriever.training.loss_parts import Negatives
 from retriever.training.losses import DiclEmbeddings, TieredEmbeddings, dicl, tiered
 from retriever.training.objectives import reading
@@ -164,8 +163,3 @@ def test_what_is_right_elsewhere_in_the_batch_is_no_wrong_part():
     assert (first.instruction, first.text) == (None, "shines")  # "use" is answered "kettle" for the text too
     first, *_ = wrong_parts([*rows, row("shines", "kind", "kettle")], seed=0)
     assert (first.instruction, first.text) == (None, None)  # and now "shines" is a kettle
-
-
-def test_masked_models_are_refused(tiny):
-    with pytest.raises(UsageError, match="needs a causal one"):
-        objective(learner(tiny("bert")))

@@ -6,7 +6,6 @@ import pytest
 import torch
 from objective_checks import BATCH, EVERY, ONE_BY_ONE, ROWS, agree, learner, prompt, row
 
-from retriever.core.errors import UsageError
 from retriever.training.loss_parts import Negatives, mean_similarity_error
 from retriever.training.losses import refinement, stepwise
 from retriever.training.objectives import reading
@@ -150,8 +149,3 @@ def test_rows_of_one_positive_are_not_each_other_s_negatives():
     assert positive_sets([lone, asked]) == [0, 1]  # read under a question it is another vector
     chain = [replace(lone, positive=text, same=("q", same)) for text, same in ["ax", "bx", "by", "cy", "cz"]]
     assert positive_sets(chain) == [0] * 5
-
-
-def test_masked_models_are_refused(tiny):
-    with pytest.raises(UsageError, match="needs a causal one"):
-        objective(learner(tiny("bert")))

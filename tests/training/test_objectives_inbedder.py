@@ -73,6 +73,7 @@ def objective(one, batch=BATCH, rows=ROWS, **settings):
         ("llama", "input-first", False, 60),
         ("llama", "instruct-query", True, 60),
         ("mistral", "input-first", True, 60),
+        ("gpt2", "input-first", True, 60),
     ],
 )
 def test_loss_and_gradients_are_those_of_the_whole_model(tiny, monkeypatch, name, template, end, piece_tokens):
@@ -81,7 +82,7 @@ def test_loss_and_gradients_are_those_of_the_whole_model(tiny, monkeypatch, name
     agree(one, lambda: causal(one, ROWS, end=end), lambda: objective(one, end=end).backward([*EVERY]))
 
 
-@pytest.mark.parametrize("name", ["roberta", "bert"])
+@pytest.mark.parametrize("name", ["roberta", "bert", "modernbert"])
 def test_masked_models_fill_the_masks(tiny, monkeypatch, name):
     monkeypatch.setattr(reading, "PIECE_TOKENS", 120)
     one = learner(tiny(name))

@@ -10,7 +10,7 @@ from retriever.training.losses import cross_entropy, kl, mse, view_contrast
 from retriever.training.objectives import instemb, reading
 from retriever.training.objectives.instemb import InstEmbObjective, InstEmbSettings
 from retriever.training.pairs import remove_stopwords
-from retriever.training.passes import lone_prompts, student_states, teacher_states
+from retriever.training.passes import lone_prompts, pad_answers, student_states, teacher_states
 
 LENGTH = 3
 SETS = torch.tensor([0, 1, 0, 2, 3, 4, 3, 5, 6])
@@ -35,6 +35,7 @@ def one_row(one, each):
     return {
         "student": student_states(adapted, asked),
         "taught": teacher_states(adapted, asked, [answer], length=LENGTH),
+        "told": pad_answers([answer[:LENGTH]], width=LENGTH),
         "answer": student_states(adapted, lone_prompts(adapted, [answer])),
         "document": student_states(adapted, prompt(one, each.answer, "")),
     }
@@ -51,8 +52,8 @@ def distilled(one, rows, settings):
     head = one.adapted.backbone.logits
     tail = torch.cat([row["student"].tail for row in rows])
     taught = torch.cat([row["taught"].tail for row in rows])
-    ids = torch.cat([row["taught"].ids for row in rows])
-    counted = torch.cat([row["taught"].counted for row in rows])
+    ids = torch.cat([row["told"].ids for row in rows])
+    counted = torch.cat([row["told"].counted for row in rows])
     terms = {
         "mse": lambda: mse(tail, taught, counted),
         "kl": lambda: kl(head(tail), head(taught), counted, direction=settings.direction),
@@ -71,7 +72,7 @@ def contrast(rows, settings):
     if "document" in settings.views:
         views.append([pooled(row["document"], settings) for row in rows])
     if "teacher" in settings.views:
-        lengths = [int(row["taught"].counted.sum()) for row in rows]
+        lengths = [int(row["told"].counted.sum()) for row in rows]
         taught = zip(rows, lengths, strict=True)
         views.append([pooled(row["taught"], settings, length=length) for row, length in taught])
     sets = torch.arange(len(rows)) if settings.strict else SETS

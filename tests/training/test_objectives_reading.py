@@ -6,7 +6,6 @@ import torch
 from objective_checks import EVERY, ROWS, learner, prompt
 from training_models import gradients
 
-from retriever.core.errors import UsageError
 from retriever.training.objectives import reading
 from retriever.training.objectives.base import BatchSettings, Keys, TextBatches
 from retriever.training.objectives.reading import (
@@ -15,7 +14,6 @@ from retriever.training.objectives.reading import (
     in_order,
     pieces,
     separate_pieces,
-    together,
 )
 from retriever.training.passes import student_states
 from retriever.training.prompt_batches import SeparatePrompts, SharedPrompts
@@ -116,18 +114,13 @@ def test_seed_and_epoch_alone_decide():
     assert TextBatches(rows, BatchSettings(texts=6), 6)(0) != first
 
 
-def test_what_makes_no_batch_is_refused():
-    with pytest.raises(UsageError, match="no rows"):
-        TextBatches([], BatchSettings(), 0)
-
-
 TEXTS = [one.text for one in ROWS]
 ASKED = [one.instruction for one in ROWS]
 CASES = [("llama", "input-first"), ("llama", "instruct-query"), ("mistral", "input-first")]
 
 
 def read(one, *, tail):
-    return pieces(one, together(TEXTS, ASKED), tail=tail)
+    return pieces(one, TEXTS, ASKED, tail=tail)
 
 
 @pytest.mark.parametrize("budget", [1, 100, 2048])
@@ -184,7 +177,6 @@ def test_equal_prompts_get_one_place():
     prompts = Prompts()
     asked = [("a", "mood"), ("b", "mood"), ("a", " mood\n"), ("a", ""), ("b", "mood")]
     assert [prompts.place(*one) for one in asked] == [0, 1, 0, 2, 1]
-    assert len(prompts) == 3
     assert (prompts.texts, prompts.instructions) == (["a", "b", "a"], ["mood", "mood", ""])
 
 

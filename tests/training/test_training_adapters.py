@@ -19,7 +19,7 @@ OPTIONS = EncoderOptions(default_instruction="mood")
 
 
 def save(one, folder, method="instemb", **extra):
-    save_trained(one, folder, method=method, options=OPTIONS, card="# A card\n", **extra)
+    save_trained(one, folder, method=method, options=OPTIONS, **extra)
     return folder
 
 

@@ -12,7 +12,8 @@ from tiny_models import flip_byte
 from training_models import INSTRUCTIONS, TEXTS, last_states, model, tokeniser
 
 from retriever.core.errors import CheckpointError, TrainingError, UsageError
-from retriever.training.loop import LoopSettings, Pauses, Trainer
+from retriever.training import loop
+from retriever.training.loop import LoopSettings, Trainer
 
 SETTINGS = LoopSettings(learning_rate=0.01, epochs=3, warmup=0.3)
 IDENTITY = {"seed": 4, "data": "abc"}
@@ -20,6 +21,11 @@ IDENTITY = {"seed": 4, "data": "abc"}
 
 class StopError(Exception):
     pass
+
+
+@pytest.fixture
+def save_every_step(monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_MINUTES", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +93,7 @@ def assert_equal(one, other):
 
 # Three batches an epoch: at the end of one, and within one.
 @pytest.mark.parametrize(("step", "kind"), [(3, "lora"), (5, "layers")])
+@pytest.mark.usefixtures("save_every_step")
 def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny, tmp_path, step, kind):
     unbroken = trainer(tmp_path / "unbroken", tiny, kind=kind)
     torch.manual_seed(11)
@@ -97,7 +104,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny, tmp_path, 
     broken = trainer(tmp_path / "broken", tiny, kind=kind)
     torch.manual_seed(11)
     with pytest.raises(StopError):
-        broken.run(pauses=Pauses(checkpoint_minutes=0), on_progress=stop_after(step + 1))
+        broken.run(on_progress=stop_after(step + 1))
     assert broken.checkpoints.newest().name == f"step-{step:08d}"
     torch.manual_seed(99)  # another process: its random numbers stand elsewhere
     resumed = trainer(tmp_path / "broken", tiny, kind=kind)
@@ -216,6 +223,7 @@ def test_the_record_says_what_the_run_was(tmp_path):
 
 
 @pytest.mark.parametrize("bad", ["loss", "gradient"])
+@pytest.mark.usefixtures("save_every_step")
 def test_a_loss_that_is_no_number_ends_the_run_and_keeps_its_states(tmp_path, bad):
     one = trainer(tmp_path)
     good, calls = one.backward, []
@@ -231,7 +239,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_its_states(tmp_path, ba
 
     one.backward = backward
     with pytest.raises(TrainingError, match=r"Step 4: .* rows \d"):
-        one.run(pauses=Pauses(checkpoint_minutes=0))
+        one.run()
     assert one.checkpoints.newest().name == "step-00000003"
     assert torch.isfinite(one.parameters["w"]).all()
 
@@ -261,9 +269,10 @@ def test_another_adapter_s_state_is_refused(tiny, tmp_path):
         trainer(tmp_path, tiny, layers=1).run(resume=True)
 
 
+@pytest.mark.usefixtures("save_every_step")
 def test_a_changed_byte_of_a_state_is_refused_and_the_one_before_serves(tmp_path):
     first = trainer(tmp_path)
-    first.run(pauses=Pauses(checkpoint_minutes=0))
+    first.run()
     newest = first.checkpoints.newest()
     flip_byte(newest / "state.safetensors")
     with pytest.raises(CheckpointError, match="Remove this folder"):
@@ -275,10 +284,11 @@ def test_a_changed_byte_of_a_state_is_refused_and_the_one_before_serves(tmp_path
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.usefixtures("save_every_step")
 def test_no_room_for_a_state_is_said_and_earlier_ones_stay(tmp_path, monkeypatch, when):
     one = trainer(tmp_path)
     with pytest.raises(StopError):
-        one.run(pauses=Pauses(checkpoint_minutes=0), on_progress=stop_after(4))
+        one.run(on_progress=stop_after(4))
     if when == "before":
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=10))
     else:
@@ -292,10 +302,11 @@ def test_no_room_for_a_state_is_said_and_earlier_ones_stay(tmp_path, monkeypatch
     assert sorted(path.name for path in (tmp_path / "states").iterdir()) == ["step-00000002", "step-00000003"]
 
 
+@pytest.mark.usefixtures("save_every_step")
 def test_a_record_cut_short_by_a_crash_is_mended(tmp_path):
     one = trainer(tmp_path)
     with pytest.raises(StopError):
-        one.run(pauses=Pauses(checkpoint_minutes=0), on_progress=stop_after(5))
+        one.run(on_progress=stop_after(5))
     with (tmp_path / "losses.jsonl").open("a") as file:
         file.write('{"step": 6, "lo')
     trainer(tmp_path).run(resume=True)

@@ -230,5 +230,3 @@ def test_both_sides_have_a_text():
 def test_what_cannot_be_split_is_refused():
     with pytest.raises(InputError, match="1 different texts"):
         hold_out([asked("a"), asked("A.")])
-    with pytest.raises(UsageError, match="share is 1"):
-        hold_out([asked("a"), asked("b")], share=1)

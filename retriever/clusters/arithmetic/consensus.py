@@ -25,7 +25,7 @@ LEAST = 30
 ITERATIONS, _RUN_ITERATIONS = 25, 10
 REPEATED, HALVES = 0.9, 0.65
 """Least agreements of a partition that holds. Of eight views three hold by them: their clusters at the chosen k were
-the same in float32 as in bfloat16, those of the others agreed by 0.92 in the mean (benchmarks/cluster_stability.py)."""
+the same in float32 as in bfloat16, those of the others agreed by 0.92 in the mean (clusters-that-hold.md)."""
 
 _DRAWS, _MOST_CENTROIDS = 80, 4000  # runs that vote; fewer where they have many centroids together
 _KEPT = 0.9  # share of the rows in a run

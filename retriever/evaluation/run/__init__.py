@@ -1,1 +1,1 @@
-"""Run the evaluation for users: `retriever eval` and `retriever diagnose`."""
+"""Run the evaluation for users: `retriever eval`."""

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.contexts import Closing
-from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import content_hash
 from retriever.core.protocols import Encoder, WrappedEncoder
 from retriever.core.requests import SearchRequest
@@ -167,14 +166,8 @@ class IndexSearchPath(Closing):
     ) -> list[ScoredIds]:
         """Return one ranking per query: k ids with the score they are ordered by, or all ids there are.
 
-        The ids of the documents differ; an empty instruction is the default one.
-
-        Raises:
-            UsageError: there are not as many instructions as queries.
-            InputError: two documents share an id.
+        The ids of the documents differ; every query has an instruction, an empty one is the default one.
         """
-        if len(instructions) != len(queries):
-            raise UsageError(f"{len(queries)} queries have {len(instructions)} instructions.", hint="Give one a query.")
         groups: dict[str, list[int]] = {}
         for row, instruction in enumerate(instructions):
             groups.setdefault(instruction.strip(), []).append(row)
@@ -201,7 +194,6 @@ class IndexSearchPath(Closing):
         """Return the index of a corpus with its base view and the views of some instructions complete."""
         corpus = _corpus_hash(documents)
         if corpus not in self._indexes:
-            _check_ids(documents)
             index = Index(Path(self._folder.name) / corpus[:16], encoder=self._encoder)
             index.add(documents, instructions=instructions)
             self._indexes[corpus], self._views[corpus] = index, set(instructions)
@@ -252,11 +244,3 @@ def _corpus_hash(documents: Sequence[Document]) -> str:
     for document in documents:
         digest.update(content_hash(document.id) + content_hash(document.text))
     return digest.hexdigest()
-
-
-def _check_ids(documents: Sequence[Document]) -> None:
-    seen: set[str] = set()
-    for document in documents:
-        if document.id in seen:
-            raise InputError(f"Two documents have the id {document.id!r}.", hint="Ids are unique within a corpus.")
-        seen.add(document.id)

@@ -9,7 +9,6 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from retriever.core.errors import UsageError
 from retriever.training.adapters import Adapted
 from retriever.training.pairs import ContrastiveExample, answer_set, set_numbers
 from retriever.training.prompt_batches import PromptTokeniser
@@ -114,8 +113,6 @@ class TextBatches:
     """All rows once an epoch: texts in an order that seed and epoch decide, each with its questions."""
 
     def __init__(self, keys: Sequence[Keys], settings: BatchSettings, seed: int) -> None:
-        if not keys:
-            raise UsageError("There are no rows to train on.")
         self._keys = keys
         self._settings = settings
         self._seed = seed

@@ -7,7 +7,7 @@ alone is the prompt of an empty text.
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import torch
 from pydantic import Field
@@ -167,48 +167,39 @@ def wrong_parts(batch: Sequence[TrainingRow], *, seed: int) -> list[WrongParts]:
     comes first. A question that the row's text answers with the row's answer, and a text that answers the row's
     question with it, are never drawn.
     """
-    facts = [_Facts.of(row) for row in batch]
-    known = set(facts)
-    draw = random.Random(seed)
-    return [_drawn(batch, facts, known, place, draw) for place in range(len(batch))]
+    facts = [_Fact(row.text_key, row.group, row.answer_key) for row in batch]
+    known, draw = set(facts), random.Random(seed)
+    parts = []
+    for own in facts:
+        others = [(number, fact) for number, fact in enumerate(facts) if fact.answer != own.answer]
+        questions = {
+            number: fact.text == own.text
+            for number, fact in others
+            if fact.group != own.group and _Fact(own.text, fact.group, own.answer) not in known
+        }
+        texts = {
+            number: fact.group == own.group
+            for number, fact in others
+            if fact.text != own.text and _Fact(fact.text, own.group, own.answer) not in known
+        }
+        question, text = _pick(questions, draw), _pick(texts, draw)
+        parts.append(
+            WrongParts(
+                None if question is None else batch[question].instruction, None if text is None else batch[text].text
+            )
+        )
+    return parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Fact(NamedTuple):
     """A row in the form in which rows are compared."""
 
     text: str
     group: str
     answer: str
 
-    @classmethod
-    def of(cls, row: TrainingRow) -> "_Facts":
-        return cls(row.text_key, row.group, row.answer_key)
 
-
-def _drawn(
-    batch: Sequence[TrainingRow], facts: Sequence[_Facts], known: set[_Facts], place: int, draw: random.Random
-) -> WrongParts:
-    own = facts[place]
-    others = [(number, fact) for number, fact in enumerate(facts) if fact.answer != own.answer]
-    questions = [
-        (number, fact.text == own.text)
-        for number, fact in others
-        if fact.group != own.group and _Facts(own.text, fact.group, own.answer) not in known
-    ]
-    texts = [
-        (number, fact.group == own.group)
-        for number, fact in others
-        if fact.text != own.text and _Facts(fact.text, own.group, own.answer) not in known
-    ]
-    question, text = _pick(questions, draw), _pick(texts, draw)
-    return WrongParts(
-        None if question is None else batch[question].instruction, None if text is None else batch[text].text
-    )
-
-
-def _pick(candidates: Sequence[tuple[int, bool]], draw: random.Random) -> int | None:
+def _pick(candidates: Mapping[int, bool], draw: random.Random) -> int | None:
     """Return the number of a preferred candidate, of any where none is preferred, None where there is none."""
-    preferred = [number for number, first in candidates if first]
-    numbers = preferred or [number for number, _ in candidates]
+    numbers = [number for number, preferred in candidates.items() if preferred] or list(candidates)
     return draw.choice(numbers) if numbers else None

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.encoders.behind_prompt import untrained_look_ahead
 from retriever.evaluation.metrics import encode_each
@@ -133,25 +132,16 @@ class RelatedTexts:
 def nearest(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Return the numbers of the ``count`` rows nearest to each of (n, e) but for itself, (n, count).
 
-    The nearest come first; of equally near ones that with the lower number.
+    The nearest come first.
     """
     near = np.empty((len(vectors), count), dtype=np.int64)
     for start in range(0, len(vectors) if count else 0, _COMPARED_ROWS):
         distances = -(vectors[start : start + _COMPARED_ROWS] @ vectors.T)  # (b, n)
         distances[np.arange(len(distances)), start + np.arange(len(distances))] = np.inf
-        near[start : start + _COMPARED_ROWS] = _lowest(distances, count)
+        columns = np.argpartition(distances, count - 1, axis=1)[:, :count]  # (b, count)
+        order = np.take_along_axis(distances, columns, axis=1).argsort(axis=1, kind="stable")
+        near[start : start + _COMPARED_ROWS] = np.take_along_axis(columns, order, axis=1)
     return near
-
-
-def _lowest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Return the columns of the lowest values of every row of (b, n), as a stable sort has them: (b, count)."""
-    farthest = np.partition(values, count - 1, axis=1)[:, count - 1, None]  # (b, 1)
-    nearer, equal = values < farthest, values == farthest
-    room = count - nearer.sum(axis=1, keepdims=True)  # for those as far as the farthest
-    taken = nearer | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
-    columns = np.nonzero(taken)[1].reshape(len(values), count)  # rising in every row
-    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(columns, order, axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +178,7 @@ def fused_targets(
 
     E_new is the model as it is now, E_base the encoder that was trained further; without one the bare backbone, its
     look-ahead embeddings untrained. ``steps`` as for `VectorReader`.
-
-    Raises:
-        UsageError: there is no text, or not one instruction for each.
     """
-    if not texts or len(texts) != len(instructions):
-        raise UsageError(f"{len(texts)} texts and {len(instructions)} instructions were given; give one for each text.")
     reader = VectorReader(learner, steps=steps)
     read = reader.pieces(texts, instructions)
     known = None if base is None else torch.as_tensor(encode_each(base, texts, instructions))  # (n, d)

@@ -29,7 +29,6 @@ from retriever.training.objectives.reading import (
     Prompts,
     SeparatePiece,
     backward,
-    check_causal,
     in_order,
     separate_pieces,
 )
@@ -84,7 +83,6 @@ class GircseObjective:
         mined: Sequence[HardNegatives] | None = None,
         teacher: Encoder | None = None,
     ) -> None:
-        check_causal(learner)
         self._learner = learner
         self._settings = settings
         self._teacher = teacher

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from retriever.training.loss_parts import mean_cross_entropy
 from retriever.training.objectives.base import BatchSettings, Learner, ObjectiveSettings, TextBatches, row_keys
-from retriever.training.objectives.reading import Piece, SeparatePiece, add_up, pieces, separate_pieces, together
-from retriever.training.pairs import AnswerExample, answer_examples
+from retriever.training.objectives.reading import Piece, SeparatePiece, add_up, pieces, separate_pieces
+from retriever.training.pairs import remove_stopwords
 from retriever.training.passes import answer_logits, masked_answer_logits
 from retriever.training.prompt_batches import SeparatePrompts
 from retriever.training.rows import TrainingRow
@@ -38,18 +38,18 @@ class InBedderObjective:
         self._learner = learner
         self._masked = learner.adapted.backbone.masked
         self._end = settings.end and not self._masked
-        self._examples = answer_examples(rows)
+        self._rows = rows
         self.batches = TextBatches(row_keys(rows), batch.unpaired(), learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
         """Add the gradients of a batch to the parameters; return ``loss``."""
-        examples = [self._examples[row] for row in batch]
-        answers = self._learner.tokeniser.answers([example.answer for example in examples], end=self._end)
+        rows = [self._rows[number] for number in batch]
+        answers = self._learner.tokeniser.answers([remove_stopwords(row.answer) for row in rows], end=self._end)
         if self._masked:
-            answers, read = self._masked_pieces(examples, answers)
+            answers, read = self._masked_pieces(rows, answers)
         else:
-            requests = together([example.text for example in examples], [example.instruction for example in examples])
-            read = pieces(self._learner, requests, tail=max(map(len, answers)) - 1)
+            texts, instructions = [row.text for row in rows], [row.instruction for row in rows]
+            read = pieces(self._learner, texts, instructions, tail=max(map(len, answers)) - 1)
         count = sum(map(len, answers))
 
         def loss(piece: Piece) -> Tensor:
@@ -67,15 +67,15 @@ class InBedderObjective:
         return mean_cross_entropy(said.logits, said.targets) * len(said.targets)
 
     def _masked_pieces(
-        self, examples: Sequence[AnswerExample], answers: Sequence[list[int]]
+        self, rows: Sequence[TrainingRow], answers: Sequence[list[int]]
     ) -> tuple[list[list[int]], list[Piece]]:
         """Return answers and prompts cut to the model's positions; an answer gets half of what the text could have."""
         tokeniser = self._learner.tokeniser
         ends = len(tokeniser.tokenizer.end)
         limit = self._learner.adapted.backbone.positions - ends
-        cut, rows = [], []
-        for example, ids in zip(examples, answers, strict=True):
-            left = limit - tokeniser.length_around(example.instruction)
+        cut, prompts = [], []
+        for row, ids in zip(rows, answers, strict=True):
+            left = limit - tokeniser.length_around(row.instruction)
             cut.append(ids[: max(1, left // 2)])
-            rows += tokeniser.separate([example.text], [example.instruction], room=limit - len(cut[-1])).rows
-        return cut, [*separate_pieces(SeparatePrompts(rows), tail=max(map(len, cut)) + ends)]
+            prompts += tokeniser.separate([row.text], [row.instruction], room=limit - len(cut[-1])).rows
+        return cut, [*separate_pieces(SeparatePrompts(prompts), tail=max(map(len, cut)) + ends)]

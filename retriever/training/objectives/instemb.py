@@ -1,7 +1,7 @@
 """InstEmb's objective: look-ahead tokens distilled from the answer, and contrast over views of every row (section 3).
 
-The states of `TeacherStates` come from the same model with its adapter off; they are read first and held, since they
-carry no gradient.
+The teacher's states come from the same model with its adapter off; they are read first and held, since they carry no
+gradient.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,10 @@ from retriever.training.objectives.reading import (
     in_order,
     pieces,
     separate_pieces,
-    together,
 )
-from retriever.training.pairs import AnswerExample, answer_examples, set_numbers
-from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers, TeacherStates
-from retriever.training.prompt_batches import SeparatePrompts
+from retriever.training.pairs import answer_set, remove_stopwords, set_numbers
+from retriever.training.passes import VIEW_DROPOUT, PaddedAnswers
+from retriever.training.prompt_batches import SeparatePrompts, TailStates
 from retriever.training.rows import TrainingRow
 from retriever.training.settings import Positive, Settings, Weight
 
@@ -84,7 +83,7 @@ class InstEmbObjective:
         self._learner = learner
         self._settings = settings
         self._held_tokens = batch.held_tokens
-        self._examples = answer_examples(rows)
+        self._rows = rows
         self.batches = TextBatches(row_keys(rows), batch, learner.seed)
 
     def backward(self, batch: Sequence[int]) -> Mapping[str, float]:
@@ -92,23 +91,24 @@ class InstEmbObjective:
 
         Beside ``mse``, a sum over the model's width, ``mse_per_dimension`` is comparable between models.
         """
-        examples = [self._examples[row] for row in batch]
-        requests = together([example.text for example in examples], [example.instruction for example in examples])
-        read = pieces(self._learner, requests, tail=self._length)
-        order = [row for piece in read for row in piece.rows]
-        answers = self._learner.tokeniser.answers([example.answer for example in examples])
+        rows = [self._rows[number] for number in batch]
+        texts, instructions = [row.text for row in rows], [row.instruction for row in rows]
+        read = pieces(self._learner, texts, instructions, tail=self._length)
+        order = [place for piece in read for place in piece.rows]
+        answers = self._learner.tokeniser.answers([remove_stopwords(row.answer) for row in rows])
         device = self._learner.adapted.backbone.device
-        compared = _Compared.of([examples[row] for row in order], strict=self._settings.strict, device=device)
-        targets = passes.pad_answers([answers[row][: self._length] for row in order], width=self._length, device=device)
+        compared = _Compared.of([rows[place] for place in order], strict=self._settings.strict, device=device)
+        taught = [answers[place][: self._length] for place in order]
+        targets = passes.pad_answers(taught, width=self._length, device=device)
         teacher = self._teacher(read, answers)
-        alone = self._alone(examples, answers)
+        alone = self._alone(rows, answers)
         terms: dict[str, Tensor] = {}
 
         def loss(outputs: Outputs) -> Tensor:
             terms.update(self._distilled(outputs["tail"], targets, teacher))
             if self._settings.contrast:
                 views: dict[str, Tensor] = {view: part.of_rows(outputs[view], order) for view, part in alone.items()}
-                terms["contrast"] = self._contrast({**outputs, **views}, teacher, compared)
+                terms["contrast"] = self._contrast({**outputs, **views}, teacher, targets.counted, compared)
             weights = {"contrast": self._settings.contrast}
             return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()
 
@@ -133,13 +133,11 @@ class InstEmbObjective:
         """The views that are read beside the student's own, in the order of `_READ`."""
         return [view for view in _READ if view in self._settings.views and self._settings.contrast]
 
-    def _alone(self, examples: Sequence[AnswerExample], answers: Sequence[Sequence[int]]) -> dict[View, "_Alone"]:
+    def _alone(self, rows: Sequence[TrainingRow], answers: Sequence[Sequence[int]]) -> dict[View, "_Alone"]:
         """Return the views that are answers read alone, each different answer of the batch once."""
         prompts = {
             "answer": lambda: passes.lone_prompts(self._learner.adapted, answers),
-            "document": lambda: self._learner.tokeniser.separate(
-                [example.document for example in examples], [""] * len(examples)
-            ),
+            "document": lambda: self._learner.tokeniser.separate([row.answer for row in rows], [""] * len(rows)),
         }
         return {
             view: _Alone.of(view, prompts[view](), tail=self._compared_length)
@@ -168,7 +166,7 @@ class InstEmbObjective:
             return last
         return daap(last, tail)
 
-    def _teacher(self, read: Sequence[Piece], answers: Sequence[Sequence[int]]) -> TeacherStates | None:
+    def _teacher(self, read: Sequence[Piece], answers: Sequence[Sequence[int]]) -> TailStates | None:
         """Return the teacher's states of all rows, in the order of the pieces; None where no term asks for them."""
         wanted = {"mse", "kl"} & set(self._settings.distillation)
         if not wanted and not (self._settings.contrast and "teacher" in self._settings.views):
@@ -178,11 +176,9 @@ class InstEmbObjective:
             passes.teacher_states(adapted, piece.prompts, [answers[row] for row in piece.rows], length=length)
             for piece in read
         ]
-        return TeacherStates(
-            *(torch.cat([getattr(state, name) for state in states]) for name in TeacherStates.__slots__)
-        )
+        return TailStates(torch.cat([state.last for state in states]), torch.cat([state.tail for state in states]))
 
-    def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TeacherStates | None) -> dict[str, Tensor]:
+    def _distilled(self, tail: Tensor, targets: PaddedAnswers, teacher: TailStates | None) -> dict[str, Tensor]:
         """Return the distillation terms of look-ahead states (B, L, d)."""
         head, direction = self._learner.adapted.backbone.logits, self._settings.direction
         terms: dict[str, Tensor] = {}
@@ -190,18 +186,18 @@ class InstEmbObjective:
             if term == "ce":
                 terms[term] = losses.cross_entropy(head(tail), targets.ids, targets.counted)
             elif teacher is not None and term == "mse":
-                terms[term] = losses.mse(tail, teacher.tail, teacher.counted)
+                terms[term] = losses.mse(tail, teacher.tail, targets.counted)
             elif teacher is not None:
-                terms[term] = losses.kl(head(tail), head(teacher.tail), teacher.counted, direction=direction)
+                terms[term] = losses.kl(head(tail), head(teacher.tail), targets.counted, direction=direction)
         return terms
 
-    def _contrast(self, read: Outputs, teacher: TeacherStates | None, compared: "_Compared") -> Tensor:
+    def _contrast(self, read: Outputs, teacher: TailStates | None, counted: Tensor, compared: "_Compared") -> Tensor:
         vectors = [self._vector(read["last"], read["tail"]), *(read[view] for view in self._views)]
         of_answers = [False, *(view in _ANSWERS for view in self._views)]
         if teacher is not None and "teacher" in self._settings.views:
             taught = teacher.last
             if self._settings.compared == "daap":
-                taught = (taught.float() + masked_mean(teacher.tail, teacher.counted)) / 2
+                taught = (taught.float() + masked_mean(teacher.tail, counted)) / 2
             vectors.append(taught)
             of_answers.append(False)
         return losses.view_contrast(
@@ -259,9 +255,9 @@ class _Compared:
     answers: Tensor | None
 
     @classmethod
-    def of(cls, examples: Sequence[AnswerExample], *, strict: bool, device: torch.device) -> "_Compared":
-        sets = set_numbers([example.same for example in examples], strict=strict)
-        answers = None if strict else set_numbers([("", example.same[1]) for example in examples])
+    def of(cls, rows: Sequence[TrainingRow], *, strict: bool, device: torch.device) -> "_Compared":
+        sets = set_numbers([answer_set(row) for row in rows], strict=strict)
+        answers = None if strict else set_numbers([("", row.answer_key) for row in rows])
         equal = None if answers is None else torch.tensor(answers, device=device)
         return cls(torch.tensor(sets, device=device), equal)
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from retriever.core.errors import UsageError
 from retriever.encoders.readout import daap
 from retriever.training.checkpoints import RandomState
 from retriever.training.objectives.base import Learner
@@ -78,7 +77,7 @@ PIECE_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class PromptRequest:
+class _Request:
     """A text and the questions it is read under in one batch, with the caller's number for each question."""
 
     text: str
@@ -111,9 +110,6 @@ class Prompts:
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], int] = {}
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def place(self, text: str, instruction: str) -> int:
         """Return the number of a prompt, a new one for a text or an instruction that is new to it."""
         return self._places.setdefault((text, instruction.strip()), len(self._places))
@@ -129,22 +125,17 @@ class Prompts:
         return [instruction for _, instruction in self._places]
 
 
-def together(texts: Sequence[str], instructions: Sequence[str]) -> list[PromptRequest]:
-    """Return texts, each under the instruction beside it, by text, in the order of their first question."""
-    requests: dict[str, PromptRequest] = {}
+def pieces(learner: Learner, texts: Sequence[str], instructions: Sequence[str], *, tail: int) -> list[Piece]:
+    """Return texts, each under the instruction beside it, in passes of at most `PIECE_TOKENS`, or of one text.
+
+    The shortest texts come first; ``tail`` tokens will stand behind every prompt.
+    """
+    by_text: dict[str, _Request] = {}
     for row, (text, instruction) in enumerate(zip(texts, instructions, strict=True)):
-        request = requests.setdefault(text, PromptRequest(text, [], []))
+        request = by_text.setdefault(text, _Request(text, [], []))
         request.instructions.append(instruction)
         request.rows.append(row)
-    return list(requests.values())
-
-
-def pieces(learner: Learner, asked: Sequence[PromptRequest], *, tail: int) -> list[Piece]:
-    """Return the prompts in forward passes of at most `PIECE_TOKENS`, or of one text, shortest texts first.
-
-    ``tail`` tokens will stand behind every prompt.
-    """
-    shared = learner.shares
+    asked, shared = list(by_text.values()), learner.shares
     widths = [_width(learner, request, tail, shared=shared) for request in asked]
     groups = _groups(widths, [1 if shared else len(request.rows) for request in asked])
     return [_piece(learner, [asked[i] for i in group], widths[group[-1]], shared=shared) for group in groups]
@@ -214,7 +205,7 @@ def _groups(widths: Sequence[int], lines: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _piece(learner: Learner, requests: Sequence[PromptRequest], width: int, *, shared: bool) -> Piece:
+def _piece(learner: Learner, requests: Sequence[_Request], width: int, *, shared: bool) -> Piece:
     texts = [request.text for request in requests]
     rows = [row for request in requests for row in request.rows]
     if shared:
@@ -227,7 +218,7 @@ def _piece(learner: Learner, requests: Sequence[PromptRequest], width: int, *, s
     return Piece(separate, rows, width * len(rows))
 
 
-def _width(learner: Learner, request: PromptRequest, tail: int, *, shared: bool) -> int:
+def _width(learner: Learner, request: _Request, tail: int, *, shared: bool) -> int:
     """Return the tokens of the line a text takes with its questions, or with the longest of them, about."""
     text = learner.tokeniser.length(request.text)
     each = [learner.tokeniser.length_around(instruction) + tail for instruction in request.instructions]
@@ -238,15 +229,9 @@ class VectorReader:
     """Reads prompts into vectors: GIRCSE's z_K, else InstEmb's ``daap``, else the last prompt state.
 
     The model is a causal one; ``steps`` is K, for a model that is to be a GIRCSE encoder.
-
-    Raises:
-        UsageError: the model is a masked one, or there is not one step.
     """
 
     def __init__(self, learner: Learner, *, steps: int | None = None) -> None:
-        check_causal(learner)
-        if steps is not None and steps < 1:
-            raise UsageError(f"steps is {steps}; GIRCSE needs at least 1.")
         self._learner = learner
         self._steps = steps
 
@@ -255,7 +240,7 @@ class VectorReader:
         if self._steps is not None:
             prompts = self._learner.tokeniser.separate(texts, instructions)
             return [*separate_pieces(prompts, tail=self._steps)]
-        return pieces(self._learner, together(texts, instructions), tail=self._learner.adapted.look_ahead_length)
+        return pieces(self._learner, texts, instructions, tail=self._learner.adapted.look_ahead_length)
 
     def read(self, piece: Piece, *, dropout: float | None = None) -> Tensor:
         """Return the vectors (b, d) of a piece's prompts, of any length; ``dropout`` as for `student_states`."""
@@ -275,14 +260,4 @@ class VectorReader:
             read,
             lambda outputs: loss(in_order(read, outputs["vectors"])),
             held_tokens=held_tokens,
-        )
-
-
-def check_causal(learner: Learner) -> None:
-    """Raise a UsageError for a masked model, which has no last prompt state and reads nothing behind a prompt."""
-    backbone = learner.adapted.backbone
-    if backbone.masked:
-        raise UsageError(
-            f"{backbone.source.name} is a masked model; this objective needs a causal one.",
-            hint="Train a masked model with InBedder.",
         )

@@ -37,7 +37,6 @@ from retriever.training.run.report import (
     Judgement,
     draw_curves,
     model_card,
-    named,
 )
 from retriever.training.run.scores import (
     Candidate,
@@ -233,12 +232,12 @@ def _continued(base: Base) -> list[str]:
 def _report(
     request: FinetuneRequest, assignment: Assignment, stages: Mapping[str, Stage], notes: Sequence[str]
 ) -> FinetuneReport:
-    results = [stage.result for stage in stages.values()]
+    results, base = [stage.result for stage in stages.values()], assignment.base
     return FinetuneReport(
         output=request.output,
         config=assignment.config,
         data=assignment.data,
-        base=named(assignment.base),
+        base={"name": base.name, "spec": base.spec, "backbone": base.adapted.backbone.source.name},
         command=request.command,
         step=sum(result.position.step for result in results),
         steps=sum(result.steps for result in results),
@@ -254,7 +253,7 @@ def _save_draft(request: FinetuneRequest, base: Base) -> Path:
     with _writing(request):
         if draft.exists():  # of a run that was stopped while it measured
             shutil.rmtree(draft)
-        save_trained(base.adapted, draft, method=base.method, options=base.options, card="")
+        save_trained(base.adapted, draft, method=base.method, options=base.options)
     return draft
 
 

@@ -15,7 +15,7 @@ from retriever.evaluation.scores import LEVEL, RESAMPLES, Difference, Score
 from retriever.training.adapter_files import ActiveProof
 from retriever.training.config import FinetuneConfig
 from retriever.training.run.scores import Change, Verdict
-from retriever.training.run.start import Base, FinetuneData
+from retriever.training.run.start import FinetuneData
 
 CURVES_FILE = "curves.svg"
 CONFIG_FILE = "finetune.toml"
@@ -59,7 +59,7 @@ class FinetuneReport:
 
     Attributes:
         output: the checkpoint folder; there once the status is finished.
-        base: name and resolved name of what was trained on.
+        base: name and resolved name of what was trained on, and the name of its backbone.
         step: steps done, over all stages.
         steps: steps of all stages begun.
         seconds: spent in steps, over all pieces of the run.
@@ -120,11 +120,6 @@ class FinetuneReport:
             "versions": dict(self.versions),
             "notes": list(self.notes),
         }
-
-
-def named(base: Base) -> dict[str, str]:
-    """Describe a base as reports hold it."""
-    return {"name": base.name, "spec": base.spec, "backbone": base.adapted.backbone.source.name}
 
 
 def _change_json(change: Change) -> dict[str, JSON]:

@@ -14,7 +14,7 @@ from retriever.core.protocols import Encoder
 from retriever.core.types import JSON
 from retriever.encoders.catalog import load_encoder
 from retriever.training.config import FinetuneConfig
-from retriever.training.loop import LoopSettings, Pauses, StepProgress, Trainer, TrainingResult
+from retriever.training.loop import LoopSettings, StepProgress, Trainer, TrainingResult
 from retriever.training.merging import merged
 from retriever.training.objectives.base import Objective
 from retriever.training.objectives.distillation import (
@@ -112,7 +112,7 @@ def train(
         )
         torch.manual_seed(config.data.seed)
         report = None if on_progress is None else partial(on_progress, name)
-        result = trainer.run(resume=resume, pauses=Pauses(stop_minutes=left), on_progress=report)
+        result = trainer.run(resume=resume, minutes=left, on_progress=report)
         stages[name] = Stage(result, trainer.record.rows())
         if not result.finished:
             break
