@@ -5,8 +5,9 @@ r"""What a language model is worth as the reader: searches and clusters by answe
 
 Two corpora with twelve questions each (benchmarks/data). Answers were written from the questions alone, and who judged
 which texts meet a question's criterion saw no answers. Searches are the product's. ``search`` measures precision@10
-without a question and by the shipped reader, ``answers`` by answers in words; ``clusters`` V-measures; ``kills`` what
-is asked twice when processes die. Parts that are not run stay in the output as they were.
+without a question and by the shipped reader, ``answers`` by answers in words, ``settings`` with other settings of lazy
+searches; ``clusters`` V-measures; ``wire`` calls, tokens, faults and texts that give orders, with the reader that asks
+over HTTP; ``kills`` what is asked twice when processes die. Parts that are not run stay in the output as they were.
 """
 
 import argparse
@@ -22,12 +23,25 @@ from typing import Any
 from ask_clusters import clusters
 from ask_data import SOURCES, Material, load_material
 from ask_kills import kills
-from ask_search import Bench, Curve, Readers, gained, interval
+from ask_readers import Traffic, on_the_wire, replaying, traffic
+from ask_search import Bench, Curve, Readers, gained, interval, read_all
+from ask_wire import faults, injection
 from common import machine
 
 from retriever import load_encoder
+from retriever.core.requests import SearchOptions
 
 WRONG = (0.15, 0.30)
+ANSWER_SETTINGS = {
+    f"{texts} texts, {rounds} rounds": SearchOptions(costly_texts=texts, costly_rounds=rounds)
+    for texts, rounds in ((60, 1), (30, 2), (12, 5), (20, 6))
+}
+WEIGHTS = {
+    f"weights {words:g} of words, {plain:g} of the plain reader": SearchOptions(
+        answer_word_weight=words, answer_plain_weight=plain
+    )
+    for words, plain in ((0.0, 0.0), (0.05, 0.0), (0.05, 0.5), (0.2, 0.5))
+}
 
 
 def search(bench: Bench) -> dict[str, Any]:
@@ -69,10 +83,55 @@ def _reported(curves: Mapping[str, Curve], pairs: Sequence[tuple[str, str]]) -> 
     }
 
 
+def settings(bench: Bench) -> dict[str, Any]:
+    """Return precision@10 by answers, with other rounds and other weights of what the answers leave out."""
+    known = bench.material.answers()
+    report = {}
+    for name, options in (ANSWER_SETTINGS | WEIGHTS).items():
+        report[f"answers, lazy, {name}"] = bench.answered(known, options=options).to_json()
+    for name, options in WEIGHTS.items():
+        report[f"answers, complete, {name}"] = bench.answered(known, complete=True, options=options).to_json()
+    return report
+
+
+def wire(bench: Bench) -> dict[str, Any]:
+    """Return what searches cost over HTTP, by question, and what faults and orders come to."""
+    material, model = bench.material, replaying(bench.material.answers())
+    with on_the_wire(model) as reader, bench.opened(bench.copied(bench.base())) as index:
+        index.teaching.read_by(material.questions[0].question, reader)
+        met = len(model.requests)  # the reader's probes
+        curve = bench.searched(index, reader)
+        lazy = traffic(model, met)
+        whole = len(model.requests)
+        with bench.opened(bench.copied(bench.base())) as other:
+            other.teaching.read_by(material.questions[0].question, reader)
+            whole = len(model.requests)
+            read_all(other, [question.question for question in material.questions], reader)
+    return {
+        "lazy": _a_question(lazy, material),
+        "precision_lazy": interval(curve.score()),
+        "every_text": _a_question(traffic(model, whole), material),
+        "faults": faults(material),
+        "injection": injection(material),
+    }
+
+
+def _a_question(counted: Traffic, material: Material) -> dict[str, float]:
+    count = len(material.questions)
+    return {
+        "calls": round(counted.calls / count, 1),
+        "texts": round(counted.texts / count, 1),
+        "tokens_sent": round(counted.sent / count),
+        "tokens_received": round(counted.received / count),
+    }
+
+
 PARTS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "search": search,
     "answers": answers,
+    "settings": settings,
     "clusters": clusters,
+    "wire": wire,
     "kills": lambda bench: kills(bench.material, bench.folder),
 }
 

@@ -1,11 +1,12 @@
 """The readers of `ask`: answers that are known beforehand, given in this process or behind a real chat endpoint.
 
-The endpoint is the tests' (tests/contracts/replay_server.py).
+The endpoint is the tests' (tests/contracts/replay_server.py). Tokens are estimated as the product estimates them.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from replay_server import Model, serving
@@ -33,6 +34,7 @@ class KnownAnswers:
 
     def __init__(self, known: Known) -> None:
         self._known = known
+        self.asked = 0
 
     @property
     def spec(self) -> AnswererSpec:
@@ -45,6 +47,7 @@ class KnownAnswers:
 
     def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: OnAnswers | None = None) -> Answered:
         """Look the answers up."""
+        self.asked += len(texts) * len(questions)
         answers = [[self._known[text, question] for text in texts] for question in questions]
         if keep is not None:
             keep(
@@ -80,7 +83,32 @@ def replaying(known: Known) -> Model:
     return Model(answer=lambda text, question: known.get((text, question), NOT_SAID))
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Calls of a server, and their tokens, about."""
+
+    calls: int
+    texts: int
+    sent: int
+    received: int
+
+
+def traffic(model: Model, since: int = 0) -> Traffic:
+    """Count what a model was asked, from its call number ``since`` on."""
+    requests = model.requests[since:]
+    return Traffic(
+        len(requests),
+        sum(len(texts) for texts in model.calls[since:]),
+        sum(estimated_tokens(message["content"]) for request in requests for message in request["messages"]),
+        sum(estimated_tokens(_content(model.completion(request))) for request in requests),
+    )
+
+
 def asked_of(request: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the texts and questions of a request."""
     call = json.loads(request["messages"][1]["content"])
     return [(item["text"], question) for item in call["texts"] for question in call["questions"]]
+
+
+def _content(completion: Mapping[str, Any]) -> str:
+    return str(completion["choices"][0]["message"]["content"])

@@ -1,7 +1,7 @@
 """Precision@10 of searches under questions, by who reads the texts and how far, for `ask`."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,9 +119,9 @@ class Bench:
         with self.opened(self.copied(self.base())) as index:
             return self.searched(index, None)
 
-    def default(self, *, complete: bool) -> Curve:
+    def default(self, *, complete: bool, options: SearchOptions | None = None) -> Curve:
         """Search under the questions as the shipped reader has them, lazily or with all texts read."""
-        with self.opened(self.copied(self.whole() if complete else self.base())) as index:
+        with self.opened(self.copied(self.whole() if complete else self.base()), options) as index:
             return self.searched(index, DEFAULT)
 
     def answered(self, known: Known, *, complete: bool = False, options: SearchOptions | None = None) -> Curve:
@@ -158,13 +158,21 @@ class Bench:
         labels = zip(said, groups.labels, strict=True)
         return {id: names[label] for id, label in labels if label in names}
 
-    def searched(self, index: Index, reader: str | None) -> Curve:
-        """Search under every question and judge every answer; the reader is None for searches without a question."""
+    def searched(self, index: Index, reader: str | None, on_question: Callable[[], None] | None = None) -> Curve:
+        """Search under every question and judge every answer.
+
+        Args:
+            index: the index.
+            reader: who reads; None for searches without a question.
+            on_question: called after each.
+        """
         rows: list[list[SearchResult]] = []
         for question in self.material.questions:
             instruction = question.question if reader else None
             request = SearchRequest(question.query, instruction=instruction, reader=reader, k=K)
             rows.append(list(index.search_progressively(request)))
+            if on_question is not None:
+                on_question()
         most = max(map(len, rows))
         rows = [row + [row[-1]] * (most - len(row)) for row in rows]
         pairs = list(zip(self.material.questions, rows, strict=True))

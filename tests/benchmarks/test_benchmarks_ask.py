@@ -1,18 +1,21 @@
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from ask_clusters import _closed, _v_measure
 from ask_data import FOLDER, SOURCES, AnsweredText, Material, Question, load_material
 from ask_kills import kills
-from ask_readers import on_the_wire, replaying
+from ask_readers import on_the_wire, replaying, traffic
 from ask_search import Bench, Readers
+from ask_wire import faults, injection
 from index_fakes import FAULT, FakeEncoder
 
 from retriever.core.errors import InputError
 from retriever.core.requests import SearchOptions
 
+RESULTS = Path(__file__).parents[2] / "benchmarks/results/ask.json"
 THINGS = ("kettle", "toy", "lamp")
 WHAT = Question("what", FAULT, "kettle", "it is about a kettle")
 
@@ -86,12 +89,37 @@ def test_every_group_and_category_of_the_material_is_defined(name):
         assert {row["closed"][key] for row in rows if "closed" in row} <= {*kinds["closed"], "other", "not said"}
 
 
+def test_traffic_counts_what_a_server_is_asked(bench):
+    model = replaying(MATERIAL.answers())
+    with on_the_wire(model) as reader, bench.opened(bench.copied(bench.base())) as index:
+        index.teaching.read_by(FAULT, reader)
+        met = len(model.requests)
+        read = bench.searched(index, reader).read[0, -1]
+    counted = traffic(model, met)
+    assert (counted.calls, counted.texts) == (read / 5, read)  # of 20 texts six, six, six and two go together
+    assert counted.sent > counted.received > 60
+
+
 def test_in_process_the_same_is_found_as_over_the_wire(bench):
     known = MATERIAL.answers()
     with on_the_wire(replaying(known)) as reader, bench.opened(bench.copied(bench.base())) as index:
         index.teaching.read_by(FAULT, reader)
         wired = bench.searched(index, reader)
     assert np.array_equal(wired.precision, bench.answered(known).precision)
+
+
+def test_faults_of_a_server_make_no_answer_wrong(monkeypatch):
+    monkeypatch.setattr("ask_wire.PATIENCE", 0.3)
+    report = faults(MATERIAL)
+    assert {one["wrong"] for one in report.values()} == {0}
+    assert report["none"] == {"calls": 10, "missing": 0, "wrong": 0, "seconds": report["none"]["seconds"]}
+    assert all(report[name]["calls"] > 10 for name in ("late", "wrong ids", "broken JSON", "429"))
+
+
+def test_orders_change_other_answers_where_only_one_other_text_is_meant():
+    report = injection(MATERIAL)
+    assert (report["known"]["changed"], report["unknown"]["changed"]) == (0, 0)
+    assert 0 < report["one other"]["changed"] <= 20
 
 
 def test_nothing_stored_is_asked_again_after_kills(tmp_path):
