@@ -105,12 +105,7 @@ _LIST_ITEM = _Operand("item.type", "item.value", ())
 
 
 def compile_node(node: Node, path_of: Callable[[Comparison], str]) -> Compiled:
-    """Return the SQL of a tree.
-
-    Args:
-        node: the tree.
-        path_of: resolves the field a comparison names.
-    """
+    """Return the SQL of a tree; ``path_of`` gives the JSON path of the field that a comparison names."""
     if isinstance(node, Not):
         inner = compile_node(node.node, path_of)
         return Compiled(f"NOT {inner.sql}", inner.parameters)
@@ -245,9 +240,7 @@ FILTER_FUNCTIONS: Mapping[str, Callable[[Any, str], int | None]] = {
 def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> Misfit | None:
     """Return what keeps a filter from accepting any document, where it is the type of a value.
 
-    Args:
-        node: the filter.
-        types_of: what documents hold in the field of a comparison.
+    ``types_of`` gives what documents hold in the field of a comparison.
     """
     if isinstance(node, Not | TextsAmong):  # `not` is true of every document where its inner node is false of all
         return None

@@ -89,13 +89,6 @@ def test_real_valued_scores_agree_to_float32_rounding(make, share, batch):
     assert settled.mean() > 0.9
 
 
-def test_an_empty_index_answers_with_padding(make):
-    found = make(np.empty(0, np.int64), np.empty((0, 4), np.float32)).search(signs(np.random.default_rng(0), 3), 2)
-    assert (found.ids == -1).all()
-    assert np.isneginf(found.scores).all()
-    assert found.ids.shape == (3, 2)
-
-
 def test_no_queries_and_no_allowed_ids(make):
     index = make(np.arange(5), signs(np.random.default_rng(0), 5))
     assert index.search(np.empty((0, 4), np.float32), 3).ids.shape == (0, 3)
@@ -108,11 +101,6 @@ def test_allowed_ids_that_are_not_stored_are_ignored(make):
     allowed = np.array([0, 3, 4, 2**40 + 1, 2**62, 2**63 - 1])
     found = index.search(signs(np.random.default_rng(1), 1), 3, allowed=allowed)
     assert sorted(found.ids[0].tolist()) == [-1, 3, 2**62]
-
-
-def test_size_and_dim(make):
-    index = make(np.arange(7), signs(np.random.default_rng(0), 7))
-    assert (index.size, index.dim) == (7, 4)
 
 
 def test_inputs_are_left_as_they_were(make):
