@@ -61,21 +61,16 @@ class VectorBatch:
     """A run of one view's vectors in the order they were stored.
 
     Attributes:
-        vector_ids: (n,) ids of the rows.
+        last: the largest vector id: where the next scan goes on, or the watermark it covers.
         content_ids: (n,) their texts.
         embeddings: (n, dim) the texts' own vectors.
         windows: those of texts that have some, by content id.
     """
 
-    vector_ids: Ids
+    last: int
     content_ids: Ids
     embeddings: Embeddings
     windows: Mapping[int, Windows] = field(default_factory=dict)
-
-    @property
-    def last(self) -> int:
-        """The largest vector id of the batch: where the next scan goes on, or the watermark it covers."""
-        return int(self.vector_ids[-1])
 
     @property
     def indexed(self) -> IndexedVectors:
@@ -203,9 +198,8 @@ class Vectors(Table):
         ):
             vectors = [row[1:] for row in rows]
             embeddings = self._decode(view_id, vectors)
-            page = VectorBatch(as_ids(rows), as_ids(vectors), embeddings, self._windows(view_id, vectors))
-            after = page.last
-            yield page
+            after = rows[-1][0]
+            yield VectorBatch(after, as_ids(vectors), embeddings, self._windows(view_id, vectors))
 
     def held(self, view_id: int, *, through: int | None = None) -> Ids:
         """Return the contents that have a vector in the view, with an id up to ``through`` where given, ascending."""

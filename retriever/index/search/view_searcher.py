@@ -154,7 +154,10 @@ class LoadedView:
             return self._nearest(queries, k, [among_these] * len(self._parts))
         if not windows:
             return self._nearest(queries, k, [self.contents.ids if allowed is None else allowed] * len(self._parts))
-        every = [None if among_these is None else with_windows_of(part.ids, among_these) for part in self._parts]
+        every = [
+            None if among_these is None else np.concatenate([among_these, windows_among(part.ids, among_these)])
+            for part in self._parts
+        ]
         return best_of_texts(lambda width: self._nearest(queries, width, every), k, 1 + self._windows / self.size)
 
     def _nearest(self, queries: Embeddings, k: int, allowed: Sequence[Ids | None]) -> Neighbours:
@@ -243,11 +246,6 @@ class ViewSearcher:
         if known and known.index and known.generation and known.generation.generation_id == generation.generation_id:
             return known.index
         return open_backend(generation.backend, self._folder, self._device).open(generation.handle)
-
-
-def with_windows_of(ids: Ids, texts: Ids) -> Ids:
-    """Return the ids of texts, and of those of their windows that are among ids of a vector index, ascending."""
-    return np.concatenate([texts, windows_among(ids, texts)])
 
 
 def held_by(parts: list[ListedIndex], ids: Ids) -> NDArray[np.bool_]:
