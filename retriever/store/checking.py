@@ -122,12 +122,12 @@ ROW = (
 """A `Row` with its checksum, and the text with its hash, of documents joined with contents."""
 
 
-def as_row(one: CheckedDocument, content_id: int) -> Row:
+def as_row(entry: CheckedDocument, content_id: int) -> Row:
     """Return the row of a document whose text has a content id."""
-    document, part = one.document, one.document.part
+    document, part = entry.document, entry.document.part
     if part is None:
-        return document.id, None, 0, 0, 0, len(one.children), content_id, one.metadata
-    return None, part.parent, part.number, part.span.start, part.span.end, 0, content_id, one.metadata
+        return document.id, None, 0, 0, 0, len(entry.children), content_id, entry.metadata
+    return None, part.parent, part.number, part.span.start, part.span.end, 0, content_id, entry.metadata
 
 
 def same_rows(before: Sequence[Row], rows: Sequence[Row]) -> bool:

@@ -194,7 +194,7 @@ class Connections:
             connection.text_factory = str
 
     def damaged(self, what: str) -> IndexDamagedError:
-        """Return the error of something in the file that is not what was stored."""
+        """Return the error of damage to what the file holds."""
         return IndexDamagedError(f"{self.path} is damaged: {what}.", hint=REPAIR)
 
     @contextmanager

@@ -94,13 +94,8 @@ class Generations(Table):
 
 def _generation(row: tuple[Any, ...]) -> Generation:
     backend, handle, size, watermark, recall, details, number, view_id, created, active = row
-    return Generation(
-        *(backend, _object(handle), size, watermark, recall, _object(details)),
-        generation_id=number,
-        view_id=view_id,
-        created=created,
-        active=bool(active),
-    )
+    built = (backend, _object(handle), size, watermark, recall, _object(details))
+    return Generation(*built, generation_id=number, view_id=view_id, created=created, active=bool(active))
 
 
 def _object(text: str) -> Mapping[str, JSON]:
