@@ -10,13 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from decimal import Decimal
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
 from retriever.core.text import composed
-
-_JSON_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 _KINDS = {
     "integer": "numbers",
@@ -208,10 +205,8 @@ def compare_numbers(stored: str | None, number: str) -> int | None:
 
     None of what is no number: SQLite may ask before it has looked at the type.
     """
-    if stored is None or not _JSON_NUMBER.fullmatch(stored):
-        return None
-    first, second = Decimal(stored), Decimal(number)
-    return (first > second) - (first < second)
+    value = json.loads(stored or "null")
+    return (value > int(number)) - (value < int(number)) if type(value) in (int, float) else None
 
 
 def has_number(stored: str | None, number: str) -> bool:
