@@ -32,11 +32,7 @@ _SEED = 0
 
 
 class Calibration:
-    """The distributions of an index's views, read and made as they are needed.
-
-    Args:
-        store: the index's database.
-    """
+    """The distributions of an index's views, read and made as they are needed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
