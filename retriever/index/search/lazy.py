@@ -6,7 +6,7 @@ under the instruction, as far as a token budget reaches.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, zip_longest
 
 import numpy as np
 
@@ -78,9 +78,8 @@ class Found:
             rankings = list(map(fuse, self.plain, self.words, self.learned))
         else:
             rankings = self.by_vectors() if self.learned else list(map(fuse, self.plain, self.asked, self.words))
-        every = [ranking.ids for ranking in rankings]
-        width = max(map(len, every), default=0)
-        return list(dict.fromkeys(ids[place] for place in range(width) for ids in every if place < len(ids)))
+        in_turn = chain.from_iterable(zip_longest(*(ranking.ids for ranking in rankings)))
+        return list(dict.fromkeys(content_id for content_id in in_turn if content_id is not None))
 
 
 @dataclass(frozen=True, slots=True)
