@@ -121,3 +121,9 @@ def test_an_archive_brings_the_units_along(whole, tmp_path):
     import_index(tmp_path / "archive.tar", tmp_path / "other")
     assert answers(tmp_path / "other") == expected
     assert verify(tmp_path / "other", deep=True, load=LOAD).findings == []
+
+
+def test_an_archive_that_lacks_parts_of_a_document_is_refused(whole, tmp_path):
+    change(whole, "DELETE FROM documents WHERE parent = 'a' AND number = 2")
+    with pytest.raises(IndexDamagedError):
+        export_index(whole, tmp_path / "archive.tar")
