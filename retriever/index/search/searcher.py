@@ -227,16 +227,16 @@ class Searcher:
         view = self._views.loaded(self._store.views.ensure(queries.source.key, lazy=True))
         self._embed_answers(queries)
         learns = queries.asked is None and not mostly_filled(view, pool.allowed)
-        parts = [1] if queries.source.costly or not learns else [1, 1]
+        parts = 2 if learns and not queries.source.costly else 1
         wanted = read = 0
-        for part in range(len(parts)):
+        for part in range(parts):
             if learns and (number or part):
                 pool = replace(pool, learned=self._learned(reading.begun))
             with self._store.snapshot():
                 view = self._views.loaded(view.view)
-                chosen = self._worth_reading(reader, view, pool, reading, share=1 / len(parts))
+                chosen = self._worth_reading(reader, view, pool, reading, share=1 / parts)
             if chosen:
-                after = len(chosen) * (len(parts) - 1 - part)  # about as many
+                after = len(chosen) * (parts - 1 - part)  # about as many
                 notify = texts_read(reader, list(chosen.values()), reading.on_texts, before=reading.read, after=after)
                 self._views.keep(queries.sources, filled, list(chosen), notify)
                 reading.tried.update(chosen)
