@@ -120,9 +120,8 @@ def describe(built: Built) -> dict[str, Any]:
     """Return what is known of a build."""
     return {
         "factory": built.factory,
-        "probes": built.probes,
+        "probes": built.index.probes,
         "recall_at_build": built.recall,
-        "build_seconds": built.seconds,
         "bytes_per_vector": built.bytes_per_vector,
         "note": built.note,
         "rss_mib": rss_mib(),
@@ -138,13 +137,13 @@ def rss_mib() -> float:
 def measure(count: int, dim: int, clusters: int, seed: int, rounds: int) -> dict[str, Any]:
     """Build an exact and an inverted index over the same vectors and return every figure."""
     ids: NDArray[np.int64] = np.arange(count, dtype=np.int64) * 2 + 1
-    exact = build_index(ids, make_vectors(count, dim, clusters, seed), dim, factory="SQfp16", seed=seed)
+    exact = build_index(ids, make_vectors(count, dim, clusters, seed), dim, factory="SQfp16")
     queries = sample_queries(exact.index, size=BATCH, seed=seed + 1)
     report: dict[str, Any] = {"exact": describe(exact)}
     report["exact"] |= compare_plain(exact.index, queries, rounds)
     report["exact"]["filtered"] = filtered(exact.index, exact.index, queries, seed)
     lists = 2 ** round(np.log2(4 * np.sqrt(count)))
-    inverted = build_index(ids, make_vectors(count, dim, clusters, seed), dim, factory=f"IVF{lists},SQfp16", seed=seed)
+    inverted = build_index(ids, make_vectors(count, dim, clusters, seed), dim, factory=f"IVF{lists},SQfp16")
     gc.collect()
     report["inverted"] = describe(inverted)
     report["inverted"] |= compare_plain(inverted.index, queries, max(rounds, 9))

@@ -28,11 +28,7 @@ _COMPARE: Mapping[str, Callable[[str, str], bool]] = {
 def with_answer_named(condition: Filter, fields: Mapping[str, str]) -> Filter:
     """Return a filter that says ``@answer`` where it said ``answer`` and no field can be meant.
 
-    So it keeps its meaning where documents with such a field come later.
-
-    Args:
-        condition: the filter.
-        fields: the index's field names and their JSON paths.
+    So it keeps its meaning where documents with such a field come later. Fields are as for `Filter.compile`.
 
     Raises:
         FilterError: it is too long then.
@@ -50,12 +46,9 @@ def first_answer(condition: Filter) -> int | None:
 
 
 def decided_by(condition: Filter, answers: Mapping[int, str], texts: int) -> Filter:
-    """Return a filter whose comparisons of ``@answer`` are decided.
+    """Return a filter whose comparisons of ``@answer`` are decided by the known answers to the question.
 
-    Args:
-        condition: the filter.
-        answers: the known answers to the question, by the content id of texts that have a document.
-        texts: distinct texts of the index.
+    They are given by the content id of texts that have a document; ``texts`` counts the distinct texts of the index.
 
     Raises:
         FilterError: an answer is compared with what is no text, or as a list.

@@ -8,11 +8,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from retriever.core.errors import IndexDamagedError
 from retriever.core.types import Ids
-from retriever.store.batches import as_ids, content_batches
-from retriever.store.checksums import REPAIR
-from retriever.store.connection import Connections, utc_now
+from retriever.store.columns import as_ids, content_batches
+from retriever.store.connection import Table, utc_now
 
 GIVEN = "given"
 """Stands for the reader of answers that were handed in; they go before those of any other reader."""
@@ -25,19 +23,13 @@ def answer_checksum(reader: str, question: str, content_id: int, answer: str) ->
     return zlib.crc32("\0".join([reader, question, str(content_id), answer]).encode("utf-8", "surrogatepass"))
 
 
-class AnswerTable:
+class AnswerTable(Table):
     """The answers of an index, at most one of each reader, question and text."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
-
     def put(self, reader: str, question: str, answers: Mapping[int, str]) -> None:
-        """Store answers by content id, in the place of what the reader answered before.
+        """Store answers by the content ids of texts, in the place of what the reader answered before.
 
-        Args:
-            reader: fingerprint of who answered, or `GIVEN`.
-            question: what was answered.
-            answers: by the content ids of stored texts.
+        The reader is given by its fingerprint, or as `GIVEN`.
         """
         now = utc_now()
         rows = [
@@ -58,18 +50,17 @@ class AnswerTable:
             IndexDamagedError: one is not what was stored.
         """
         known: dict[int, str] = {}
-        for wanted in content_batches(content_ids):
-            rows = self._db.rows(
-                f"{_WANTED} WHERE question = ? AND reader IN (?, ?) "
-                "AND content_id IN (SELECT value FROM json_each(?)) ORDER BY reader = ?",
-                (question, reader, GIVEN, wanted, GIVEN),
-            )
-            for answer_id, *row, checksum in rows:
-                if answer_checksum(*row) != checksum:
-                    raise IndexDamagedError(
-                        f"{self._db.path} is damaged: answer {answer_id} is not what was stored.", hint=REPAIR
-                    )
-                known[row[2]] = row[3]
+        for answer_id, *row, checksum in self._db.rows_of(
+            content_batches(content_ids),
+            f"{_WANTED} WHERE content_id IN (SELECT value FROM json_each(?1)) AND question = ?2 "
+            "AND reader IN (?3, ?4) ORDER BY reader = ?4",
+            question,
+            reader,
+            GIVEN,
+        ):
+            if answer_checksum(*row) != checksum:
+                raise self._db.damaged(f"answer {answer_id} is not what was stored")
+            known[row[2]] = row[3]
         return known
 
     def held(self, reader: str, question: str) -> Ids:
@@ -84,12 +75,13 @@ class AnswerTable:
     def take_back(self, question: str, content_ids: Sequence[int] | Ids) -> None:
         """Remove answers that were handed in; those of readers stay."""
         with self._db.writing():
-            for wanted in content_batches(content_ids):
-                self._db.write(
-                    "DELETE FROM answers WHERE question = ? AND reader = ? "
-                    "AND content_id IN (SELECT value FROM json_each(?))",
-                    (question, GIVEN, wanted),
-                )
+            self._db.write_of(
+                content_batches(content_ids),
+                "DELETE FROM answers WHERE content_id IN (SELECT value FROM json_each(?)) "
+                "AND question = ? AND reader = ?",
+                question,
+                GIVEN,
+            )
 
     def damaged(self) -> dict[int, str]:
         """Return the rows that are not what was stored: the questions that they answer, by rowid."""
@@ -107,11 +99,8 @@ class DrawnText:
     chance: float
 
 
-class SampleTable:
+class SampleTable(Table):
     """The texts that were drawn to be read for views."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def get(self, view_id: int, population: bytes) -> list[DrawnText]:
         """Return the texts that were drawn for a view from a population, known by its hash."""

@@ -1,4 +1,4 @@
-"""Which documents can be stored, and how: the hash of the text, metadata as JSON with the fields that filters reach."""
+"""Which documents can be stored, and as which rows (hash of the text, metadata as JSON); and documents of rows."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +10,9 @@ from retriever.core.fields import MAX_DEPTH, json_text, leaves
 from retriever.core.fingerprint import content_hash
 from retriever.core.text import is_blank
 from retriever.core.types import Document, Part, Span, child_id
+from retriever.store.checksums import document_checksum
+from retriever.store.columns import stored_json_list
+from retriever.store.connection import Connections, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,6 @@ def metadata_json(document: Document) -> str:
     return text
 
 
-def same_metadata(old: str, new: str) -> bool:
-    """Whether two metadata texts hold the same values; the order of keys does not matter."""
-    return old == new or _sorted(old) == _sorted(new)
-
-
 def metadata_fields(document: Document) -> Iterator[tuple[str, str]]:
     """Yield (name, JSON path) for every field of the metadata (`retriever.core.fields`).
 
@@ -112,3 +110,42 @@ def _path(keys: tuple[str, ...]) -> str:
 
 def _sorted(text: str) -> str:
     return json.dumps(json.loads(text), sort_keys=True)
+
+
+Row = tuple[str | None, str | None, int, int, int, int, int, str]
+"""Id, parent, number, start, stop, parts, content id and metadata."""
+
+ROW = (
+    "documents.id, documents.parent, number, documents.start, documents.stop, parts, documents.content_id, "
+    "documents.metadata, documents.checksum, text, hash"
+)
+"""A `Row` with its checksum, and the text with its hash, of documents joined with contents."""
+
+
+def as_row(entry: CheckedDocument, content_id: int) -> Row:
+    """Return the row of a document whose text has a content id."""
+    document, part = entry.document, entry.document.part
+    if part is None:
+        return document.id, None, 0, 0, 0, len(entry.children), content_id, entry.metadata
+    return None, part.parent, part.number, part.span.start, part.span.end, 0, content_id, entry.metadata
+
+
+def same_rows(before: Sequence[Row], rows: Sequence[Row]) -> bool:
+    """Whether the rows of a document and its parts hold the same values; the order of keys does not matter."""
+    old, new = before[0][7], rows[0][7]
+    return [row[:7] for row in before] == [row[:7] for row in rows] and (old == new or _sorted(old) == _sorted(new))
+
+
+def as_documents(connections: Connections, rows: Rows) -> Iterator[Document]:
+    """Yield the documents of a database's rows of `ROW`.
+
+    Raises:
+        IndexDamagedError: one is not what was stored.
+    """
+    for row, data in zip(rows, stored_json_list(row[7] for row in rows), strict=True):
+        id, parent, number, start, stop, *_, checksum, text, digest = row
+        name = id if parent is None else child_id(parent, number)
+        if document_checksum(row[:8]) != checksum or content_hash(text) != digest:
+            raise connections.damaged(f"document {name!r} is not what was stored")
+        part = None if parent is None else Part(parent, number, Span(start, stop))
+        yield Document(name, text, data, part=part)

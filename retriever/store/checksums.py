@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retriever.core.errors import IndexDamagedError
-from retriever.store.connection import Connections
-
-REPAIR = "Run `retriever verify`, then `retriever repair`."
+from retriever.store.connection import REPAIR, Table
 
 _SEALED = {
     "view": ("views", "view_id, fingerprint, instruction, pooling, steps, look_ahead, dtype, dim, lazy"),
@@ -69,11 +67,8 @@ class BrokenSeal:
         return f"The {self.kind} {self.key} is {'missing' if self.gone else 'not what was stored'}."
 
 
-class Seals:
+class Seals(Table):
     """The checksums of the rows that say what the others mean."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def watch(self) -> None:
         """Have this thread's connection note the rows that a transaction changes; calling it again does nothing."""
@@ -103,12 +98,8 @@ class Seals:
 
     def renew_all(self) -> None:
         """Seal every row as it is now, right or not."""
-        stored, actual = self._stored(), dict(self._actual())
-        changed = [(kind, key, value) for (kind, key), value in actual.items() if stored.get((kind, key)) != value]
-        if changed:
-            self._db.write_many("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", changed)
-        if gone := stored.keys() - actual.keys():
-            self._db.write_many("DELETE FROM seals WHERE kind = ? AND key = ?", gone)
+        self._db.write("DELETE FROM seals")
+        self._db.write_many("INSERT INTO seals VALUES (?, ?, ?)", [(*name, value) for name, value in self._actual()])
 
     def remove(self, seal: BrokenSeal) -> None:
         """Take out the row that differs from a seal, if it is there."""
@@ -118,7 +109,9 @@ class Seals:
     def broken(self) -> list[BrokenSeal]:
         """Return the rows that differ from their seal, or have none."""
         with self._db.snapshot(), self._db.escaped_text():
-            stored, actual = self._stored(), dict(self._actual())
+            seals = self._db.rows("SELECT kind, key, checksum FROM seals")
+            actual = dict(self._actual())
+        stored = {(kind, key): value for kind, key, value in seals}
         names = sorted(name for name in stored.keys() | actual.keys() if stored.get(name) != actual.get(name))
         return [BrokenSeal(kind, key, (kind, key) not in actual) for kind, key in names]
 
@@ -130,9 +123,6 @@ class Seals:
         """
         if broken := self.broken():
             raise IndexDamagedError(f"{self._db.path} is damaged: {broken[0]}", hint=REPAIR)
-
-    def _stored(self) -> dict[tuple[str, str], int]:
-        return {(kind, key): value for kind, key, value in self._db.rows("SELECT kind, key, checksum FROM seals")}
 
     def _actual(self) -> Iterator[tuple[tuple[str, str], int]]:
         for kind, (table, columns) in _SEALED.items():

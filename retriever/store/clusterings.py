@@ -11,8 +11,8 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError, InputError, UsageError
 from retriever.core.text import require_text
 from retriever.core.types import Embeddings
-from retriever.store.connection import Connections, utc_now
-from retriever.store.stored_json import stored_json
+from retriever.store.columns import stored_json
+from retriever.store.connection import Table, utc_now
 
 LATER = "later"
 """Key of a document under which the clusters of texts stand that came after it was saved."""
@@ -39,11 +39,8 @@ class StoredClustering:
     created: str
 
 
-class ClusteringTable:
+class ClusteringTable(Table):
     """The index's saved clusterings."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def check_name(self, name: str) -> None:
         """Refuse a name that a clustering cannot be saved under.
@@ -69,7 +66,7 @@ class ClusteringTable:
             self.check_name(name)
             self._db.write(
                 "INSERT INTO clusterings VALUES (?, ?, ?, ?, ?, ?)",
-                (name, fingerprint, text, blob, _checksum(text, blob, name, fingerprint), utc_now()),
+                (name, fingerprint, text, blob, _checksum(name, fingerprint, text, blob), utc_now()),
             )
 
     def get(self, name: str) -> StoredClustering:
@@ -88,7 +85,7 @@ class ClusteringTable:
             known = ", ".join(map(str, self.names())) or "none"
             raise InputError(f"There is no saved clustering {name!r}.", hint=f"Saved: {known}.")
         fingerprint, text, blob, digest, created = row
-        if not _intact(name, fingerprint, text, blob, digest):
+        if digest != _checksum(name, fingerprint, text, blob):
             raise IndexDamagedError(
                 f"The saved clustering {name!r} in {self._db.path} is damaged.",
                 hint="Cluster again under the same instruction and save it under another name.",
@@ -111,7 +108,7 @@ class ClusteringTable:
             blob = _blob(stored.centroids)
             self._db.write(
                 "UPDATE clusterings SET document = ?, sha256 = ? WHERE name = ?",
-                (text, _checksum(text, blob, name, stored.fingerprint), name),
+                (text, _checksum(name, stored.fingerprint, text, blob), name),
             )
 
     def names(self) -> list[str]:
@@ -124,7 +121,7 @@ class ClusteringTable:
             rows = self._db.rows(
                 "SELECT rowid, name, fingerprint, document, centroids, sha256 FROM clusterings ORDER BY name"
             )
-        return {rowid: name for rowid, name, *rest in rows if not _intact(name, *rest)}
+        return {rowid: str(row[0]) for rowid, *row, digest in rows if digest != _checksum(*row)}
 
     def remove(self, rowids: Iterable[int]) -> None:
         """Remove clusterings."""
@@ -150,11 +147,8 @@ class StoredEdit:
     undone: str | None
 
 
-class EditTable:
+class EditTable(Table):
     """The edits of the index's saved clusterings."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def add(self, clustering: str, changes: Sequence[Mapping[str, Any]], author: str) -> None:
         """Store changes of a clustering in the order given, all of them or none.
@@ -199,10 +193,5 @@ def _blob(centroids: Embeddings) -> bytes:
     return np.ascontiguousarray(centroids, dtype=_STORED).tobytes()
 
 
-def _intact(name: str, fingerprint: str, text: str, blob: bytes, digest: str) -> bool:
-    """Return whether a row is what was saved."""
-    return digest == _checksum(text, blob, name, fingerprint)
-
-
-def _checksum(text: str, blob: bytes, name: str, fingerprint: str) -> str:
+def _checksum(name: str, fingerprint: str, text: str, blob: bytes) -> str:
     return hashlib.sha256(b"\0".join([*(str(part).encode() for part in (name, fingerprint, text)), blob])).hexdigest()

@@ -16,6 +16,8 @@ from retriever.store.filter_tree import FILTER_FUNCTIONS
 BUSY_SECONDS = 10.0
 """How long a statement waits for another process's transaction before it gives up."""
 
+REPAIR = "Run `retriever verify`, then `retriever repair`."
+
 Rows = list[tuple[Any, ...]]
 
 
@@ -92,6 +94,10 @@ class Connections:
         with _translated(self.path), closing(connection.execute(sql, parameters)) as cursor:
             return cursor.fetchall()
 
+    def rows_of(self, batches: Iterable[str], sql: str, *parameters: object) -> Rows:
+        """Return all rows of one statement for every batch of ids (`retriever.store.columns`), its first parameter."""
+        return [row for batch in batches for row in self.rows(sql, (batch, *parameters))]
+
     def row(self, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:
         """Return the first row of one statement, or None."""
         return next(iter(self.rows(sql, parameters)), None)
@@ -107,6 +113,11 @@ class Connections:
         connection = self.raw
         with _translated(self.path), closing(connection.execute(sql, parameters)) as cursor:
             return cursor.rowcount
+
+    def write_of(self, batches: Iterable[str], sql: str, *parameters: object) -> None:
+        """Run one changing statement for every batch of ids, its first parameter."""
+        for batch in batches:
+            self.write(sql, (batch, *parameters))
 
     def write_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Run one changing statement per row and return the number of rows changed in all."""
@@ -182,6 +193,10 @@ class Connections:
         finally:
             connection.text_factory = str
 
+    def damaged(self, what: str) -> IndexDamagedError:
+        """Return the error of damage to what the file holds."""
+        return IndexDamagedError(f"{self.path} is damaged: {what}.", hint=REPAIR)
+
     @contextmanager
     def writing(self, *, data: bool = True, documents: bool = False) -> Iterator[None]:
         """Run the block in the transaction this thread is in, or else in one of its own.
@@ -202,6 +217,13 @@ class Connections:
             with self.transaction():
                 self._local.changed, self._local.documents = data, documents
                 yield
+
+
+class Table:
+    """A table of the index's database, or several that belong together."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -225,9 +247,7 @@ def explain(error: sqlite3.Error, path: Path) -> Exception:
     extended = getattr(error, "sqlite_errorcode", None)
     undecodable = extended is None and str(error).startswith("Could not decode to UTF-8")
     if undecodable or "invalid fts5 file format" in str(error):  # the word index no longer says what it is
-        return IndexDamagedError(
-            f"{path} is damaged: {error}.", hint="Run `retriever verify`, then `retriever repair`."
-        )
+        return IndexDamagedError(f"{path} is damaged: {error}.", hint=REPAIR)
     if extended is None:
         return error
     code = extended & 0xFF

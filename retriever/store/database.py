@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from retriever.core.contexts import Closing
@@ -13,10 +13,9 @@ from retriever.store.answers import AnswerTable, SampleTable
 from retriever.store.checksums import Seals
 from retriever.store.clusterings import ClusteringTable, EditTable
 from retriever.store.connection import Connections, connect
+from retriever.store.damage import Inspection, Mending
 from retriever.store.documents import Documents
 from retriever.store.generations import Generations
-from retriever.store.inspection import Inspection
-from retriever.store.mending import Mending
 from retriever.store.parts import Parts
 from retriever.store.runs import Runs
 from retriever.store.schema import create_tables, lacks_tables
@@ -36,12 +35,18 @@ class Store(Closing):
 
     Several threads may use one store: each gets a connection of its own, reads run in parallel and see committed data
     only, and a transaction belongs to the thread that began it. Every writing method joins the caller's `transaction`
-    or is one by itself; after an error inside a transaction, let it end.
+    or is one by itself; after an error inside a transaction, let it end. For `transaction`, `writing` and `snapshot`
+    see `Connections`.
     """
 
     def __init__(self, connections: Connections) -> None:
         self._db = connections
         self.path = connections.path
+        self.transaction, self.writing, self.snapshot = (
+            connections.transaction,
+            connections.writing,
+            connections.snapshot,
+        )
         self.documents = Documents(connections)
         self.parts = Parts(connections)
         self.vectors = Vectors(connections)
@@ -107,22 +112,6 @@ class Store(Closing):
         """Write bookkeeping that a later call can do as well: wait for nobody, and let it be where it fails."""
         with suppress(RetrieverError), self._db.no_wait(), self._db.writing(data=False):
             write()
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Commit everything the block writes, or nothing of it; transactions do not nest."""
-        return self._db.transaction()
-
-    def writing(self) -> AbstractContextManager[None]:
-        """Run the block in the transaction this thread is in, or else in one of its own."""
-        return self._db.writing()
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Let the block read one state of the database, whatever others commit meanwhile.
-
-        Raises:
-            RuntimeError: the block writes.
-        """
-        return self._db.snapshot()
 
     def data_version(self) -> int:
         """Return a number that grows with every committed change of documents, vectors, views or generations.

@@ -6,19 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
 from retriever.core.types import Document, Ids, child_id
 from retriever.core.words import QUERY_STOPWORDS
-from retriever.store.batches import BATCH, as_ids, content_batches, id_batches
-from retriever.store.checking import CheckedDocument, checked
-from retriever.store.checksums import REPAIR, document_checksum
-from retriever.store.connection import Connections
-from retriever.store.document_rows import ROW, Row, as_documents, as_row, same_rows
+from retriever.store.checking import ROW, CheckedDocument, Row, as_documents, as_row, checked, same_rows
+from retriever.store.checksums import document_checksum
+from retriever.store.columns import BATCH, HASH_BATCH, as_ids, content_batches, id_batches
+from retriever.store.connection import Table
 from retriever.store.filter_tree import Compiled, HeldTypes
 from retriever.store.filters import Filter
 
-_HASH_BATCH = 500  # hashes are bound one by one
 _MATCHES = (  # a condition that one of the text's documents meets follows, and a closing bracket
     "SELECT rowid AS content_id, -bm25(contents_fts) AS score FROM contents_fts WHERE contents_fts MATCH ? "
     "AND EXISTS (SELECT 1 FROM documents WHERE documents.content_id = contents_fts.rowid AND parts = 0 AND"
@@ -56,11 +53,8 @@ class LexicalHit:
     score: float
 
 
-class Documents:
+class Documents(Table):
     """The index's documents."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def __len__(self) -> int:
         return self._db.number(
@@ -83,29 +77,21 @@ class Documents:
         last = ""
         while rows := self._db.rows("SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT ?", (last, BATCH)):
             if not all(isinstance(row[0], str) for row in rows):
-                raise IndexDamagedError("The database is damaged: an id is no text.", hint=REPAIR)
+                raise self._db.damaged("an id is no text")
             yield from (row[0] for row in rows)
             last = rows[-1][0]
 
     def get(self, ids: Sequence[str]) -> dict[str, Document]:
         """Return the documents that exist, by id, in the order asked for; parts by theirs where no other has the id."""
-        documents: dict[str, Document] = {}
-        for wanted in id_batches(ids):
-            rows = self._db.rows(
-                f"SELECT {ROW} FROM json_each(?) AS wanted "
-                "CROSS JOIN documents ON documents.id = wanted.value JOIN contents USING (content_id)",
-                (wanted,),
-            )
-            documents.update((document.id, document) for document in as_documents(rows, self._db.path))
-        absent = {id for id in ids if id not in documents}
-        for wanted in _parents(absent):
-            rows = self._db.rows(
-                f"SELECT {ROW} FROM json_each(?) AS wanted "
-                "CROSS JOIN documents ON documents.parent = wanted.value JOIN contents USING (content_id)",
-                (wanted,),
-            )
-            chosen = [row for row in rows if child_id(row[1], row[2]) in absent]
-            documents.update((document.id, document) for document in as_documents(chosen, self._db.path))
+        statement = (
+            f"SELECT {ROW} FROM json_each(?) AS wanted "
+            "CROSS JOIN documents ON documents.{} = wanted.value JOIN contents USING (content_id)"
+        )
+        rows = self._db.rows_of(id_batches(ids), statement.format("id"))
+        absent = set(ids).difference(row[0] for row in rows)
+        parts = self._db.rows_of(_parents(absent), statement.format("parent"))
+        rows += [row for row in parts if child_id(row[1], row[2]) in absent]
+        documents = {document.id: document for document in as_documents(self._db, rows)}
         return {id: documents[id] for id in dict.fromkeys(ids) if id in documents}
 
     def upsert(self, documents: Sequence[Document]) -> Upserted:
@@ -159,8 +145,8 @@ class Documents:
     def by_hash(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
         """Return the content id of every hash whose text is stored already."""
         wanted, content_ids = list(hashes), dict[bytes, int]()
-        for start in range(0, len(wanted), _HASH_BATCH):
-            batch = wanted[start : start + _HASH_BATCH]
+        for start in range(0, len(wanted), HASH_BATCH):
+            batch = wanted[start : start + HASH_BATCH]
             marks = ",".join("?" * len(batch))
             content_ids.update(self._db.rows(f"SELECT hash, content_id FROM contents WHERE hash IN ({marks})", batch))
         return content_ids
@@ -168,15 +154,13 @@ class Documents:
     def _stored(self, ids: Sequence[str]) -> dict[str, list[Row]]:
         """Return the rows of the documents that exist and of their parts, in order, by the documents' ids."""
         stored: dict[str, list[Row]] = {}
-        for wanted in id_batches(ids):
-            rows = self._db.rows(
-                f"SELECT {_STORED} FROM documents WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
-                f"SELECT {_STORED} FROM documents WHERE parent IN (SELECT value FROM json_each(?1)) "
-                "ORDER BY parent, number",
-                (wanted,),
-            )
-            for row in rows:
-                stored.setdefault(row[0] or row[1], []).append(row)
+        for row in self._db.rows_of(
+            id_batches(ids),
+            f"SELECT {_STORED} FROM documents WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
+            f"SELECT {_STORED} FROM documents WHERE parent IN (SELECT value FROM json_each(?1)) "
+            "ORDER BY parent, number",
+        ):
+            stored.setdefault(row[0] or row[1], []).append(row)
         return stored
 
     def _ensure_contents(self, texts: dict[bytes, str]) -> dict[bytes, int]:
@@ -190,14 +174,12 @@ class Documents:
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents with their parts and return the ids that were there; texts stay until `collect_garbage`."""
-        deleted: set[str] = set()
         wanted = list(dict.fromkeys(ids))
         with self._db.writing(documents=True):
-            for batch in id_batches(wanted):
-                rows = self._db.rows(
-                    "DELETE FROM documents WHERE id IN (SELECT value FROM json_each(?)) RETURNING id", (batch,)
-                )
-                deleted.update(row[0] for row in rows)
+            rows = self._db.rows_of(
+                id_batches(wanted), "DELETE FROM documents WHERE id IN (SELECT value FROM json_each(?)) RETURNING id"
+            )
+        deleted = {row[0] for row in rows}
         return [id for id in wanted if id in deleted]
 
     def delete_absent(self, keep: set[str]) -> int:
@@ -219,24 +201,18 @@ class Documents:
 
     def contents_of(self, ids: Iterable[str]) -> Ids:
         """Return the ids of the texts embedded of some documents or parts, ascending; unknown ones are left out."""
-        distinct, content_ids = set(ids), set[int]()
-        for wanted in id_batches(list(distinct)):
-            rows = self._db.rows(
-                "SELECT content_id FROM documents WHERE parts = 0 AND id IN (SELECT value FROM json_each(?1)) "
-                "UNION SELECT content_id FROM documents WHERE parent IN (SELECT value FROM json_each(?1))",
-                (wanted,),
-            )
-            content_ids.update(row[0] for row in rows)
-        for wanted in _parents(distinct):
-            rows = self._db.rows(
-                "SELECT documents.parent, number, content_id FROM json_each(?) AS wanted "
-                "CROSS JOIN documents ON documents.parent = wanted.value",
-                (wanted,),
-            )
-            content_ids.update(
-                content_id for parent, number, content_id in rows if child_id(parent, number) in distinct
-            )
-        return np.array(sorted(content_ids), dtype=np.int64)
+        distinct = set(ids)
+        rows = self._db.rows_of(
+            id_batches(distinct),
+            "SELECT content_id FROM documents WHERE parts = 0 AND id IN (SELECT value FROM json_each(?1)) "
+            "UNION SELECT content_id FROM documents WHERE parent IN (SELECT value FROM json_each(?1))",
+        )
+        parts = self._db.rows_of(
+            _parents(distinct),
+            "SELECT content_id, documents.parent, number FROM json_each(?) AS wanted "
+            "CROSS JOIN documents ON documents.parent = wanted.value",
+        )
+        return np.unique(as_ids(rows + [row for row in parts if child_id(*row[1:]) in distinct]))
 
     def texts(self, content_ids: Sequence[int] | Ids) -> dict[int, str]:
         """Return the stored texts by content id, in the order asked for; unknown ids are left out.
@@ -245,16 +221,13 @@ class Documents:
             IndexDamagedError: a text differs from its hash.
         """
         texts: dict[int, str] = {}
-        for wanted in content_batches(content_ids):
-            rows = self._db.rows(
-                "SELECT content_id, text, hash FROM json_each(?) AS wanted "
-                "CROSS JOIN contents ON content_id = wanted.value",
-                (wanted,),
-            )
-            for content_id, text, digest in rows:
-                if content_hash(text) != digest:
-                    raise self._damaged(f"text {content_id}")
-                texts[content_id] = text
+        for content_id, text, digest in self._db.rows_of(
+            content_batches(content_ids),
+            "SELECT content_id, text, hash FROM json_each(?) AS each CROSS JOIN contents ON content_id = each.value",
+        ):
+            if content_hash(text) != digest:
+                raise self._db.damaged(f"text {content_id} is not what was stored")
+            texts[content_id] = text
         return texts
 
     def expand(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> Mapping[int, Sequence[Document]]:
@@ -263,15 +236,15 @@ class Documents:
         Contents without a matching document are left out.
         """
         condition, documents = self._compile(where), dict[int, list[Document]]()
-        for wanted in content_batches(content_ids):
-            rows = self._db.rows(
-                f"SELECT {ROW} FROM json_each(?) AS wanted "
-                "CROSS JOIN documents ON documents.content_id = wanted.value JOIN contents USING (content_id) "
-                f"WHERE parts = 0 AND {condition.sql} ORDER BY COALESCE(documents.parent, documents.id), number",
-                (wanted, *condition.parameters),
-            )
-            for row, document in zip(rows, as_documents(rows, self._db.path), strict=True):
-                documents.setdefault(row[6], []).append(document)
+        rows = self._db.rows_of(
+            content_batches(content_ids),
+            f"SELECT {ROW} FROM json_each(?) AS wanted "
+            "CROSS JOIN documents ON documents.content_id = wanted.value JOIN contents USING (content_id) "
+            f"WHERE parts = 0 AND {condition.sql} ORDER BY COALESCE(documents.parent, documents.id), number",
+            *condition.parameters,
+        )
+        for row, document in zip(rows, as_documents(self._db, rows), strict=True):
+            documents.setdefault(row[6], []).append(document)
         return documents
 
     def accepted(self, where: Filter | None = None) -> list[Document]:
@@ -282,21 +255,20 @@ class Documents:
             "ORDER BY documents.id",
             condition.parameters,
         )
-        return list(as_documents(rows, self._db.path))
+        return list(as_documents(self._db, rows))
 
     def wholes(self, content_ids: Sequence[int] | Ids, where: Filter | None = None) -> dict[int, list[int]]:
         """Return the texts of the documents that each content is a part of, or all of; see `expand`."""
         condition, wholes = self._compile(where), dict[int, list[int]]()
-        for wanted in content_batches(content_ids):
-            rows = self._db.rows(
-                "SELECT DISTINCT documents.content_id, whole.content_id FROM json_each(?) AS wanted "
-                "CROSS JOIN documents ON documents.content_id = wanted.value "
-                "CROSS JOIN documents AS whole ON whole.id = COALESCE(documents.parent, documents.id) "
-                f"WHERE documents.parts = 0 AND {condition.sql}",
-                (wanted, *condition.parameters),
-            )
-            for content_id, whole_id in rows:
-                wholes.setdefault(content_id, []).append(whole_id)
+        for content_id, whole_id in self._db.rows_of(
+            content_batches(content_ids),
+            "SELECT DISTINCT documents.content_id, whole.content_id FROM json_each(?) AS wanted "
+            "CROSS JOIN documents ON documents.content_id = wanted.value "
+            "CROSS JOIN documents AS whole ON whole.id = COALESCE(documents.parent, documents.id) "
+            f"WHERE documents.parts = 0 AND {condition.sql}",
+            *condition.parameters,
+        ):
+            wholes.setdefault(content_id, []).append(whole_id)
         return wholes
 
     def matching(self, where: Filter) -> Ids:
@@ -367,16 +339,13 @@ class Documents:
             self._db.write("REPLACE INTO contents_fts_config VALUES ('version', 4)")  # 'rebuild' refuses another format
             self._db.write("INSERT INTO contents_fts (contents_fts) VALUES ('rebuild')")
 
-    def _damaged(self, what: str) -> IndexDamagedError:
-        return IndexDamagedError(f"{self._db.path} is damaged: {what} is not what was stored.", hint=REPAIR)
-
     def _compile(self, where: Filter | None) -> Compiled:
         return Compiled("1", ()) if where is None else where.compile(self.fields())
 
 
 def _parents(ids: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the documents that some ids could be of parts of, as `id_batches` does."""
-    return id_batches(list({id.rpartition("#")[0] for id in ids if "#" in id}))
+    return id_batches({id.rpartition("#")[0] for id in ids if "#" in id})
 
 
 def match_expression(query: str) -> str:

@@ -10,13 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from decimal import Decimal
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
 from retriever.core.text import composed
-
-_JSON_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 _KINDS = {
     "integer": "numbers",
@@ -105,12 +102,7 @@ _LIST_ITEM = _Operand("item.type", "item.value", ())
 
 
 def compile_node(node: Node, path_of: Callable[[Comparison], str]) -> Compiled:
-    """Return the SQL of a tree.
-
-    Args:
-        node: the tree.
-        path_of: resolves the field a comparison names.
-    """
+    """Return the SQL of a tree; ``path_of`` gives the JSON path of the field that a comparison names."""
     if isinstance(node, Not):
         inner = compile_node(node.node, path_of)
         return Compiled(f"NOT {inner.sql}", inner.parameters)
@@ -213,10 +205,8 @@ def compare_numbers(stored: str | None, number: str) -> int | None:
 
     None of what is no number: SQLite may ask before it has looked at the type.
     """
-    if stored is None or not _JSON_NUMBER.fullmatch(stored):
-        return None
-    first, second = Decimal(stored), Decimal(number)
-    return (first > second) - (first < second)
+    value = json.loads(stored or "null")
+    return (value > int(number)) - (value < int(number)) if type(value) in (int, float) else None
 
 
 def has_number(stored: str | None, number: str) -> bool:
@@ -245,9 +235,7 @@ FILTER_FUNCTIONS: Mapping[str, Callable[[Any, str], int | None]] = {
 def find_misfit(node: Node, types_of: Callable[[Comparison], HeldTypes]) -> Misfit | None:
     """Return what keeps a filter from accepting any document, where it is the type of a value.
 
-    Args:
-        node: the filter.
-        types_of: what documents hold in the field of a comparison.
+    ``types_of`` gives what documents hold in the field of a comparison.
     """
     if isinstance(node, Not | TextsAmong):  # `not` is true of every document where its inner node is false of all
         return None

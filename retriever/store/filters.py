@@ -168,11 +168,10 @@ def parse_filter(expression: str) -> Filter:
         raise FilterError(
             f"The filter has {len(expression)} characters; at most {MAX_LENGTH} are read.", hint="Shorten it."
         )
-    if not expression.isascii():
-        try:
-            expression.encode()
-        except UnicodeEncodeError:
-            raise FilterError("The filter is not valid text.", hint="Write it in UTF-8.") from None
+    try:
+        expression.encode()
+    except UnicodeEncodeError:
+        raise FilterError("The filter is not valid text.", hint="Write it in UTF-8.") from None
     expression = composed(expression)
     return Filter(expression, _Parser(expression).parse())
 
@@ -231,41 +230,38 @@ class _Parser:
     def _next(self) -> _Token:
         return self._tokens[self._index]
 
-    def _take(self) -> _Token:
-        self._index += 1
-        return self._tokens[self._index - 1]
+    def _takes(self, word: str) -> bool:
+        """Go past the next token, and say so, where it is a keyword or a mark."""
+        taken = self._next.is_keyword(word) or (self._next.kind == "punctuation" and self._next.text == word)
+        self._index += taken
+        return taken
 
-    def _takes(self, punctuation: str) -> bool:
-        matches = self._next.kind == "punctuation" and self._next.text == punctuation
-        self._index += matches
-        return matches
+    def _require(self, mark: str, wanted: str) -> None:
+        if not self._takes(mark):
+            raise self._unexpected(wanted)
 
     def _alternatives(self) -> Node:
-        nodes = [self._conjunction()]
-        while self._next.is_keyword("or"):
-            self._take()
-            nodes.append(self._conjunction())
-        return nodes[0] if len(nodes) == 1 else FilterGroup("OR", tuple(nodes))
+        return self._joined("or", self._conjunction)
 
     def _conjunction(self) -> Node:
-        nodes = [self._factor()]
-        while self._next.is_keyword("and"):
-            self._take()
-            nodes.append(self._factor())
-        return nodes[0] if len(nodes) == 1 else FilterGroup("AND", tuple(nodes))
+        return self._joined("and", self._factor)
+
+    def _joined(self, word: str, part: Callable[[], Node]) -> Node:
+        nodes = [part()]
+        while self._takes(word):
+            nodes.append(part())
+        return nodes[0] if len(nodes) == 1 else FilterGroup(word.upper(), tuple(nodes))
 
     def _factor(self) -> Node:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._error(f"The filter nests deeper than {MAX_DEPTH} levels.", self._next.position)
         node: Node
-        if self._next.is_keyword("not"):
-            self._take()
+        if self._takes("not"):
             node = Not(self._factor())
         elif self._takes("("):
             node = self._alternatives()
-            if not self._takes(")"):
-                raise self._unexpected("`)`")
+            self._require(")", "`)`")
         else:
             node = self._comparison()
         self._depth -= 1
@@ -275,11 +271,11 @@ class _Parser:
         field = self._next
         if not field.is_name or field.is_keyword(*_KEYWORDS):
             raise self._unexpected("a field name (one that is also a keyword goes in brackets: [in])")
-        self._take()
+        self._index += 1
         operator = self._next
         if not operator.is_operator:
             raise self._unexpected("one of = != < <= > >= in has contains", self._name_of_words(field))
-        self._take()
+        self._index += 1
         name = _SPELLINGS.get(operator.text, operator.text.lower())
         start = self._next.position
         values = self._list() if name == "in" else (self._operand(name),)
@@ -297,13 +293,11 @@ class _Parser:
         return f"A name with spaces goes in brackets: {spelled(name)}."
 
     def _list(self) -> tuple[Value, ...]:
-        if not self._takes("("):
-            raise self._unexpected("`(` and a list of values")
+        self._require("(", "`(` and a list of values")
         values = [self._value()]
         while self._takes(","):
             values.append(self._value())
-        if not self._takes(")"):
-            raise self._unexpected("`,` or `)`")
+        self._require(")", "`,` or `)`")
         return tuple(values)
 
     def _operand(self, operator: str) -> Value:
@@ -317,17 +311,17 @@ class _Parser:
 
     def _value(self) -> Value:
         token = self._next
+        value: Value
         if token.kind == "string":
-            quote = token.text[0]
-            self._take()
-            return token.text[1:-1].replace(quote * 2, quote)
-        if token.kind == "number":
-            self._take()
-            return self._number(token)
-        if token.is_keyword(*_CONSTANTS):
-            self._take()
-            return _CONSTANTS[token.text.lower()]
-        raise self._unexpected("a value (text and dates go in quotes: date >= '2025-01-31')")
+            value = token.text[1:-1].replace(token.text[0] * 2, token.text[0])
+        elif token.kind == "number":
+            value = self._number(token)
+        elif token.is_keyword(*_CONSTANTS):
+            value = _CONSTANTS[token.text.lower()]
+        else:
+            raise self._unexpected("a value (text and dates go in quotes: date >= '2025-01-31')")
+        self._index += 1
+        return value
 
     def _number(self, token: _Token) -> int | float:
         if re.fullmatch(r"[+-]?\d+", token.text):

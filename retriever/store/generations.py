@@ -7,11 +7,10 @@ from typing import Any
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.types import JSON
-from retriever.store.checksums import REPAIR
-from retriever.store.connection import Connections, utc_now
-from retriever.store.stored_json import stored_json
+from retriever.store.columns import stored_json
+from retriever.store.connection import REPAIR, Table, utc_now
 
-_COLUMNS = "view_id, backend, handle, size, watermark, recall, details, generation_id, created, active"
+_COLUMNS = "backend, handle, size, watermark, recall, details, generation_id, view_id, created, active"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +55,8 @@ class Generation(StoredIndex):
         return str(self.handle.get("path") or f"{self.backend} index of view {self.view_id}")
 
 
-class Generations:
+class Generations(Table):
     """The vector indexes of the views."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def active(self, view_id: int) -> Generation | None:
         """Return the index that serves the view, or None while there is none."""
@@ -97,19 +93,9 @@ class Generations:
 
 
 def _generation(row: tuple[Any, ...]) -> Generation:
-    view_id, backend, handle, size, watermark, recall, details, generation_id, created, active = row
-    return Generation(
-        backend=backend,
-        handle=_object(handle),
-        size=size,
-        watermark=watermark,
-        recall=recall,
-        details=_object(details),
-        generation_id=generation_id,
-        view_id=view_id,
-        created=created,
-        active=bool(active),
-    )
+    backend, handle, size, watermark, recall, details, number, view_id, created, active = row
+    built = (backend, _object(handle), size, watermark, recall, _object(details))
+    return Generation(*built, generation_id=number, view_id=view_id, created=created, active=bool(active))
 
 
 def _object(text: str) -> Mapping[str, JSON]:

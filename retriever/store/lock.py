@@ -26,12 +26,6 @@ class LockHolder:
     command: str
     started: str
 
-    @classmethod
-    def myself(cls) -> "LockHolder":
-        """Describe this process and the moment."""
-        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        return cls(os.getpid(), socket.gethostname(), command, utc_now())
-
 
 LOCK_NAME = "writer.lock"
 """The lock's name inside an index's folder."""
@@ -68,7 +62,7 @@ class WriterLock:
                 f"{self._path} cannot be locked: {error}.", hint="Check the permissions of its folder."
             ) from error
         with suppress(OSError):  # the lock holds without its description
-            self._describe(LockHolder.myself())
+            self._describe()
         return self
 
     def __exit__(
@@ -96,7 +90,9 @@ class WriterLock:
             return LockHolder(**json.loads(self._description.read_text(encoding="utf-8")))
         return None
 
-    def _describe(self, holder: LockHolder) -> None:
+    def _describe(self) -> None:
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        holder = LockHolder(os.getpid(), socket.gethostname(), command, utc_now())
         fresh = self._description.with_name(f"{self._description.name}.{holder.pid}")
         fresh.touch(mode=0o600)
         fresh.write_text(json.dumps(asdict(holder)), encoding="utf-8")

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from retriever.core.types import JSON, BadRow
-from retriever.store.connection import Connections, utc_now
-from retriever.store.stored_json import stored_json
+from retriever.store.columns import stored_json
+from retriever.store.connection import Table, utc_now
 
 RunStatus = Literal["running", "finished", "partial", "failed", "interrupted"]
 """``partial``: finished with rows skipped.
@@ -30,11 +30,8 @@ class Run:
     versions: Mapping[str, JSON]
 
 
-class Runs:
+class Runs(Table):
     """The index's runs and quarantine."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def start(self, command: str, versions: Mapping[str, JSON] | None = None) -> int:
         """Record that a command begins and return its run id."""
@@ -51,13 +48,10 @@ class Runs:
         with self._db.writing(data=False):
             self._db.write("UPDATE runs SET statistics = ? WHERE run_id = ?", (json.dumps(dict(statistics)), run_id))
 
-    def finish(self, run_id: int, status: RunStatus, statistics: Mapping[str, JSON] | None = None) -> None:
-        """Record how the run ended; without statistics the last ones stay."""
+    def finish(self, run_id: int, status: RunStatus) -> None:
+        """Record how the run ended."""
         with self._db.writing(data=False):
-            self._db.write(
-                "UPDATE runs SET finished = ?, status = ?, statistics = COALESCE(?, statistics) WHERE run_id = ?",
-                (utc_now(), status, None if statistics is None else json.dumps(dict(statistics)), run_id),
-            )
+            self._db.write("UPDATE runs SET finished = ?, status = ? WHERE run_id = ?", (utc_now(), status, run_id))
 
     def quarantine(self, run_id: int, rows: Sequence[BadRow]) -> None:
         """Keep rows that were left out, for the user to look at."""
@@ -77,15 +71,10 @@ class Runs:
         )
         return [BadRow(*row) for row in rows]
 
-    def last(self, n: int = 10) -> list[Run]:
+    def last(self, n: int) -> list[Run]:
         """Return the last n runs, newest first."""
         rows = self._db.rows(f"SELECT {_COLUMNS} FROM runs ORDER BY run_id DESC LIMIT ?", (max(n, 0),))
-        return [_run(row) for row in rows]
-
-
-def _run(row: tuple[Any, ...]) -> Run:
-    run_id, command, started, finished, status, statistics, versions = row
-    return Run(run_id, command, started, finished, status, stored_json(statistics), stored_json(versions))
+        return [Run(*row[:5], *map(stored_json, row[5:])) for row in rows]
 
 
 def _printable(text: str | None) -> str | None:

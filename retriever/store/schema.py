@@ -186,11 +186,7 @@ _OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT L
 
 
 def lacks_tables(path: Path, *, create: bool) -> bool:
-    """Return whether a database file is empty, having looked without touching it.
-
-    Args:
-        path: the file.
-        create: whether it may be.
+    """Return whether a database file is empty, which ``create`` allows, having looked without touching it.
 
     Raises:
         SchemaError: another version of retriever wrote it.

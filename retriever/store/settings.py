@@ -4,15 +4,12 @@ import json
 from typing import cast
 
 from retriever.core.types import JSON
-from retriever.store.connection import Connections
-from retriever.store.stored_json import stored_json
+from retriever.store.columns import stored_json
+from retriever.store.connection import Table
 
 
-class Settings:
+class Settings(Table):
     """The index's settings."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def get(self, key: str, default: JSON = None) -> JSON:
         """Return the value of a key, or ``default`` where it was never set."""
@@ -22,10 +19,7 @@ class Settings:
     def set(self, key: str, value: JSON) -> None:
         """Set a key, in the caller's transaction if there is one."""
         with self._db.writing(data=False):
-            self._db.write(
-                "INSERT INTO settings VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (key, json.dumps(value, allow_nan=False)),
-            )
+            self._db.write("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value, allow_nan=False)))
 
     def remove(self, key: str) -> None:
         """Forget a key; one that was never set is fine."""

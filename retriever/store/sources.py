@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from retriever.core.errors import IndexDamagedError
-from retriever.store.connection import Connections, utc_now
-from retriever.store.stored_json import stored_json
+from retriever.store.columns import stored_json
+from retriever.store.connection import Table, utc_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,8 @@ class StoredSource:
     created: str
 
 
-class SourceTable:
+class SourceTable(Table):
     """The sources of made views, at most one of each."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def put(
         self,

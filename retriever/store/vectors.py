@@ -8,15 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from retriever.core.errors import EncoderError, IndexDamagedError, RetrieverError
+from retriever.core.errors import EncoderError, RetrieverError
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings, Ids
-from retriever.store.batches import as_ids, content_batches
-from retriever.store.checksums import REPAIR, vector_checksum
-from retriever.store.connection import Connections, Rows
-from retriever.store.stored_json import stored_json_list
+from retriever.store.checksums import vector_checksum
+from retriever.store.columns import as_ids, content_batches, stored_json_list
+from retriever.store.connection import Rows, Table
 from retriever.store.windows import IndexedVectors, Windows, spans_as_json, spans_of_json, window_ids, with_windows
 
 _STORED = np.dtype("<f2")
@@ -24,6 +22,9 @@ _ROW = "content_id, vector, words, windows, checksum"
 _OF_VIEW = f"SELECT {_ROW} FROM vectors WHERE view_id = ? AND vector_id <= ? AND content_id > ?"
 _OF_TEXTS = f"{_OF_VIEW} ORDER BY content_id LIMIT ?"
 _OF_LONG_TEXTS = f"{_OF_VIEW} AND windows IS NOT NULL ORDER BY content_id LIMIT ?"
+_OF_CONTENTS = (
+    f"SELECT {_ROW} FROM json_each(?) AS wanted CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value"
+)
 _NEWEST = "SELECT content_id FROM vectors WHERE view_id = ? ORDER BY vector_id DESC LIMIT ?"
 
 
@@ -60,21 +61,16 @@ class VectorBatch:
     """A run of one view's vectors in the order they were stored.
 
     Attributes:
-        vector_ids: (n,) ids of the rows.
+        last: the largest vector id: where the next scan goes on, or the watermark it covers.
         content_ids: (n,) their texts.
         embeddings: (n, dim) the texts' own vectors.
         windows: those of texts that have some, by content id.
     """
 
-    vector_ids: Ids
+    last: int
     content_ids: Ids
     embeddings: Embeddings
     windows: Mapping[int, Windows] = field(default_factory=dict)
-
-    @property
-    def last(self) -> int:
-        """The largest vector id of the batch: where the next scan goes on, or the watermark it covers."""
-        return int(self.vector_ids[-1])
 
     @property
     def indexed(self) -> IndexedVectors:
@@ -82,11 +78,8 @@ class VectorBatch:
         return with_windows(self.content_ids, self.embeddings, self.windows)
 
 
-class Vectors:
+class Vectors(Table):
     """The index's vectors."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def put(
         self,
@@ -138,13 +131,9 @@ class Vectors:
         """Return vectors (n, dim) of contents (n,) as they are stored."""
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(embeddings, dtype=_STORED)
-        self._refuse_unusable(ids, stored)
-        return [row.tobytes() for row in stored]
-
-    def _refuse_unusable(self, ids: Ids, stored: NDArray[np.float16]) -> None:
         usable = np.isfinite(stored).all(axis=1) & (stored != 0).any(axis=1)
         if usable.all():
-            return
+            return [row.tobytes() for row in stored]
         content_id = int(ids[~usable][0])
         row = self._db.row("SELECT substr(text, 1, 60) FROM contents WHERE content_id = ?", (content_id,))
         raise EncoderError(
@@ -155,15 +144,13 @@ class Vectors:
 
     def missing(self, view_id: int, content_ids: Sequence[int] | Ids) -> list[int]:
         """Return those of the contents that have no vector in the view, in the order given, each once."""
-        lacking: list[int] = []
-        for wanted in content_batches(content_ids):
-            rows = self._db.rows(
-                "SELECT value FROM json_each(?) WHERE NOT EXISTS "
-                "(SELECT 1 FROM vectors WHERE view_id = ? AND content_id = value) ORDER BY key",
-                (wanted, view_id),
-            )
-            lacking += [row[0] for row in rows]
-        return lacking
+        rows = self._db.rows_of(
+            content_batches(content_ids),
+            "SELECT value FROM json_each(?) WHERE NOT EXISTS "
+            "(SELECT 1 FROM vectors WHERE view_id = ? AND content_id = value) ORDER BY key",
+            view_id,
+        )
+        return [row[0] for row in rows]
 
     def pending(self, view_id: int) -> Ids:
         """Return the contents that are embedded of a document but have no vector in the view, ascending."""
@@ -178,45 +165,23 @@ class Vectors:
     def get(self, view_id: int, content_ids: Sequence[int] | Ids, *, as_stored: bool = False) -> StoredVectors:
         """Return the vectors that exist among the contents asked for, in that order, each once.
 
-        Args:
-            view_id: of the view.
-            content_ids: of the contents.
-            as_stored: give the stored numbers, which `put` stores again as they are; their length is 1 to three digits.
+        ``as_stored`` gives the stored numbers, which `put` stores again as they are; their length is 1 to three digits.
         """
-        rows: Rows = []
-        for wanted in content_batches(content_ids):
-            rows += self._db.rows(
-                f"SELECT {_ROW} FROM json_each(?) AS wanted "
-                "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value ORDER BY wanted.key",
-                (wanted, view_id),
-            )
+        rows = self._db.rows_of(content_batches(content_ids), f"{_OF_CONTENTS} ORDER BY wanted.key", view_id)
         embeddings = self._decode(view_id, rows, as_stored=as_stored)
         return StoredVectors(as_ids(rows), embeddings, stored_json_list(row[2] or "[]" for row in rows))
 
     def windows(self, view_id: int, content_ids: Sequence[int] | Ids, *, as_stored: bool = False) -> dict[int, Windows]:
         """Return the windows of those of the contents that have some in the view; ``as_stored`` as for `get`."""
-        rows: Rows = []
-        for wanted in content_batches(content_ids):
-            rows += self._db.rows(
-                f"SELECT {_ROW} FROM json_each(?) AS wanted CROSS JOIN vectors "
-                "ON view_id = ? AND content_id = wanted.value AND windows IS NOT NULL",
-                (wanted, view_id),
-            )
+        rows = self._db.rows_of(content_batches(content_ids), f"{_OF_CONTENTS} AND windows IS NOT NULL", view_id)
         self._check(view_id, rows)
         return self._windows(view_id, rows, as_stored=as_stored)
 
     def words(self, view_id: int, content_ids: Sequence[int] | Ids) -> dict[int, list[str]]:
         """Return the model's answers for those of the contents that have a vector."""
-        words: dict[int, list[str]] = {}
-        for wanted in content_batches(content_ids):
-            rows = self._db.rows(
-                f"SELECT {_ROW} FROM json_each(?) AS wanted "
-                "CROSS JOIN vectors ON view_id = ? AND content_id = wanted.value",
-                (wanted, view_id),
-            )
-            self._check(view_id, rows)
-            words.update(zip((row[0] for row in rows), stored_json_list(row[2] or "[]" for row in rows), strict=True))
-        return words
+        rows = self._db.rows_of(content_batches(content_ids), _OF_CONTENTS, view_id)
+        self._check(view_id, rows)
+        return dict(zip((row[0] for row in rows), stored_json_list(row[2] or "[]" for row in rows), strict=True))
 
     def newest(self, view_id: int, count: int) -> Ids:
         """Return the contents of the view's last vectors, at most ``count``, the last first."""
@@ -233,19 +198,15 @@ class Vectors:
         ):
             vectors = [row[1:] for row in rows]
             embeddings = self._decode(view_id, vectors)
-            page = VectorBatch(as_ids(rows), as_ids(vectors), embeddings, self._windows(view_id, vectors))
-            after = page.last
-            yield page
+            after = rows[-1][0]
+            yield VectorBatch(after, as_ids(vectors), embeddings, self._windows(view_id, vectors))
 
-    def held(self, view_id: int) -> Ids:
-        """Return the contents that have a vector in the view, ascending."""
-        return self.content_ids(view_id, through=self.last_id(view_id))
-
-    def content_ids(self, view_id: int, *, through: int) -> Ids:
-        """Return the contents whose vector id is at most ``through``, ascending."""
+    def held(self, view_id: int, *, through: int | None = None) -> Ids:
+        """Return the contents that have a vector in the view, with an id up to ``through`` where given, ascending."""
         return as_ids(
             self._db.rows(
-                "SELECT content_id FROM vectors WHERE view_id = ? AND vector_id <= ? ORDER BY content_id",
+                "SELECT content_id FROM vectors WHERE view_id = ?1 AND vector_id <= COALESCE(?2, vector_id) "
+                "ORDER BY content_id",
                 (view_id, through),
             )
         )
@@ -258,7 +219,7 @@ class Vectors:
             (view_id, through),
         )
         windows = [window_ids(content_id, count) for content_id, count in counts]
-        return np.concatenate([self.content_ids(view_id, through=through), *windows])
+        return np.concatenate([self.held(view_id, through=through), *windows])
 
     def scan_indexed(self, view_id: int, *, through: int, batch: int = 4096) -> Iterator[Embeddings]:
         """Yield the embeddings of `indexed_ids`, in that order, in arrays of the vectors of up to ``batch`` texts."""
@@ -310,11 +271,11 @@ class Vectors:
     def remove(self, view_id: int, content_ids: Sequence[int] | Ids) -> None:
         """Remove the vectors of some contents; a generation that covers them must go too."""
         with self._db.writing():
-            for batch in content_batches(content_ids):
-                self._db.write(
-                    "DELETE FROM vectors WHERE view_id = ? AND content_id IN (SELECT value FROM json_each(?))",
-                    (view_id, batch),
-                )
+            self._db.write_of(
+                content_batches(content_ids),
+                "DELETE FROM vectors WHERE content_id IN (SELECT value FROM json_each(?)) AND view_id = ?",
+                view_id,
+            )
             self._db.write("UPDATE views SET removals = removals + 1 WHERE view_id = ?", (view_id,))
 
     def bytes_each(self, dim: int) -> int:
@@ -348,7 +309,7 @@ class Vectors:
             return {}
         size, places = self._size(view_id), [spans_of_json(row[3]) for row in held]
         if any(len(row[1]) != size * (1 + len(spans)) for row, spans in zip(held, places, strict=True)):
-            raise self._damaged(f"windows of view {view_id} are not as many as their vectors")
+            raise self._db.damaged(f"windows of view {view_id} are not as many as their vectors")
         numbers = self._numbers(view_id, [row[1][size:] for row in held], as_stored=as_stored)
         ends = np.cumsum([len(spans) for spans in places]).tolist()
         return {
@@ -370,9 +331,6 @@ class Vectors:
         size = self._size(view_id) if rows else 0
         for content_id, blob, words, windows, checksum in rows:
             if vector_checksum(view_id, content_id, blob, words, windows) != checksum:
-                raise self._damaged(f"the vector of text {content_id} in view {view_id} is not what was stored")
+                raise self._db.damaged(f"the vector of text {content_id} in view {view_id} is not what was stored")
             if len(blob) % size or (len(blob) == size) is not (windows is None):
-                raise self._damaged(f"a vector of view {view_id} has not the length of the view")
-
-    def _damaged(self, what: str) -> IndexDamagedError:
-        return IndexDamagedError(f"{self._db.path} is damaged: {what}.", hint=REPAIR)
+                raise self._db.damaged(f"a vector of view {view_id} has not the length of the view")

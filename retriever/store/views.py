@@ -12,9 +12,9 @@ from retriever.core.errors import RetrieverError
 from retriever.core.similarity import LEVELS
 from retriever.core.text import require_text
 from retriever.core.types import JSON
-from retriever.store.connection import Connections, utc_now
+from retriever.store.columns import stored_json
+from retriever.store.connection import Table, utc_now
 from retriever.store.sources import SourceTable, with_dependents
-from retriever.store.stored_json import stored_json
 
 _STORED_QUANTILES = np.dtype("<f4")
 _COLUMNS = "fingerprint, instruction, pooling, steps, look_ahead, dtype, dim"
@@ -72,18 +72,13 @@ class View:
     lazy: bool = False
 
 
-class Views:
+class Views(Table):
     """The index's views."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def ensure(self, key: ViewKey, *, lazy: bool = False) -> View:
         """Return the view of this key, made now if there is none.
 
-        Args:
-            key: what makes the view.
-            lazy: whether a few vectors are wanted, by a search or for a part of the documents, not the whole view.
+        It is ``lazy`` while a few vectors are wanted, by a search or for a part of the documents, not the whole view.
         """
         view = self.find(key)
         if view is None or (view.lazy and not lazy):
@@ -143,11 +138,8 @@ class Similarities:
     quantiles: NDArray[np.float32]
 
 
-class SimilarityTable:
+class SimilarityTable(Table):
     """The distributions of the index's views."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def get(self, view_id: int) -> Similarities | None:
         """Return a view's distribution, or None where there is none of today's levels."""
@@ -160,17 +152,13 @@ class SimilarityTable:
         """Store a view's distribution in place of the one before."""
         with self._db.writing(data=False):
             self._db.write(
-                "INSERT INTO similarities VALUES (?, ?, ?) ON CONFLICT (view_id) DO UPDATE SET "
-                "vectors = excluded.vectors, quantiles = excluded.quantiles",
+                "INSERT OR REPLACE INTO similarities VALUES (?, ?, ?)",
                 (view_id, found.vectors, found.quantiles.astype(_STORED_QUANTILES).tobytes()),
             )
 
 
-class VerdictTable:
+class VerdictTable(Table):
     """The verdicts on the index's views."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def get(self, view_id: int) -> Mapping[str, JSON] | None:
         """Return what is stored of a view's verdict, or None where there is none."""
@@ -182,8 +170,7 @@ class VerdictTable:
         """Store a view's verdict in place of the one before; of a view that is gone nothing is stored."""
         with self._db.writing(data=False):
             self._db.write(
-                "INSERT INTO verdicts SELECT view_id, ? FROM views WHERE view_id = ? "
-                "ON CONFLICT (view_id) DO UPDATE SET document = excluded.document",
+                "INSERT OR REPLACE INTO verdicts SELECT view_id, ? FROM views WHERE view_id = ?",
                 (json.dumps(verdict, allow_nan=False), view_id),
             )
 
@@ -194,18 +181,13 @@ _SETTLED = (
 )
 
 
-class SettledTable:
+class SettledTable(Table):
     """Searches whose hits no longer changed when more texts were read, so that asked again they read nothing."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
 
     def holds(self, view_id: int, search: bytes) -> bool:
         """Return whether a search has settled in a view, of whose texts and vectors none has gone or changed since.
 
-        Args:
-            view_id: the view.
-            search: a hash of the query and its options.
+        The search is given by a hash of the query and its options.
         """
         return self._db.row(f"{_SETTLED} AND search = ?", (view_id, search)) is not None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.types import Embeddings, Ids, Span
-from retriever.store.checksums import REPAIR
+from retriever.store.connection import REPAIR
 
 FIRST = 1 << 62
 """Ids from here on are of windows."""

@@ -184,15 +184,6 @@ def folder_mark(folder: Path) -> int:
     return folder.stat().st_ino
 
 
-def refuse_location(options: BuildOptions) -> None:
-    """Raise UsageError where a server's address is given to a backend that has none."""
-    if options.location:
-        raise UsageError(
-            f"The backend {options.backend} runs on this machine and takes no address.",
-            hint=f"Say --backend {options.backend}.",
-        )
-
-
 def _foreign(handle: Handle, key: str) -> IndexDamagedError:
     return IndexDamagedError(
         f"The record of a vector index has no proper {key!r} but {handle.get(key)!r}.", hint="Run `retriever repair`."

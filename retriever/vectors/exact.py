@@ -16,7 +16,6 @@ from retriever.vectors.backend import (
     check_embeddings,
     check_ids,
     check_search,
-    refuse_location,
 )
 from retriever.vectors.files import FileBackend, new_path, read_arrays, write_arrays
 
@@ -61,18 +60,10 @@ class ExactBackend(FileBackend):
 
     suffix = ".npy"
 
-    def require(self, dim: int, options: BuildOptions) -> None:
-        """Raise UsageError where a server's address is given; nothing else can be wrong."""
-        refuse_location(options)
-
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
         """Write the vectors of a view; see `VectorBackend.build`."""
         handle = write_arrays(vectors, self.folder, new_path(self.folder, view, self.suffix))
         return BuiltIndex(handle, details={"bytes_per_vector": 4 * vectors.dim + 8})
-
-    def open(self, handle: Handle) -> ListedIndex:
-        """Read the vectors of a view; see `VectorBackend.open`."""
-        return self.read(handle)
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index of a few vectors; see `VectorBackend.hold`."""

@@ -22,7 +22,16 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
 from retriever.core.paths import DRAFT_SUFFIX, atomic_write, folder_within, make_folder, sync_directory, within
 from retriever.core.types import Embeddings, Ids
-from retriever.vectors.backend import Handle, ListedIndex, ViewVectors, check_embeddings, check_ids, number_of, text_of
+from retriever.vectors.backend import (
+    BuildOptions,
+    Handle,
+    ListedIndex,
+    ViewVectors,
+    check_embeddings,
+    check_ids,
+    number_of,
+    text_of,
+)
 
 
 class FileBackend(ABC):
@@ -38,6 +47,14 @@ class FileBackend(ABC):
     def __init__(self, folder: Path, device: str = "auto") -> None:
         self.folder, self.device = folder, device
 
+    def require(self, dim: int, options: BuildOptions) -> None:
+        """Raise UsageError where a server's address is given; see `VectorBackend.require`."""
+        if options.location:
+            raise UsageError(
+                f"The backend {options.backend} runs on this machine and takes no address.",
+                hint=f"Say --backend {options.backend}.",
+            )
+
     @abstractmethod
     def read(self, handle: Handle) -> ListedIndex:
         """Read the index in the file of a handle.
@@ -45,6 +62,10 @@ class FileBackend(ABC):
         Raises:
             IndexDamagedError: it is missing or not what was written.
         """
+
+    def open(self, handle: Handle) -> ListedIndex:
+        """Open the index in the file of a handle for searching; see `VectorBackend.open`."""
+        return self.read(handle)
 
     def check(self, handle: Handle) -> str | None:
         """Check a file and describe what is wrong with it: its hash is computed, and what it holds is parsed."""
@@ -121,18 +142,15 @@ def reading(path: Path, sha256: str) -> Iterator[BinaryIO]:
         raise damaged(path, f"is not the index it should be ({error})") from error
 
 
-def remove_others(folder: Path, suffix: str, keep: Collection[str]) -> list[Path]:
+def remove_others(folder: Path, suffix: str, keep: Collection[str]) -> None:
     """Delete what no longer counts in a view's folder: temporary files of killed writers, and those not to be kept.
 
     Only files that end in ``suffix`` are removed but for those whose names are in ``keep``. The folder may be missing.
-    The paths that were to be deleted are returned.
     """
-    ours = (path for path in sorted(folder.glob("*")) if path.suffix in {suffix, DRAFT_SUFFIX})
-    stale = [path for path in ours if path.name not in keep]
-    for path in stale:
-        with suppress(OSError):  # what cannot be deleted today is deleted with the next generation
-            path.unlink(missing_ok=True)
-    return stale
+    for path in sorted(folder.glob("*")):
+        if path.suffix in {suffix, DRAFT_SUFFIX} and path.name not in keep:
+            with suppress(OSError):  # what cannot be deleted today is deleted with the next generation
+                path.unlink(missing_ok=True)
 
 
 def damaged(path: Path, what: str) -> IndexDamagedError:

@@ -19,6 +19,7 @@ from retriever.index.generations import IndexType
 from retriever.index.upkeep.verify import verify
 from retriever.vectors.backend import BuildOptions, ViewVectors, open_backend
 from retriever.vectors.exact import ExactIndex, queries_near
+from retriever.vectors.milvus import index as milvus_index
 from retriever.vectors.milvus.index import MilvusIndex
 from retriever.workspace import Index
 
@@ -144,13 +145,14 @@ def test_a_recall_that_is_not_reached_ends_in_exact_search_with_the_reason(milvu
 
 
 @pytest.mark.parametrize("share", [0.001, 0.02, 0.3, 0.97])
-def test_a_filter_lets_only_the_allowed_through_and_gives_as_many_as_there_are(large, share):
+def test_a_filter_lets_only_the_allowed_through_and_gives_as_many_as_there_are(large, share, monkeypatch):
     kind, ids, rows, _, index = large
     allowed = ids[np.random.default_rng(1).random(3000) < share]
-    small = MilvusIndex(index.collection, ids, 32, index.effort, in_expression=50, spread=2)
-    for each in (index, small):
+    for limits in ((), (("_IN_EXPRESSION", 50), ("_SPREAD", 2))):
+        for name, limit in limits:
+            monkeypatch.setattr(milvus_index, name, limit)
         for k in (1, 10, 400):
-            answer = each.search(queries_of(), k, allowed=allowed)
+            answer = index.search(queries_of(), k, allowed=allowed)
             assert np.isin(answer.ids[answer.ids >= 0], allowed).all()
             assert ((answer.ids >= 0).sum(axis=1) == min(k, len(allowed))).all()
             assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in answer.ids)
@@ -159,12 +161,13 @@ def test_a_filter_lets_only_the_allowed_through_and_gives_as_many_as_there_are(l
                 np.testing.assert_allclose(answer.scores, expected.scores, atol=2e-6)
 
 
-def test_allowed_ones_that_lie_far_away_are_found(large):
+def test_allowed_ones_that_lie_far_away_are_found(large, monkeypatch):
     kind, ids, rows, _, index = large
     queries = queries_of(2)
     far = np.argsort(rows @ queries[0])[:600]
-    narrow = MilvusIndex(index.collection, ids, 32, index.effort, in_expression=50, spread=2)
-    answer = narrow.search(queries, 10, allowed=np.sort(ids[far]))
+    monkeypatch.setattr(milvus_index, "_IN_EXPRESSION", 50)
+    monkeypatch.setattr(milvus_index, "_SPREAD", 2)
+    answer = index.search(queries, 10, allowed=np.sort(ids[far]))
     assert (answer.ids >= 0).all()
     if kind != "IVF_SQ8":  # whose scores are those of rounded vectors
         expected = ExactIndex(ids, rows).search(queries, 10, allowed=ids[far])

@@ -29,7 +29,7 @@ EXAMPLES = [(one.id, mood(one.text)) for one in CORPUS[:32]]
 
 def vectors(index, view_id):
     store = index._opened.store
-    ids = store.vectors.content_ids(view_id, through=store.vectors.last_id(view_id))
+    ids = store.vectors.held(view_id)
     return dict(zip(ids.tolist(), store.vectors.get(view_id, ids).embeddings, strict=True))
 
 

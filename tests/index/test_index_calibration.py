@@ -207,7 +207,7 @@ def test_what_earlier_queries_read_has_no_say_in_a_view_that_lacks_most(tmp_path
         store = index._opened.store
         (view,) = [found for found in store.views.all() if found.key.instruction]
         order = centering.sample(store.documents.live_contents(), len(texts))
-        held = np.isin(order, store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id)))
+        held = np.isin(order, store.vectors.held(view.view_id))
         first = int(held.argmin())
         assert centering.FIRST <= first < held.sum() < len(texts)
         used = held if rows == 10 else np.arange(len(order)) < first  # of forty texts most are read

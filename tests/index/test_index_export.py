@@ -3,7 +3,7 @@ import shutil
 
 import numpy as np
 import pytest
-from index_fakes import ALL_WORDS, FAULT, MOOD, PRODUCT, FakeEncoder, RichEncoder, found
+from index_fakes import ALL_WORDS, FAULT, MOOD, FakeEncoder, RichEncoder, found
 
 from retriever.core.errors import InputError, OutputError, UsageError
 from retriever.core.types import Document
@@ -19,7 +19,6 @@ ROWS = [
     )
     for row in range(60)
 ]
-NAMES = {"base": "", "how-does-the-writer-feel": MOOD}
 
 
 @pytest.fixture
@@ -121,16 +120,3 @@ def test_what_exists_is_not_overwritten(full, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises((OutputError, UsageError)):
         export_parquet(full, tmp_path / "file" / "out")
-
-
-def test_two_instructions_that_read_alike_have_two_names(path, tmp_path):
-    with Index(path, encoder=FakeEncoder()) as index:
-        index.add(ROWS[:3])
-        for asked in (PRODUCT, f"{PRODUCT.upper()}"):
-            index._opened.store.views.ensure(index._opened.sources.encoders.view_key(asked))
-            contents = index._opened.store.documents.live_contents()
-            view = index._opened.store.views.find(index._opened.sources.encoders.view_key(asked))
-            index._opened.store.vectors.put(view.view_id, contents, np.eye(3, 16, dtype=np.float32))
-    views = export_parquet(path, tmp_path / "out").manifest["views"]
-    names = ["base", "what-kind-of-product-is-it", "what-kind-of-product-is-it-3"]
-    assert [view["name"] for view in views] == names

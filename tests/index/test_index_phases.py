@@ -12,7 +12,7 @@ from retriever.core.errors import UsageError
 from retriever.core.requests import SearchOptions, SearchRequest
 from retriever.core.types import Document
 from retriever.index.search.searcher import Searcher
-from retriever.index.search.tail import Tail
+from retriever.index.search.view_searcher import Tail
 from retriever.store.documents import Documents
 from retriever.store.vectors import VectorBatch, Vectors
 from retriever.vectors.exact import ExactIndex
@@ -171,11 +171,11 @@ def test_a_tail_of_many_segments_finds_what_one_index_would():
     tail, at = Tail(FaissBackend(Path(), "cpu").hold), 0
     for size in [1, 1, 2, 40, 3, 3, 200, 50, 50, 50, 300]:
         part = slice(at, at + size)
-        tail, before = tail.grown([VectorBatch(np.arange(at, at + size), ids[part], vectors[part])]), tail
+        tail, before = tail.grown([VectorBatch(at + size - 1, ids[part], vectors[part])]), tail
         assert tail.segments[-1] not in before.segments  # what others search is never changed
         at += size
     assert at == 700
-    sizes = [one.size for one in tail.segments]
+    sizes = [one.index.size for one in tail.segments]
     assert sum(sizes) == 700
     assert all(left >= 2 * right for left, right in pairwise(sizes))
     exact = ExactIndex(ids, vectors).search(vectors[:5], 700)

@@ -225,10 +225,7 @@ def test_texts_that_are_all_alike_teach_nothing(read):
 
 def test_what_was_read_draws_texts_the_query_would_not(tmp_path):
     # Sad are the rugs and tents alone, which the query says nothing of; of the texts it names none is.
-    products = ["kettle", "lamp", "knife", "drone", "cable", "rug", "tent"]
-    moods = {"rug": "sad", "tent": "sad"}
-    texts = [f"{one} {moods.get(one, 'calm')} {row}" for one in products for row in range(60)]
-    corpus = [Document(f"d{row:03}", text) for row, text in enumerate(texts)]
+    corpus = [Document(f"d{row:03}", text) for row, text in enumerate(TEXTS)]
     question, plain = FakeEncoder("question"), Products("plain")
     options = SearchOptions(rounds=1, token_budget=1200, prompt_tokens=10, candidates=40)
     with Index(tmp_path / "two", encoder=question, plain=plain, search_options=options) as index:
@@ -248,10 +245,9 @@ def test_what_was_read_draws_texts_the_query_would_not(tmp_path):
 
 def test_a_view_of_another_instruction_that_has_every_text_teaches_too(tmp_path):
     # Of the mood the product says nothing and the fault everything.
-    products = ["kettle", "lamp", "knife", "drone", "cable", "rug", "tent"]
     faults = {"sad": "leaks", "calm": "quiet"}
     moods = ["sad", *["calm"] * 5]
-    texts = [f"{one} {moods[row % 6]} {faults[moods[row % 6]]} {row}" for one in products for row in range(60)]
+    texts = [f"{one} {moods[row % 6]} {faults[moods[row % 6]]} {row}" for one in PRODUCTS for row in range(60)]
     corpus = [Document(f"d{row:03}", text) for row, text in enumerate(texts)]
     options = SearchOptions(rounds=1, token_budget=1200, prompt_tokens=10, candidates=40)
     shares = []

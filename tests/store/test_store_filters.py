@@ -2,7 +2,6 @@ import operator
 import re
 
 import pytest
-from fuzzing import MIB, damages, limited
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -342,53 +341,6 @@ def test_sql_agrees_with_plain_python(scratch, tree, corpus):
         scratch.documents.upsert(documents)
     rows = scratch._db.rows(f"SELECT id FROM documents WHERE {condition.sql} ORDER BY id", condition.parameters)
     assert [row[0] for row in rows] == [each.id for each in documents if holds(tree, each.metadata)]
-
-
-WHOLE = b"not (n >= -0.5 and `odd\"key` = 'it''s') or tags has 'gift' and s in ('a', 2, null) or in.ner contains \"x\""
-
-
-@pytest.fixture(scope="module")
-def one_document(tmp_path_factory):
-    with Store.open(tmp_path_factory.mktemp("one") / "corpus.sqlite3", create=True) as store:
-        store.documents.upsert([EVERY_FIELD])
-        yield store
-
-
-@settings(deadline=None)
-@given(damages(WHOLE))
-def test_a_damaged_filter_runs_or_is_a_filter_error(one_document, data):
-    try:
-        assert len(one_document.documents.matching(parse_filter(data.decode("utf-8", "surrogateescape")))) <= 1
-    except FilterError as error:
-        assert len(str(error)) < 500
-
-
-def read_hostile_filters(path):
-    """Return how many filters that are long or deep were refused; run in a child."""
-    texts = [
-        "(" * 10_000_000,
-        "not " * 5_000_000,
-        "s = '" + "a" * 20_000_000,
-        "n in (" + "1," * 5_000_000,
-        "9" * 20_000_000,
-    ]
-    short = ["(" * 1000 + "n = 1" + ")" * 990, "not " * 400 + "n = 1", "n in (" + "1," * 900 + "1)"]
-    refused = 0
-    with Store.open(path) as store:
-        for text in [*texts, *short]:
-            try:
-                store.documents.matching(parse_filter(text))
-            except FilterError:
-                refused += 1
-    return refused
-
-
-def test_no_filter_takes_the_memory_or_the_time(one_document):
-    assert limited(read_hostile_filters, one_document.path, memory=1024 * MIB, seconds=180) == 7
-
-
-def test_the_filter_to_damage_is_whole(one_document):
-    assert len(one_document.documents.matching(parse_filter(WHOLE.decode()))) == 1
 
 
 def test_values_and_paths_never_enter_the_sql():

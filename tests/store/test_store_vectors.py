@@ -80,7 +80,7 @@ def test_scan_pages_in_the_order_of_storing(store, view_id, ids):
     np.testing.assert_allclose(np.concatenate([b.embeddings for b in batches]), vectors[[3, 1, 4, 0, 2]], atol=1e-3)
     (rest,) = store.vectors.scan(view_id, after=batches[0].last)
     assert rest.content_ids.tolist() == [ids[4], ids[0], ids[2]]
-    assert rest.last == store.vectors.last_id(view_id) == max(rest.vector_ids)
+    assert rest.last == store.vectors.last_id(view_id)
 
 
 def test_a_new_vector_is_above_every_watermark_even_after_garbage(store, view_id, ids):

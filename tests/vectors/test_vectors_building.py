@@ -41,7 +41,7 @@ def test_a_gpu_takes_more_vectors_exactly(monkeypatch):
 
 def test_small_corpora_are_searched_exactly(corpus):
     built = build(corpus)
-    assert (built.factory, built.probes, built.recall, built.note) == ("SQfp16", 0, 1.0, "")
+    assert (built.factory, built.index.probes, built.recall, built.note) == ("SQfp16", 0, 1.0, "")
     assert built.bytes_per_vector == pytest.approx(2 * DIM + 8, abs=1)
 
 
@@ -52,14 +52,9 @@ def test_batches_are_the_same_as_one_matrix(corpus):
 
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("factory", ["SQfp16", "IVF32,SQfp16", "IVF16,PQ4x4"])
-def test_equal_vectors_and_seed_give_equal_bytes(corpus, factory):
-    first, second = (file_bytes(build(corpus, factory=factory, min_recall=0, seed=7)) for _ in range(2))
+def test_equal_vectors_give_equal_bytes(corpus, factory):
+    first, second = (file_bytes(build(corpus, factory=factory, min_recall=0)) for _ in range(2))
     assert first == second
-
-
-def test_the_seed_reaches_the_training(corpus):
-    first, second = (file_bytes(build(corpus, factory="IVF32,SQfp16", min_recall=0, seed=seed)) for seed in (1, 2))
-    assert first != second
 
 
 def recall_of(index, exact, queries):
@@ -70,7 +65,7 @@ def test_probes_are_raised_until_the_recall_is_reached(corpus, monkeypatch):
     monkeypatch.setattr(building, "_FIRST_PROBES", 1)
     lax = build(corpus, factory="IVF64,SQfp16", min_recall=0.1)
     strict = build(corpus, factory="IVF64,SQfp16", min_recall=0.97)
-    assert lax.probes < strict.probes
+    assert lax.index.probes < strict.index.probes
     assert lax.recall < 0.97 <= strict.recall
     assert strict.factory == "IVF64,SQfp16"
 
@@ -104,7 +99,7 @@ def test_measuring_sees_a_broken_graph(corpus):
 
 def test_an_index_that_cannot_reach_the_recall_gives_way_to_exact_search(corpus):
     built = build(corpus, factory="PQ2x4", min_recall=0.95)
-    assert (built.factory, built.probes, built.recall) == ("SQfp16", 0, 1.0)
+    assert (built.factory, built.index.probes, built.recall) == ("SQfp16", 0, 1.0)
     assert "PQ2x4 finds 0." in built.note
     assert "0.95" in built.note
 
@@ -135,17 +130,6 @@ def test_inverted_lists_hold_the_very_vectors_of_the_exact_index(corpus):
 def test_factory_strings_faiss_does_not_know_are_refused(corpus, factory):
     with pytest.raises(UsageError, match=factory.split(",")[0]):
         build(corpus, factory=factory)
-
-
-def test_ids_have_to_ascend(corpus):
-    with pytest.raises(UsageError, match="ascend"):
-        build_index(np.arange(COUNT)[::-1], [corpus], DIM)
-
-
-@pytest.mark.parametrize("ids", [np.arange(COUNT - 1), np.arange(COUNT + 1)])
-def test_ids_and_vectors_have_to_be_as_many(corpus, ids):
-    with pytest.raises(UsageError, match="ids"):
-        build_index(ids, [corpus[:5], corpus[5:]], DIM)
 
 
 def test_a_recall_above_one_is_refused(corpus):

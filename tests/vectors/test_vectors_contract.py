@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_corpora import clustered, ids_for, signs
+from vector_corpora import ids_for, signs
 
 from retriever.core.errors import UsageError
 from retriever.core.protocols import VectorIndex
-from retriever.core.similarity import normalise
 from retriever.core.types import Neighbours
 from retriever.vectors.exact import ExactIndex
 from retriever.vectors.faiss.building import build_index
@@ -72,47 +71,12 @@ def test_hits_scores_and_ties_are_exact(make, seed, count, queries, k, share, sp
     assert found.scores.dtype == np.float32
 
 
-@pytest.mark.parametrize("share", [None, 0.005, 0.3, 1.0])
-@pytest.mark.parametrize("batch", [1, 40])
-def test_real_valued_scores_agree_to_float32_rounding(make, share, batch):
-    rng = np.random.default_rng(5)
-    ids, corpus = ids_for(rng, 1500), clustered(1500)
-    queries = normalise(clustered(batch, seed=1) + 0.1 * rng.standard_normal((batch, 32)))
-    allowed = None if share is None else ids[rng.random(len(ids)) < share]
-    found = make(ids, corpus).search(queries, 20, allowed=allowed)
-    expected = by_hand(ids, corpus, queries, 20, allowed)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
-    finite = np.where(expected.ids < 0, -2, expected.scores)
-    gaps = np.abs(np.diff(finite, axis=1, prepend=3, append=-3))
-    settled = (gaps[:, :-1] > 2e-6) & (gaps[:, 1:] > 2e-6) | (expected.ids < 0)
-    np.testing.assert_array_equal(found.ids[settled], expected.ids[settled])
-    assert settled.mean() > 0.9
-
-
-def test_an_empty_index_answers_with_padding(make):
-    found = make(np.empty(0, np.int64), np.empty((0, 4), np.float32)).search(signs(np.random.default_rng(0), 3), 2)
-    assert (found.ids == -1).all()
-    assert np.isneginf(found.scores).all()
-    assert found.ids.shape == (3, 2)
-
-
-def test_no_queries_and_no_allowed_ids(make):
-    index = make(np.arange(5), signs(np.random.default_rng(0), 5))
-    assert index.search(np.empty((0, 4), np.float32), 3).ids.shape == (0, 3)
-    assert (index.search(signs(np.random.default_rng(1), 2), 3, allowed=np.empty(0, np.int64)).ids == -1).all()
-
-
 def test_allowed_ids_that_are_not_stored_are_ignored(make):
     ids = np.array([3, 2**40, 2**62])
     index = make(ids, signs(np.random.default_rng(0), 3))
     allowed = np.array([0, 3, 4, 2**40 + 1, 2**62, 2**63 - 1])
     found = index.search(signs(np.random.default_rng(1), 1), 3, allowed=allowed)
     assert sorted(found.ids[0].tolist()) == [-1, 3, 2**62]
-
-
-def test_size_and_dim(make):
-    index = make(np.arange(7), signs(np.random.default_rng(0), 7))
-    assert (index.size, index.dim) == (7, 4)
 
 
 def test_inputs_are_left_as_they_were(make):
@@ -122,24 +86,6 @@ def test_inputs_are_left_as_they_were(make):
     np.testing.assert_array_equal(queries, corpus[:3])
     np.testing.assert_array_equal(allowed, ids[2:6])
     np.testing.assert_array_equal(corpus, signs(np.random.default_rng(0), 9))
-
-
-@pytest.mark.parametrize(
-    ("queries", "k", "message"),
-    [
-        (np.array([[0.5, np.nan, 0.5, 0.5]], np.float32), 3, "row 0 holds NaN"),
-        (np.array([[0.5, 0.5, 0.5, 0.5], [0, 0, 0, np.inf]], np.float32), 3, "row 1 holds NaN or infinity"),
-        (np.ones((1, 5), np.float32), 3, r"shape \(n, 4\), got \(1, 5\)"),
-        (np.ones(4, np.float32), 3, "shape"),
-        (np.ones((1, 4), np.float64), 3, "float32, not float64"),
-        (np.ones((1, 4), np.float32), 0, "k is 0"),
-        (np.ones((1, 4), np.float32), -2, "k is -2"),
-    ],
-)
-def test_senseless_searches_are_refused(make, queries, k, message):
-    index = make(np.arange(5), signs(np.random.default_rng(0), 5))
-    with pytest.raises(UsageError, match=message):
-        index.search(queries, k)
 
 
 @pytest.mark.parametrize(

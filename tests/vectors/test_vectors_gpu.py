@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from vector_corpora import clustered, ids_for
 
-from retriever.core.errors import RetrieverError
 from retriever.core.similarity import normalise
 from retriever.vectors.faiss import index
 from retriever.vectors.faiss.building import build_index
@@ -24,22 +23,14 @@ def lists():
     return build_index(np.arange(COUNT), [clustered(COUNT, DIM)], DIM, factory="IVF8,SQfp16", min_recall=0).index
 
 
-def test_the_cpu_is_the_index_itself(on_cpu):
-    assert place(on_cpu, "cpu") is on_cpu
-
-
-def test_without_a_gpu_auto_is_the_cpu_and_cuda_an_error(on_cpu, monkeypatch):
+def test_without_a_gpu_an_index_stays(on_cpu, monkeypatch):
     monkeypatch.setattr(index, "has_gpu", lambda: False)
-    assert place(on_cpu, "auto") is on_cpu
-    with pytest.raises(RetrieverError, match="no CUDA device"):
-        place(on_cpu, "cuda")
+    assert place(on_cpu) is on_cpu
 
 
 def test_only_exact_indexes_move(lists, monkeypatch):
     monkeypatch.setattr(index, "has_gpu", lambda: True)
-    assert place(lists, "auto") is lists
-    with pytest.raises(RetrieverError, match="Only exact"):
-        place(lists, "cuda")
+    assert place(lists) is lists
 
 
 def test_no_room_on_the_gpu(on_cpu, monkeypatch):
@@ -48,9 +39,7 @@ def test_no_room_on_the_gpu(on_cpu, monkeypatch):
 
     monkeypatch.setattr(index, "has_gpu", lambda: True)
     monkeypatch.setattr(index, "_FlatOnGpu", full)
-    assert place(on_cpu, "auto") is on_cpu
-    with pytest.raises(RetrieverError, match="does not fit"):
-        place(on_cpu, "cuda")
+    assert place(on_cpu) is on_cpu
 
 
 class TestOnGpu:
@@ -60,7 +49,8 @@ class TestOnGpu:
     def test_it_finds_what_the_cpu_finds(self, on_cpu, k):
         assert has_gpu()
         queries = normalise(np.random.default_rng(1).standard_normal((50, DIM)))
-        found, expected = place(on_cpu, "cuda").search(queries, k), on_cpu.search(queries, k)
+        assert place(on_cpu) is not on_cpu
+        found, expected = place(on_cpu).search(queries, k), on_cpu.search(queries, k)
         np.testing.assert_allclose(found.scores, expected.scores, atol=2e-6)
         assert np.mean(found.ids == expected.ids) > 0.99
 
@@ -68,10 +58,10 @@ class TestOnGpu:
     def test_filters_are_applied(self, on_cpu, matches):
         allowed = np.sort(np.random.default_rng(2).choice(on_cpu.ids, matches, replace=False))
         queries = clustered(20, DIM, seed=5)
-        found = place(on_cpu, "cuda").search(queries, 10, allowed=allowed)
+        found = place(on_cpu).search(queries, 10, allowed=allowed)
         np.testing.assert_array_equal(found.ids, on_cpu.search(queries, 10, allowed=allowed).ids)
 
     def test_ties_go_to_the_lowest_ids(self):
         ids = ids_for(np.random.default_rng(3), 3000)
         index = build_index(ids, [np.repeat(clustered(1, DIM), 3000, axis=0)], DIM).index
-        np.testing.assert_array_equal(place(index, "cuda").search(clustered(1, DIM), 7).ids[0], ids[:7])
+        np.testing.assert_array_equal(place(index).search(clustered(1, DIM), 7).ids[0], ids[:7])

@@ -1,10 +1,8 @@
 """Let the plain reader have a say beside the question reader, where an index has both.
 
 Under an instruction texts are ordered by the question reader's cosine plus a part of the plain reader's, each in
-spreads of its own view (`Calibration.spread`). The two err differently: over 432 questions that no training row asks,
-either alone reaches 44 % of the nDCG@10 there is, both together 47 (a convex combination of
-scores as in Bruch et al., 2210.11934). The question reader follows the instruction; the plain reader holds on to what
-the query says where the question reader does not follow.
+spreads of its own view (`Calibration.spread`): a convex combination of scores (Bruch et al., 2210.11934). The question
+reader follows the instruction; the plain reader holds on to what the query says where the question reader does not.
 
 A query under a question is an answer: "stopped working" under "What broke?". It is read as it is. An instruction that
 tells what to find, "Find reviews that complain about the food.", is a part of what is looked for, and stands before the

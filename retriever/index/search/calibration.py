@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from retriever.core.results import Hit, SearchResult
+from retriever.core.results import SearchResult
 from retriever.core.similarity import pair_quantiles, percentile, spread
 from retriever.store.database import Store
 from retriever.store.vectors import VectorRevision
@@ -32,11 +32,7 @@ _SEED = 0
 
 
 class Calibration:
-    """The distributions of an index's views, read and made as they are needed.
-
-    Args:
-        store: the index's database.
-    """
+    """The distributions of an index's views, read and made as they are needed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -49,7 +45,9 @@ class Calibration:
         self.save()
         if similarities is None:
             return result
-        return replace(result, hits=[_rated(hit, similarities) for hit in result.hits])
+        known = similarities.quantiles
+        rated = [(hit, None if hit.score is None else percentile(hit.score, known)) for hit in result.hits]
+        return replace(result, hits=[replace(hit, percentile=share) for hit, share in rated])
 
     def of(self, view_id: int) -> Similarities | None:
         """Return the distribution of a view, made anew where it has grown by half; None where it has few vectors."""
@@ -87,7 +85,3 @@ def drawn(store: Store, view_id: int) -> Similarities:
     ids = store.vectors.held(view_id)
     chosen = np.random.default_rng(_SEED).permutation(len(ids))[:SAMPLE]
     return Similarities(len(ids), pair_quantiles(store.vectors.get(view_id, np.sort(ids[chosen])).embeddings))
-
-
-def _rated(hit: Hit, similarities: Similarities) -> Hit:
-    return hit if hit.score is None else replace(hit, percentile=percentile(hit.score, similarities.quantiles))

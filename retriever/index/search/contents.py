@@ -34,11 +34,7 @@ class LiveContents:
 
 
 class ContentReader:
-    """Reads the live contents of an index anew when its documents have changed.
-
-    Args:
-        store: the index's database.
-    """
+    """Reads the live contents of an index anew when its documents have changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

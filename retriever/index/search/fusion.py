@@ -32,14 +32,9 @@ class Fusion:
     def together(
         self, view: LoadedView, toward: NDArray[np.float32], dense: Ranking, found: Found, number: int
     ) -> Ranking:
-        """Return one query's ranking by a view, together with those by its words and by the plain reader.
+        """Return the ranking of the query of a number by a view, by its words and by the plain reader together.
 
-        Args:
-            view: the view.
-            toward: what is searched for there (dim,).
-            dense: what is nearest to that.
-            found: has the others.
-            number: the query's.
+        ``dense`` has what is nearest in the view to ``toward`` (dim,), and ``found`` the other rankings.
         """
         words, beside = found.words[number], found.beside
         if not words.ids and beside is None:

@@ -6,7 +6,7 @@ under the instruction, as far as a token budget reaches.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, zip_longest
 
 import numpy as np
 
@@ -33,17 +33,8 @@ LEARNED_FROM = 400
 _AT_ONCE = 64  # texts whose tokens are counted together
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """The state that findings rest on: in an equal state they would be the same.
-
-    Attributes:
-        documents: revision of the documents.
-        base: revision of the base view's vectors.
-    """
-
-    documents: int
-    base: VectorRevision
+State = tuple[int, VectorRevision]
+"""The state that findings rest on, of the documents and of the base view: in an equal one they would be the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +78,8 @@ class Found:
             rankings = list(map(fuse, self.plain, self.words, self.learned))
         else:
             rankings = self.by_vectors() if self.learned else list(map(fuse, self.plain, self.asked, self.words))
-        every = [ranking.ids for ranking in rankings]
-        width = max(map(len, every), default=0)
-        return list(dict.fromkeys(ids[place] for place in range(width) for ids in every if place < len(ids)))
+        in_turn = chain.from_iterable(zip_longest(*(ranking.ids for ranking in rankings)))
+        return list(dict.fromkeys(content_id for content_id in in_turn if content_id is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +118,7 @@ class Queries:
 
 def state_of(store: Store, base: View) -> State:
     """Return the state that findings in a base view rest on."""
-    return State(store.documents_revision(), store.vectors.revision(base.view_id))
+    return store.documents_revision(), store.vectors.revision(base.view_id)
 
 
 def mostly_filled(view: LoadedView, allowed: Ids | None) -> bool:
@@ -136,30 +126,14 @@ def mostly_filled(view: LoadedView, allowed: Ids | None) -> bool:
     return view.coverage(allowed) > HALF
 
 
-@dataclass(frozen=True, slots=True)
-class TextsToRead:
-    """Texts by content id, and the tokens that reading them takes, prompts included."""
-
-    texts: dict[int, str]
-    tokens: int
-
-
 def texts_to_read(
     store: Store, encoder: Encoder, view: LoadedView, found: Found, options: SearchOptions, budget: int
-) -> TextsToRead:
-    """Return the texts that a search reads for its view, in the order of their worth.
+) -> dict[int, str]:
+    """Return the texts by content id that a search reads for its view, in the order of their worth.
 
     First come texts that show what is typical, in a share of the token budget, then the candidates. A view that holds
     most texts shows what is typical already; there the candidates are followed by whatever else it lacks, so that a few
-    searches complete it.
-
-    Args:
-        store: the index's database.
-        encoder: what reads them.
-        view: of the instruction.
-        found: by the search so far.
-        options: how far it goes.
-        budget: tokens that may be read now.
+    searches complete it. Now ``budget`` tokens of the encoder's may be read.
     """
     chosen: dict[int, _Priced] = {}
     order = view.lacking(np.array(found.candidates(), dtype=np.int64)).tolist()
@@ -172,20 +146,11 @@ def texts_to_read(
     rest = [content_id for content_id in dict.fromkeys(order) if content_id not in chosen]
     left = budget - sum(priced.tokens for priced in chosen.values())
     chosen |= _affordable(_priced(store, encoder, rest, options), left)
-    texts = {content_id: priced.text for content_id, priced in chosen.items()}
-    return TextsToRead(texts, sum(priced.tokens for priced in chosen.values()))
+    return {content_id: priced.text for content_id, priced in chosen.items()}
 
 
 def texts_to_ask(store: Store, view: LoadedView, found: Found, tried: Collection[int], count: int) -> dict[int, str]:
-    """Return the texts by content id, best first, that a costly reader is asked about next.
-
-    Args:
-        store: the index's database.
-        view: of the instruction.
-        found: by the search so far.
-        tried: texts that it was asked about in this search.
-        count: how many are wanted.
-    """
+    """Return the texts by content id, best first, that a costly reader is asked about next; ``tried`` were already."""
     order = view.lacking(np.array(found.candidates(fused=True), dtype=np.int64)).tolist()
     return store.documents.texts([content_id for content_id in order if content_id not in tried][:count])
 
@@ -193,15 +158,10 @@ def texts_to_ask(store: Store, view: LoadedView, found: Found, tried: Collection
 def learned_rankings(
     store: Store, teachers: Sequence[LoadedView], view: LoadedView, asked: Embeddings, depth: int, allowed: Ids | None
 ) -> list[Ranking]:
-    """Return rankings by what the texts that a view holds teach about some queries.
+    """Return rankings by what the texts that an instruction's view holds teach about queries (q, dim) under it.
 
-    Args:
-        store: the index's database.
-        teachers: the base view, and whatever other views have all texts.
-        view: of the instruction.
-        asked: (q, dim) the queries under it.
-        depth: to which each of the teachers is searched.
-        allowed: the contents that the filter allows; None without one.
+    The teachers, the base view and whatever other views have all texts, are searched to ``depth`` among the contents
+    that are allowed.
     """
     newest = store.vectors.newest(view.view.view_id, LEARNED_FROM)
     ids = newest[np.logical_and.reduce([teacher.holds(newest) for teacher in teachers])]

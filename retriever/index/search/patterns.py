@@ -1,13 +1,12 @@
 """The texts of an index that a regular expression is found in."""
 
 import time
-from dataclasses import replace
 
 from retriever.core.patterns import TextPattern
 from retriever.core.requests import SearchRequest
 from retriever.core.results import Hit, SearchResult
 from retriever.index.filtering import request_filter
-from retriever.index.search.grouping import by_parent, first_of_equal, order
+from retriever.index.search.rankings import by_parent, first_of_equal, order
 from retriever.index.selection import require_fitting, selected_contents
 from retriever.store.database import Store
 from retriever.store.filter_tree import TextsAmong
@@ -19,10 +18,7 @@ _AT_ONCE = 1000  # texts held at once
 def counted(store: Store, pattern: TextPattern, where: Filter | None) -> dict[int, int]:
     """Return by content id how often a pattern is in a text, of those texts that hold it.
 
-    Args:
-        store: the index's database.
-        pattern: what is looked for.
-        where: a filter; texts without a document that it accepts are not looked at.
+    Texts without a document that the filter accepts are not looked at.
 
     Raises:
         UsageError: the pattern takes too long.
@@ -48,34 +44,22 @@ def holding(store: Store, regex: str | None, where: Filter | None) -> Filter | N
 def found_by_pattern(store: Store, request: SearchRequest) -> SearchResult:
     """Return the documents that a request's regular expression is in most often, by id where equally often.
 
-    How often is what ``fused`` says. There is no query. Errors as `counted`.
+    How often is what ``fused`` says, of a divided document for its best part. There is no query. Errors as `counted`.
     """
     started = time.perf_counter()
     condition = request_filter(store, request.where)
     with store.snapshot():
-        result = most_often(store, counted(store, TextPattern(request.regex or ""), condition), request.k, condition)
-    return replace(result, took_ms=(time.perf_counter() - started) * 1000)
-
-
-def most_often(store: Store, found: dict[int, int], k: int, where: Filter | None) -> SearchResult:
-    """Return the k documents with the highest counts, equal ones by id; a divided one has that of its best part.
-
-    Args:
-        store: the index's database.
-        found: by content id how often something is in a text.
-        k: documents wanted.
-        where: a filter that they meet.
-    """
-    groups = store.documents.expand(_foremost(found, store.parts.reach(k)), where)
-    if not groups:
-        require_fitting(store, where)
-    hits = [
-        Hit(first, None, float(found[content_id]), equal=equal)
-        for content_id, documents in groups.items()
-        for first, equal in first_of_equal(documents)
-    ]
-    hits.sort(key=order)
-    return SearchResult("", None, None, "base", "lexical", by_parent(store, hits)[:k], 0.0)
+        counts = counted(store, TextPattern(request.regex or ""), condition)
+        groups = store.documents.expand(_foremost(counts, store.parts.reach(request.k)), condition)
+        if not groups:
+            require_fitting(store, condition)
+        hits = [
+            Hit(first, None, float(counts[content_id]), equal=equal)
+            for content_id, documents in groups.items()
+            for first, equal in first_of_equal(documents)
+        ]
+        best = by_parent(store, sorted(hits, key=order))[: request.k]
+    return SearchResult("", None, None, "base", "lexical", best, (time.perf_counter() - started) * 1000)
 
 
 def _foremost(counts: dict[int, int], k: int) -> list[int]:

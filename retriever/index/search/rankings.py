@@ -5,8 +5,8 @@ filter may allow only some of them.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from retriever.core.results import Hit, SearchPath, SearchResult
 from retriever.core.similarity import reciprocal_rank_fusion
 from retriever.core.types import Document, Embeddings, Ids
 from retriever.core.words import in_whole_words
-from retriever.index.search.grouping import by_parent, first_of_equal, order
 from retriever.index.search.view_searcher import LoadedView
-from retriever.index.search.windows import Best, best_vectors
+from retriever.index.search.windows import best_vectors
+from retriever.index.selection import place
 from retriever.store.database import Store
 from retriever.store.filters import Filter
 from retriever.store.views import View
@@ -159,7 +159,8 @@ def as_results(
     results = []
     for query, answer, ranking in zip(queries, found.answers, rankings, strict=True):
         dense, by_words = _places(answer.dense), _places(answer.lexical)
-        best = _best(store, found.view, answer, ranking)
+        toward = answer.vector
+        best = best_vectors(store, found.view.view_id, ranking.ids, toward) if found.view and toward is not None else {}
         hits = [
             Hit(
                 document,
@@ -201,20 +202,54 @@ def _beginning(store: Store, where: Filter | None, ranking: Ranking, wanted: int
         return cut(ranking, wanted)
     wholes = store.documents.wholes(ranking.ids, where)
     met: set[int] = set()
-    for place, content_id in enumerate(ranking.ids, start=1):
+    for depth, content_id in enumerate(ranking.ids, start=1):
         met.update(wholes.get(content_id, ()))
         if len(met) >= wanted:
-            return cut(ranking, place)
+            return cut(ranking, depth)
     return ranking
-
-
-def _best(store: Store, view: View | None, answer: Answer, ranking: Ranking) -> dict[int, Best]:
-    """Return how near the texts of a ranking are to an answer's query, and by which part; of those with a vector."""
-    if view is None or answer.vector is None:
-        return {}
-    return best_vectors(store, view.view_id, ranking.ids, answer.vector)
 
 
 def _places(ids: Sequence[int]) -> dict[int, int]:
     """Return the place of every content in a ranking, from 1."""
     return {content_id: place for place, content_id in enumerate(ids, start=1)}
+
+
+def first_of_equal(
+    documents: Sequence[Document], *, besides: str | None = None
+) -> Iterator[tuple[Document, Sequence[str]]]:
+    """Yield the first of some documents of one text with the ids of the others; parts one by one.
+
+    They are as `Documents.expand` gives them for a content; that of the id ``besides`` is left out.
+    """
+    wanted = [document for document in documents if document.parent_id != besides]
+    yield from ((document, ()) for document in wanted if document.part)  # equal sentences stand in different documents
+    if wholes := [document for document in wanted if not document.part]:
+        yield wholes[0], [whole.id for whole in wholes[1:]]
+
+
+def order(hit: Hit) -> tuple[float, str, int]:
+    """Return what hits are sorted by: the best first, then by document, then by place in it."""
+    return -hit.fused, *place(hit.document)
+
+
+def by_parent(store: Store, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits of embedded documents, best first, with the best part of each text as a hit of its first document."""
+    best: dict[str, Hit] = {}
+    for hit in hits:
+        best.setdefault(hit.document.parent_id, hit)
+    parents = [id for id, hit in best.items() if hit.document.part]
+    wholes = store.documents.get(parents) if parents else {}
+    if len(wholes) < len(parents):
+        raise store.inspection.hidden("documents")
+    of_text: dict[str, list[str]] = {}
+    for id, hit in best.items():
+        of_text.setdefault(wholes.get(id, hit.document).text, []).extend([id, *hit.equal])
+    return [_whole_hit(best[first], wholes.get(first), others) for first, *others in of_text.values()]
+
+
+def _whole_hit(hit: Hit, whole: Document | None, equal: Sequence[str]) -> Hit:
+    """Return the hit of a document, given that of its best part; None where it was found whole."""
+    document = hit.document
+    if whole is None or document.part is None:
+        return replace(hit, equal=equal)
+    return replace(hit, document=whole, unit=document, part=document.part.span, equal=equal)

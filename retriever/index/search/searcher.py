@@ -15,7 +15,7 @@ import numpy as np
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions, SearchRequest
-from retriever.core.results import Mode, SearchPath, SearchResult, Settling
+from retriever.core.results import SearchPath, SearchResult, Settling
 from retriever.core.types import Embeddings
 from retriever.index.encoding import OnTexts, texts_read, with_steps
 from retriever.index.filtering import request_filter
@@ -50,7 +50,6 @@ from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import encode_queries, of_one_encoder
 from retriever.index.sources.source import Source
 from retriever.store.database import Store
-from retriever.store.filters import Filter
 from retriever.store.views import ViewKey
 
 T = TypeVar("T")
@@ -97,7 +96,8 @@ class Searcher:
             UsageError: the instruction is too long, or the regular expression is none or takes too long.
         """
         started = time.perf_counter()
-        search = Asked(queries, request, self._holding(request), started)
+        where = request_filter(self._store, request.where, request.instruction)
+        search = Asked(queries, request, holding(self._store, request.regex, where), started)
         first = self._steadily(lambda: self._first(search))
         yield first.results
         while first.unfinished is not None:
@@ -107,11 +107,6 @@ class Searcher:
             first = self._steadily(lambda: self._first(search))
             if first.unfinished is None:
                 yield first.results
-
-    def _holding(self, request: SearchRequest) -> Filter | None:
-        """Return the filter of a request, which also asks for its regular expression."""
-        where = request_filter(self._store, request.where, request.instruction)
-        return holding(self._store, request.regex, where)
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """Return an answer drawn from one state of the database.
@@ -132,7 +127,7 @@ class Searcher:
         """Answer from what is stored: by words alone, or go on to the vectors."""
         self._store.inspection.require_documents_listed()
         if search.request.mode == "auto":
-            search = _in_mode(search, auto_mode(search.request))
+            search = replace(search, request=replace(search.request, mode=auto_mode(search.request)))
         now = self._capped(search)
         pool = self._by_words(now)
         if now.request.mode == "lexical":
@@ -186,7 +181,7 @@ class Searcher:
             Whether the last was final; not where the queries' vectors are not of the index's views any longer.
         """
         most = self._options.costly_rounds if begun.queries.source.costly else self._options.rounds
-        reading = Reading(begun, on_texts, rounds=most)
+        reading = Reading(begun, on_texts)
         before: list[SearchResult] | None = None
         for number in range(most):
             try:
@@ -221,7 +216,7 @@ class Searcher:
         base, source = sources.view(sources.base), sources.of(begun.asked.request.instruction or "")
         return base is not None and base.view_id == begun.queries.base.view_id and source == begun.queries.source
 
-    def _read(self, reading: "Reading", number: int) -> tuple[int, int]:
+    def _read(self, reading: Reading, number: int) -> tuple[int, int]:
         """Embed what the view of the instruction lacks, as far as a round reaches.
 
         Returns:
@@ -232,16 +227,16 @@ class Searcher:
         view = self._views.loaded(self._store.views.ensure(queries.source.key, lazy=True))
         self._embed_answers(queries)
         learns = queries.asked is None and not mostly_filled(view, pool.allowed)
-        parts = [1] if queries.source.costly or not learns else [1, 1]
+        parts = 2 if learns and not queries.source.costly else 1
         wanted = read = 0
-        for part in range(len(parts)):
+        for part in range(parts):
             if learns and (number or part):
                 pool = replace(pool, learned=self._learned(reading.begun))
             with self._store.snapshot():
                 view = self._views.loaded(view.view)
-                chosen = self._worth_reading(reader, view, pool, reading, share=1 / len(parts))
+                chosen = self._worth_reading(reader, view, pool, reading, share=1 / parts)
             if chosen:
-                after = len(chosen) * (len(parts) - 1 - part)  # about as many
+                after = len(chosen) * (parts - 1 - part)  # about as many
                 notify = texts_read(reader, list(chosen.values()), reading.on_texts, before=reading.read, after=after)
                 self._views.keep(queries.sources, filled, list(chosen), notify)
                 reading.tried.update(chosen)
@@ -251,13 +246,13 @@ class Searcher:
         return wanted, read
 
     def _worth_reading(
-        self, reader: Encoder, view: LoadedView, pool: Found, reading: "Reading", *, share: float
+        self, reader: Encoder, view: LoadedView, pool: Found, reading: Reading, *, share: float
     ) -> dict[int, str]:
         """Return the texts to read next, by content id."""
         if reading.begun.queries.source.costly:
             return texts_to_ask(self._store, view, pool, reading.tried, self._options.costly_texts)
         budget = round(self._options.token_budget * share)
-        return texts_to_read(self._store, reader, view, pool, self._options, budget).texts
+        return texts_to_read(self._store, reader, view, pool, self._options, budget)
 
     def _embed_answers(self, queries: Queries) -> None:
         """Embed stored answers of which the view has no vector: nobody is asked for them."""
@@ -327,14 +322,9 @@ class Searcher:
     def _in_view(
         self, request: SearchRequest, source: Source, view: LoadedView, vectors: Embeddings, pool: Found
     ) -> Answers:
-        """Find what is nearest in a view; less alike are candidates that the view lacks, in the base view's order.
+        """Find what is nearest in a view to the queries' vectors (n, dim), as its source has them.
 
-        Args:
-            request: the options.
-            source: of the view.
-            view: it.
-            vectors: (n, dim) of the queries, as the source has them.
-            pool: found so far.
+        Less alike are candidates that the view lacks, in the base view's order.
         """
         towards, fusion = view.centred(vectors), self._answer_fusion if source.costly else self._fusion
         dense = nearest(view, towards, self._depth(request, fused=pool.beside is not None), pool.allowed)
@@ -394,7 +384,3 @@ class Searcher:
 def _of_one_encoder(key: ViewKey, other: ViewKey) -> bool:
     """Return whether two views are of different instructions and all else is the same."""
     return key != other and replace(key, instruction="") == replace(other, instruction="")
-
-
-def _in_mode(search: Asked, mode: Mode) -> Asked:
-    return replace(search, request=replace(search.request, mode=mode))

@@ -48,14 +48,12 @@ class Reading:
     Attributes:
         begun: the search.
         on_texts: told of texts that are read.
-        rounds: at most.
         read: texts that were read.
         tried: texts that a reader was asked about, whether it answered or not.
     """
 
     begun: Unfinished
     on_texts: OnTexts | None
-    rounds: int
     read: int = 0
     tried: set[int] = field(default_factory=set)
 

@@ -1,6 +1,6 @@
 """Nearest vectors of one view: its generation and the newer tail, merged, without deleted documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +13,70 @@ from retriever.core.types import Embeddings, Ids, Neighbours
 from retriever.index.generations import build_options
 from retriever.index.search import centering
 from retriever.index.search.contents import ContentReader, LiveContents, among
-from retriever.index.search.tail import Tail
 from retriever.index.search.windows import best_of_texts
 from retriever.store.database import Store
 from retriever.store.generations import Generation
-from retriever.store.vectors import VectorRevision
+from retriever.store.vectors import VectorBatch, VectorRevision
 from retriever.store.views import View
 from retriever.store.windows import own_ids, windows_among
 from retriever.vectors.backend import ListedIndex, open_backend
+
+Hold = Callable[[Ids, Embeddings], ListedIndex]
+"""Makes an exact index in memory; see `VectorBackend.hold`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Vectors with their exact index.
+
+    Attributes:
+        index: finds them.
+        vectors: (n, dim) half-precision rows in the order of the index's ids, for when segments are merged.
+    """
+
+    index: ListedIndex
+    vectors: NDArray[np.float16]
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Vectors newer than a view's generation: segments over disjoint ids, the largest first, which never change.
+
+    New vectors become a segment, merged with the one before while that is less than twice as large: so segments are few
+    (the logarithm of the vectors), and a vector is rarely built into an index again.
+
+    Attributes:
+        hold: makes the index of a segment.
+        segments: what was stored so far.
+    """
+
+    hold: Hold
+    segments: tuple[Segment, ...] = ()
+
+    def grown(self, batches: Iterable[VectorBatch]) -> "Tail":
+        """Return a tail with further vectors, whose contents it does not hold yet."""
+        read = list(batches)
+        if not read:
+            return self
+        new = [batch.indexed for batch in read]
+        added = _segment(self.hold, [vectors.ids for vectors in new], [vectors.rows for vectors in new])
+        segments = list(self.segments)
+        while segments and segments[-1].index.size < 2 * added.index.size:
+            last = segments.pop()
+            added = _segment(self.hold, [last.index.ids, added.index.ids], [last.vectors, added.vectors])
+        return Tail(self.hold, (*segments, added))
+
+    @property
+    def indexes(self) -> list[ListedIndex]:
+        """Indexes to search: one per segment."""
+        return [segment.index for segment in self.segments]
+
+
+def _segment(hold: Hold, ids: list[Ids], vectors: list[Embeddings] | list[NDArray[np.float16]]) -> Segment:
+    joined = np.concatenate(ids)
+    order = np.argsort(joined)
+    rows = np.concatenate(vectors)[order]
+    return Segment(hold(joined[order], rows.astype(np.float32)), rows.astype(np.float16))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +148,16 @@ class LoadedView:
 
         A text is as near as the nearest of its own vector and those of its windows; without ``windows``, as its own.
         """
-        among_these = self._live if allowed is None else allowed
+        live = None if self.held == self.size else self.contents.ids  # None where every vector has a document
+        among_these = live if allowed is None else allowed
         if self._windows == 0:
             return self._nearest(queries, k, [among_these] * len(self._parts))
         if not windows:
             return self._nearest(queries, k, [self.contents.ids if allowed is None else allowed] * len(self._parts))
-        every = [None if among_these is None else with_windows_of(part.ids, among_these) for part in self._parts]
+        every = [
+            None if among_these is None else np.concatenate([among_these, windows_among(part.ids, among_these)])
+            for part in self._parts
+        ]
         return best_of_texts(lambda width: self._nearest(queries, width, every), k, 1 + self._windows / self.size)
 
     def _nearest(self, queries: Embeddings, k: int, allowed: Sequence[Ids | None]) -> Neighbours:
@@ -116,11 +176,6 @@ class LoadedView:
     @cached_property
     def _parts(self) -> list[ListedIndex]:
         return [part for part in (self.index, *self.tail.indexes) if part is not None]
-
-    @property
-    def _live(self) -> Ids | None:
-        """Contents that a search without a filter may find; None where every vector has a document."""
-        return None if self.held == self.size else self.contents.ids
 
 
 class ViewSearcher:
@@ -191,11 +246,6 @@ class ViewSearcher:
         if known and known.index and known.generation and known.generation.generation_id == generation.generation_id:
             return known.index
         return open_backend(generation.backend, self._folder, self._device).open(generation.handle)
-
-
-def with_windows_of(ids: Ids, texts: Ids) -> Ids:
-    """Return the ids of texts, and of those of their windows that are among ids of a vector index, ascending."""
-    return np.concatenate([texts, windows_among(ids, texts)])
 
 
 def held_by(parts: list[ListedIndex], ids: Ids) -> NDArray[np.bool_]:

@@ -54,15 +54,9 @@ def best_of_texts(search: Callable[[int], Neighbours], k: int, vectors_each: flo
 def best_vectors(
     store: Store, view_id: int, content_ids: Iterable[int], toward: NDArray[np.float32]
 ) -> dict[int, Best]:
-    """Return how near those of some texts are that have a vector in a view.
+    """Return how near those of some texts that have a vector in a view are to what is searched for (dim,).
 
     Each cosine is worked out by itself, so that it is the same whatever is beside it.
-
-    Args:
-        store: the index's database.
-        view_id: of the view.
-        content_ids: of the texts.
-        toward: what is searched for (dim,).
     """
     ids = sorted(set(content_ids))
     own = store.vectors.get(view_id, ids)

@@ -16,7 +16,7 @@ from retriever.index.sources.kinds import KINDS
 from retriever.index.sources.read import Plain, Question
 from retriever.index.sources.source import Source
 from retriever.store.answers import AnswerTable
-from retriever.store.checksums import REPAIR
+from retriever.store.connection import REPAIR
 from retriever.store.database import Store
 from retriever.store.sources import SourceRow
 from retriever.store.vectors import StoredVectors

@@ -7,8 +7,7 @@ what made them. Vector indexes are left out: they follow from the database, and 
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -73,8 +72,12 @@ def export_index(path: Path, archive: Path) -> Archived:
         raise UsageError(f"{archive} exists already.", hint="Choose another name.")
     try:
         make_folder(archive.parent)
-        with Store.open(path / DATABASE) as store, WriterLock(path / LOCK_NAME), _scratch(archive.parent) as scratch:
-            copy = scratch / DATABASE
+        with (
+            Store.open(path / DATABASE) as store,
+            WriterLock(path / LOCK_NAME),
+            tempfile.TemporaryDirectory(prefix=".export-", dir=archive.parent, ignore_cleanup_errors=True) as scratch,
+        ):
+            copy = Path(scratch, DATABASE)
             store.copy_to(copy)
             with Store.open(copy) as copied:
                 _require_whole(copied)
@@ -221,10 +224,3 @@ def _point_to_model(store: Store, draft: Path) -> None:
     encoder = store.settings.get(ENCODER)
     if (draft / MODEL).is_dir() and isinstance(encoder, dict):
         store.settings.set(ENCODER, {**encoder, "name": OWN_MODEL})
-
-
-@contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    """Give a folder for drafts that nobody else can read; it is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder, ignore_cleanup_errors=True) as name:
-        yield Path(name)

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 from retriever.core.errors import EncoderError, IndexDamagedError, InputError, OutputError, RetrieverError, UsageError
 from retriever.core.fingerprint import file_hash
 from retriever.core.paths import new_folder
-from retriever.core.types import Document, Embeddings, Span
+from retriever.core.types import Document, Span
 from retriever.index.generations import build_generation
 from retriever.index.run_record import recorded, versions
 from retriever.index.sources.catalog import own_views
@@ -39,8 +39,6 @@ _FORMAT = 2
 _NAMES = re.compile(r"documents\.parquet|view-[0-9]{1,9}\.parquet")
 _MANIFEST_BYTES = 1 << 24
 _ROWS = 1000  # texts at a time on the way out, rows on the way in
-_BASE = "base"
-_NAME_CHARS = 48
 _NONE = Windows((), np.empty((0, 0), dtype=np.float32))
 _AGAIN = "Export the index again; what was changed is not read."
 
@@ -67,9 +65,11 @@ def export_parquet(path: Path, folder: Path) -> Archived:
             WriterLock(path / LOCK_NAME),
             new_folder(folder, private=True) as draft,
         ):
-            contents = _Contents(store)
-            _write(contents, draft)
-            manifest = _manifest(store, contents, draft)
+            own = own_views(store)
+            views = [view for view in own if not len(store.vectors.pending(view.view_id))]  # the others stay behind
+            _write(store, views, draft)
+            left = [view.key.instruction for view in own if view not in views]
+            manifest = _manifest(store, views, left, draft)
             (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
     except OSError as error:
         raise OutputError(
@@ -104,101 +104,52 @@ def import_parquet(folder: Path, path: Path) -> Archived:
     return Archived(str(folder), str(path), manifest, _size(folder))
 
 
-@dataclass(frozen=True, slots=True)
-class _ExportedView:
-    """A view with the name it has outside: lower-case words of its instruction, or ``base``."""
-
-    name: str
-    view: View
+def _file(view: View) -> str:
+    return f"view-{view.view_id}.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Some documents; for each view by name, their vectors (n, dim), and the words and windows of each."""
+def _write(store: Store, views: Sequence[View], draft: Path) -> None:
+    """Write all documents, those with equal texts behind each other, and the views' vectors as the database has them.
 
-    documents: Sequence[Document]
-    vectors: Mapping[str, Embeddings]
-    words: Mapping[str, Sequence[Sequence[str]]]
-    windows: Mapping[str, Sequence[Windows]]
-
-
-class _Contents:
-    """The contents of an index, as they are exported. Nobody may write to it meanwhile."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.views: list[_ExportedView] = []
-        self.left: list[str] = []  # instructions of the views that lack texts, and stay behind
-        for view in own_views(store):
-            if len(store.vectors.pending(view.view_id)):
-                self.left.append(view.key.instruction)
-            else:
-                self.views.append(_ExportedView(self._name(view), view))
-
-    def rows(self) -> Iterator[_Rows]:
-        """Yield all documents, those with equal texts behind each other, a thousand texts at a time.
-
-        Vectors are as the database has them, not to the last bit of length 1.
-        """
-        contents = self._store.documents.live_contents()
-        for start in range(0, len(contents), _ROWS):
-            ids = contents[start : start + _ROWS]
-            expanded = self._store.documents.expand(ids)
-            documents = [document for content in ids.tolist() for document in expanded[content]]
-            places = np.repeat(np.arange(len(ids)), [len(expanded[content]) for content in ids.tolist()])
-            vectors = self._store.vectors
-            stored = {view.name: vectors.get(view.view.view_id, ids, as_stored=True) for view in self.views}
-            windows = {view.name: vectors.windows(view.view.view_id, ids, as_stored=True) for view in self.views}
-            yield _Rows(
-                documents,
-                {name: held.embeddings[places] for name, held in stored.items()},
-                {name: [held.words[place] for place in places] for name, held in stored.items()},
-                {name: [held.get(int(ids[place]), _NONE) for place in places] for name, held in windows.items()},
-            )
-
-    def _name(self, view: View) -> str:
-        words = re.sub(r"[^a-z0-9]+", "-", view.key.instruction.lower())[:_NAME_CHARS].strip("-")
-        name = words or (f"view-{view.view_id}" if view.key.instruction else _BASE)
-        return f"{name}-{view.view_id}" if name in {other.name for other in self.views} else name
-
-
-def _file(view: _ExportedView) -> str:
-    return f"view-{view.view.view_id}.parquet"
-
-
-def _write(contents: _Contents, draft: Path) -> None:
+    Nobody may write to the index meanwhile.
+    """
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
     text = pa.string()
     kinds = {DOCUMENTS: pa.schema([("id", text), ("text", text), ("metadata", text)])}
-    for exported in contents.views:
-        key = exported.view.key
-        about = {"instruction": key.instruction, "fingerprint": key.fingerprint}
-        columns = [("id", text), ("vector", pa.list_(pa.float32(), key.dim)), ("words", pa.list_(text))]
+    for view in views:
+        about = {"instruction": view.key.instruction, "fingerprint": view.key.fingerprint}
+        columns = [("id", text), ("vector", pa.list_(pa.float32(), view.key.dim)), ("words", pa.list_(text))]
         columns += [("windows", pa.list_(pa.int64())), ("window_vectors", pa.list_(pa.float32()))]
-        kinds[_file(exported)] = pa.schema(columns, about)
+        kinds[_file(view)] = pa.schema(columns, about)
+    contents = store.documents.live_contents()
     with ExitStack() as stack:
         files = {name: stack.enter_context(ParquetWriter(draft / name, kind)) for name, kind in kinds.items()}
-        for rows in contents.rows():
-            ids = pa.array([document.id for document in rows.documents], text)
-            texts = pa.array([document.text for document in rows.documents], text)
-            metadata = [json.dumps(dict(document.metadata), ensure_ascii=False) for document in rows.documents]
-            batch = pa.record_batch([ids, texts, pa.array(metadata, text)], schema=kinds[DOCUMENTS])
-            files[DOCUMENTS].write_batch(batch)
-            for exported in contents.views:
-                name = _file(exported)
-                numbers = pa.array(np.ascontiguousarray(rows.vectors[exported.name]).ravel())
-                vectors = pa.FixedSizeListArray.from_arrays(numbers, exported.view.key.dim)
-                words = pa.array(rows.words[exported.name], pa.list_(text))
-                windows = rows.windows[exported.name]
-                places = [[number for span in held.spans for number in (span.start, span.end)] for held in windows]
-                behind = pa.array([held.embeddings.ravel() for held in windows], pa.list_(pa.float32()))
-                columns = [ids, vectors, words, pa.array(places, pa.list_(pa.int64())), behind]
-                files[name].write_batch(pa.record_batch(columns, schema=kinds[name]))
+        for start in range(0, len(contents), _ROWS):
+            chunk = contents[start : start + _ROWS]
+            expanded = store.documents.expand(chunk)
+            documents = [document for content_id in chunk.tolist() for document in expanded[content_id]]
+            places = np.repeat(np.arange(len(chunk)), [len(expanded[content_id]) for content_id in chunk.tolist()])
+            ids = pa.array([document.id for document in documents], text)
+            texts = pa.array([document.text for document in documents], text)
+            metadata = [json.dumps(dict(document.metadata), ensure_ascii=False) for document in documents]
+            columns = [ids, texts, pa.array(metadata, text)]
+            files[DOCUMENTS].write_batch(pa.record_batch(columns, schema=kinds[DOCUMENTS]))
+            for view in views:
+                stored = store.vectors.get(view.view_id, chunk, as_stored=True)
+                held = store.vectors.windows(view.view_id, chunk, as_stored=True)
+                windows = [held.get(content_id, _NONE) for content_id in chunk[places].tolist()]
+                numbers = pa.array(np.ascontiguousarray(stored.embeddings[places]).ravel())
+                vectors = pa.FixedSizeListArray.from_arrays(numbers, view.key.dim)
+                words = pa.array([stored.words[place] for place in places], pa.list_(text))
+                spans = [[number for span in each.spans for number in (span.start, span.end)] for each in windows]
+                behind = pa.array([each.embeddings.ravel() for each in windows], pa.list_(pa.float32()))
+                columns = [ids, vectors, words, pa.array(spans, pa.list_(pa.int64())), behind]
+                files[_file(view)].write_batch(pa.record_batch(columns, schema=kinds[_file(view)]))
 
 
-def _manifest(store: Store, contents: _Contents, draft: Path) -> dict[str, Any]:
+def _manifest(store: Store, views: Sequence[View], left: Sequence[str], draft: Path) -> dict[str, Any]:
     files = [(path, path.stat().st_size) for path in sorted(draft.iterdir())]
     return {
         "kind": KIND,
@@ -209,8 +160,8 @@ def _manifest(store: Store, contents: _Contents, draft: Path) -> dict[str, Any]:
         "plain": described(store, PLAIN),
         "documents": len(store.documents),
         "texts": store.documents.count_contents(),
-        "views": [{"file": _file(view), "name": view.name, **asdict(view.view.key)} for view in contents.views],
-        "left": contents.left,
+        "views": [{"file": _file(view), **asdict(view.key)} for view in views],
+        "left": list(left),
         "files": [{"name": path.name, "size": size, "sha256": file_hash(path)} for path, size in files],
     }
 

@@ -17,11 +17,7 @@ from retriever.index.view_upkeep import drop_views, lazy_limit, set_lazy_limit, 
 
 
 class Upkeep:
-    """The part of an index (`retriever.workspace.Index`) that keeps it in order.
-
-    Args:
-        opened: the index; it may be damaged.
-    """
+    """The part of an index (`retriever.workspace.Index`) that keeps it in order; the index may be damaged."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
@@ -60,10 +56,7 @@ class Upkeep:
     ) -> Ids:
         """Return the content ids of the texts that one of the views of some instructions lacks, ascending.
 
-        Args:
-            instructions: of the views.
-            where: look at the documents that this filter over metadata accepts.
-            ids: look at these documents; None for all.
+        Documents are looked at as by `complete`.
         """
         condition = request_filter(self._opened.store, where, *instructions)
         return lacking(self._opened, instructions, condition, ids)
@@ -103,11 +96,7 @@ class Upkeep:
         return verify.verify(self._opened.path, deep=deep, load=self._opened.load)
 
     def repair(self, index_type: IndexType | None = None) -> repair.Repair:
-        """Make the index whole and compact; see `retriever.index.upkeep.repair.repair`.
-
-        Args:
-            index_type: the vector index to build now and from now on; None for what the index remembers.
-        """
+        """Make the index whole and compact; see `retriever.index.upkeep.repair.repair`."""
         opened = self._opened
         return repair.repair(opened.path, index_type, load=opened.load, device=opened.device)
 

@@ -83,9 +83,7 @@ class _Repairing:
     """One repair under way."""
 
     def __init__(self, path: Path, store: Store, load: Loader) -> None:
-        self._path = path
-        self._store = store
-        self._load = load
+        self._path, self._store, self._load = path, store, load
         self._report = Repair()
 
     def run(self, index_type: IndexType | None, device: str) -> Repair:

@@ -22,9 +22,9 @@ from retriever.index.encoding import Loader, load_described
 from retriever.index.sources.catalog import Sources, current, sources_of, unmakeable
 from retriever.index.sources.source import Source
 from retriever.store.checksums import BrokenSeal
+from retriever.store.damage import RowDamage
 from retriever.store.database import DATABASE, Store
 from retriever.store.generations import Generation
-from retriever.store.inspection import RowDamage
 from retriever.store.views import View
 from retriever.vectors.backend import open_backend
 
@@ -91,21 +91,20 @@ class Verification:
         return {"schema_version": SCHEMA_VERSION, **asdict(self), "whole": self.whole}
 
 
-def verify(path: Path, *, deep: bool = False, load: Loader = load_described, seed: int = 0) -> Verification:
+def verify(path: Path, *, deep: bool = False, load: Loader = load_described) -> Verification:
     """Check an index.
 
     Args:
         path: its folder.
         deep: read every row, and embed a sample again.
         load: gives the encoder of a description.
-        seed: of the sample.
 
     Raises:
         IndexNotFoundError: there is no index.
         SchemaError: another version of retriever wrote it.
     """
     started = time.perf_counter()
-    checking = _Checking(path, deep, load, seed)
+    checking = _Checking(path, deep, load)
     findings = list(checking.findings())
     seconds = round(time.perf_counter() - started, 3)
     return Verification(str(path), deep, findings, checking.files, checking.embedded, seconds)
@@ -114,11 +113,9 @@ def verify(path: Path, *, deep: bool = False, load: Loader = load_described, see
 class _Checking:
     """One check under way."""
 
-    def __init__(self, path: Path, deep: bool, load: Loader, seed: int) -> None:
-        self._path = path
-        self._deep = deep
-        self._load = load
-        self._random = np.random.default_rng(seed)
+    def __init__(self, path: Path, deep: bool, load: Loader) -> None:
+        self._path, self._deep, self._load = path, deep, load
+        self._random = np.random.default_rng(0)
         self.files = 0
         self.embedded = 0
 
@@ -130,9 +127,8 @@ class _Checking:
             yield Finding(DATABASE, error.message, Remedy.RESTORE)
             return
         with store:
-            broken = [Finding(DATABASE, problem, Remedy.REPAIR) for problem in self._structure(store)]
-            yield from broken
-            if broken:
+            if problems := store.inspection.structure(quick=not self._deep):
+                yield from (Finding(DATABASE, problem, Remedy.REPAIR) for problem in problems)
                 return
             yield from self._rows(store)
             yield from self._lacking(store)
@@ -141,9 +137,6 @@ class _Checking:
                 yield from self._generation(store, view)
             if self._deep:
                 yield from self._sample(store)
-
-    def _structure(self, store: Store) -> list[str]:
-        return store.inspection.structure(quick=not self._deep)
 
     def _rows(self, store: Store) -> Iterator[Finding]:
         if self._deep:
@@ -253,13 +246,12 @@ class _Checking:
 
 def _row_findings(damage: RowDamage) -> list[Finding]:
     differs = "differs from its checksum"
-    vectors = (f"vector of text {vector.content_id} in view {vector.view_id}" for vector in damage.vectors.values())
     return [
         *_seal_findings(damage.seals),
         *(Finding(f"text {content_id}", "differs from its hash", Remedy.REPAIR) for content_id in damage.texts),
         *(Finding(f"document {id!r}", "or its text is damaged", Remedy.INDEX) for id in damage.documents.values()),
         *(Finding(f"parts of document {id!r}", "are not what was stored", Remedy.REPAIR) for id in damage.divided),
-        *(Finding(name, differs, Remedy.REPAIR) for name in vectors),
+        *(Finding(name, differs, Remedy.REPAIR) for name in damage.vectors.values()),
         *(Finding(f"clustering {name!r}", differs, Remedy.CLUSTER) for name in damage.clusterings.values()),
         *_source_findings(damage.sources),
         *(Finding(f"answer {row} to {question!r}", differs, Remedy.READ) for row, question in damage.answers.items()),

@@ -79,7 +79,7 @@ def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnText
         view: of a question.
         on_texts: told how far the reading is.
     """
-    ids = store.vectors.content_ids(view.view_id, through=store.vectors.last_id(view.view_id))
+    ids = store.vectors.held(view.view_id)
     live = np.intersect1d(ids, store.documents.live_contents())
     chosen = sampled(live)
     if len(chosen) < LEAST_TEXTS:

@@ -15,7 +15,6 @@ from retriever.core.registry import nearest, resolve
 from retriever.core.types import JSON, Encoded
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, LocalEmbedder, TextGroup
 from retriever.index.sources.filling import OnTokens, read
-from retriever.index.sources.source import Source
 from retriever.index.workers.pool import POOLS, Event, Pool, cores, shared
 from retriever.index.workers.spool import FOLDER, Finished, Spool, Task
 from retriever.index.workers.worker import LOAD, WorkerSettings
@@ -88,18 +87,12 @@ class _Piece:
     """Texts of one group of a batch under way, from the place ``start`` on."""
 
     batch: "_OpenBatch"
-    group: int
+    group: TextGroup
     start: int
     texts: Sequence[str]
-    views: Sequence[View]
-    sources: Sequence[Source]
     name: str
     deaths: int = 0
     done: Finished | None = None
-
-    @property
-    def instructions(self) -> list[str]:
-        return [view.key.instruction for view in self.views]
 
 
 @dataclass(eq=False, slots=True)
@@ -114,8 +107,8 @@ class _OpenBatch:
         """Return the batch with its vectors, without the texts that were given up; stored, its pieces are removed."""
         groups: list[TextGroup] = []
         encoded: list[list[Encoded]] = []
-        for number, group in enumerate(self.batch.groups):
-            pieces = sorted((piece for piece in self.pieces if piece.group == number), key=lambda piece: piece.start)
+        for group in self.batch.groups:
+            pieces = sorted((piece for piece in self.pieces if piece.group is group), key=lambda piece: piece.start)
             done = [piece.done.encoded for piece in pieces if piece.done]
             groups.append(replace(group, texts=[text for piece in pieces for text in piece.texts]))
             encoded.append([_joined(view, [each[place] for each in done]) for place, view in enumerate(group.views)])
@@ -176,19 +169,18 @@ class WorkerEmbedder:
     def _open(self, job: Batch) -> None:
         """Cut a batch into pieces, and take from the spool what is done."""
         batch = _OpenBatch(job)
-        for number, group in enumerate(job.groups):
+        for group in job.groups:
             for start in range(0, len(group.texts), self._size):
-                self._add(batch, number, start, group.texts[start : start + self._size])
+                self._add(batch, group, start, group.texts[start : start + self._size])
         self._look_up(batch, batch.pieces)
 
-    def _add(self, batch: _OpenBatch, group: int, start: int, texts: Sequence[str]) -> None:
-        views, sources = batch.batch.groups[group].views, batch.batch.groups[group].sources
-        batch.pieces.append(_Piece(batch, group, start, texts, views, sources, self._spool.name(texts, views)))
+    def _add(self, batch: _OpenBatch, group: TextGroup, start: int, texts: Sequence[str]) -> None:
+        batch.pieces.append(_Piece(batch, group, start, texts, self._spool.name(texts, group.views)))
 
     def _look_up(self, batch: _OpenBatch, pieces: Sequence[_Piece]) -> None:
         """Take pieces of a batch from the spool, or line them up."""
         for piece in pieces:
-            if done := self._spool.find(piece.name, len(piece.texts), piece.views):
+            if done := self._spool.find(piece.name, len(piece.texts), piece.group.views):
                 self._finish(piece, done)
             else:
                 self._waiting.append(piece)
@@ -200,26 +192,27 @@ class WorkerEmbedder:
 
     def _room(self) -> bool:
         """Whether a piece can be embedded now; the first one starts the workers."""
-        if self._start and not self._pool and (encoder := self._waiting[0].sources[0].describe()) is not None:
+        if self._start and not self._pool and (encoder := self._waiting[0].group.sources[0].describe()) is not None:
             self._pool = self._start([encoder])
         return self._pool is None or self._pool.room()
 
     def _embed(self, piece: _Piece) -> None:
-        encoder = piece.sources[0].describe()
+        encoder = piece.group.sources[0].describe()
         if self._pool is None or encoder is None:  # what workers cannot load is read here
             tokens: list[int] = []
-            encoded = read(piece.sources, piece.texts, tokens.append)
+            encoded = read(piece.group.sources, piece.texts, tokens.append)
             self._finish(piece, Finished(encoded, sum(tokens)))
             self._check(piece.batch)
             return
-        self._spool.ask(piece.name, Task(piece.texts, piece.instructions, encoder))
+        instructions = [view.key.instruction for view in piece.group.views]
+        self._spool.ask(piece.name, Task(piece.texts, instructions, encoder))
         self._sent[piece.name] = piece
         self._pool.send(piece.name)
 
     def _settle(self, event: Event, piece: _Piece) -> None:
         """Take what became of a piece."""
         patience = _PATIENCE if event.event == "done" else 0
-        done = self._spool.find(piece.name, len(piece.texts), piece.views, patience=patience)
+        done = self._spool.find(piece.name, len(piece.texts), piece.group.views, patience=patience)
         if done is not None:
             self._finish(piece, done)
             self._check(piece.batch)

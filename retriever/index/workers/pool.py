@@ -46,11 +46,7 @@ class Event:
 
 
 class Pool(ABC):
-    """Workers of one kind, which its subclass starts and reaches by their numbers.
-
-    Args:
-        count: how many are to run.
-    """
+    """So many workers of one kind, which its subclass starts and reaches by their numbers."""
 
     def __init__(self, count: int) -> None:
         self._pieces: dict[int, deque[str]] = {}  # sent to each worker, in the order it takes them

@@ -115,13 +115,9 @@ class Spool:
             file.write(data)
 
     def find(self, name: str, texts: int, views: Sequence[View], *, patience: float = 0) -> Finished | None:
-        """Return the vectors of a piece, or None where they are not there, or not whole.
+        """Return the vectors of so many texts for some views in a piece; None where they are not there, or not whole.
 
-        Args:
-            name: of the piece.
-            texts: how many it has.
-            views: those it lacks.
-            patience: seconds to look for its file.
+        Its file is looked for as many seconds as there is ``patience``.
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from retriever.vectors.backend import (
     ListedIndex,
     ViewVectors,
     number_of,
-    refuse_location,
     text_of,
 )
 from retriever.vectors.faiss import faiss
@@ -42,7 +41,7 @@ class FaissBackend(FileBackend):
 
     def require(self, dim: int, options: BuildOptions) -> None:
         """Raise UsageError for a factory string that FAISS does not know for ``dim``, or a recall that is no share."""
-        refuse_location(options)
+        super().require(dim, options)
         check_options(dim, factory=options.factory, min_recall=options.min_recall)
 
     def build(self, view: int, vectors: ViewVectors, options: BuildOptions) -> BuiltIndex:
@@ -54,14 +53,14 @@ class FaissBackend(FileBackend):
             vectors.dim,
             factory=options.factory,
             min_recall=options.min_recall,
-            device=cast("Literal['auto', 'cpu', 'cuda']", self.device),
+            device=self.device,
         )
         handle: Handle = {
             "path": target.relative_to(self.folder).as_posix(),
             "sha256": write_faiss(built.index, target),
             "size": built.index.size,
             "dim": vectors.dim,
-            "probes": built.probes,
+            "probes": built.index.probes,
         }
         size = round(built.bytes_per_vector, 1)
         details: Handle = {"factory": built.factory, "bytes_per_vector": size, "note": built.note}
@@ -69,7 +68,8 @@ class FaissBackend(FileBackend):
 
     def open(self, handle: Handle) -> ListedIndex:
         """Open an index and place it on the device; see `VectorBackend.open`."""
-        return place(self.read(handle), "cpu" if self.device == "cpu" else "auto")
+        index = self.read(handle)
+        return index if self.device == "cpu" else place(index)
 
     def hold(self, ids: Ids, embeddings: Embeddings) -> ListedIndex:
         """Return an exact index in half precision, as the built ones are; see `VectorBackend.hold`."""
@@ -110,7 +110,7 @@ def write_faiss(index: FaissIndex, path: Path) -> str:
 def read_faiss(path: Path, *, sha256: str, size: int, dim: int, probes: int = 0) -> FaissIndex:
     """Open a file after checking that it is the one that was written, ``size`` vectors of length ``dim``.
 
-    What a file does not hold is ``probes``, as the build found it (`building.Built.probes`).
+    What a file does not hold is ``probes``, as the build found it.
 
     Raises:
         IndexDamagedError: the file is missing, differs from its digest, or holds something else.

@@ -2,16 +2,13 @@
 
 The vectors first go into an exact half-precision index. A quicker index is trained and filled from that one, and its
 recall@10 is measured against it; where it cannot reach the recall asked for, the exact index is the result. Equal
-vectors and an equal seed give an equal file for all kinds but graphs, which FAISS builds on several threads at once.
+vectors give an equal file for all kinds but graphs, which FAISS builds on several threads at once.
 """
 
 import math
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from retriever.core.errors import UsageError
 from retriever.core.types import Embeddings, Ids
@@ -39,18 +36,14 @@ class Built:
     Attributes:
         index: ready to search.
         factory: the FAISS factory string of what was built, which may not be the one asked for.
-        probes: inverted lists or graph candidates a search visits, needed to open the file; 0 for exact ones.
         recall: share of the exact ten nearest that a search finds, measured; 1 for the exact index.
-        seconds: what building took.
         bytes_per_vector: size in a file, ids and all.
         note: why it is not what was asked for, or nothing.
     """
 
     index: FaissIndex
     factory: str
-    probes: int
     recall: float
-    seconds: float
     bytes_per_vector: float
     note: str = ""
 
@@ -62,8 +55,7 @@ def build_index(
     *,
     factory: str = "auto",
     min_recall: float = 0.95,
-    seed: int = 0,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: str = "auto",
 ) -> Built:
     """Build an index over vectors that arrive in batches.
 
@@ -73,28 +65,22 @@ def build_index(
         dim: length of a vector.
         factory: a FAISS factory string, or ``auto`` for exact search while that is quick and inverted lists beyond.
         min_recall: recall@10 that an index other than the exact one has to reach.
-        seed: of the training and of the sample that measures recall.
         device: where it will be searched; a GPU searches far more vectors exactly. Building is done on the CPU.
 
     Raises:
         UsageError: FAISS does not know the factory string, ids or vectors are not as described, or one is not finite.
     """
     check_options(dim, min_recall=min_recall)
-    started = time.perf_counter()
-    exact = FaissIndex(_exact_container(ids, batches, dim))
+    container = _container(EXACT, dim)
+    for batch in checked_batches(ViewVectors(ids, dim, batches)):
+        container.add_with_ids(batch.embeddings, batch.ids)
+    exact = FaissIndex(container)
     chosen = choose_factory(exact.size, dim, device=device) if factory == "auto" else factory
     index, recall, note = exact, 1.0, ""
     if chosen != EXACT:
-        index, recall, note = _approximate(exact, chosen, min_recall, seed)
-    return Built(
-        index=index,
-        factory=EXACT if index is exact else chosen,
-        probes=index.probes,
-        recall=recall,
-        seconds=time.perf_counter() - started,
-        bytes_per_vector=_stored_bytes(index) / max(index.size, 1),
-        note=note,
-    )
+        index, recall, note = _approximate(exact, chosen, min_recall)
+    bytes_each = _stored_bytes(index) / max(index.size, 1)
+    return Built(index, EXACT if index is exact else chosen, recall, bytes_each, note)
 
 
 def check_options(dim: int, *, factory: str = "auto", min_recall: float = 0.95) -> None:
@@ -105,7 +91,7 @@ def check_options(dim: int, *, factory: str = "auto", min_recall: float = 0.95) 
         _container(factory, dim)
 
 
-def choose_factory(size: int, dim: int, *, device: Literal["auto", "cpu", "cuda"] = "auto") -> str:
+def choose_factory(size: int, dim: int, *, device: str = "auto") -> str:
     """Return the factory string for a number of vectors: exact, or about 4 sqrt(size) inverted lists."""
     on_gpu = device != "cpu" and has_gpu() and 4 * size * dim <= EXACT_BYTES
     if size <= _EXACT_VECTORS or on_gpu:
@@ -119,25 +105,18 @@ def sample_queries(exact: FaissIndex, *, size: int = SAMPLE, seed: int = 0) -> E
     return queries_near(exact.container.index.reconstruct_batch(rows), seed=seed)
 
 
-def _exact_container(ids: Ids, batches: Iterable[Embeddings], dim: int) -> Any:  # noqa: ANN401
-    container = _container(EXACT, dim)
-    for batch in checked_batches(ViewVectors(ids, dim, batches)):
-        container.add_with_ids(batch.embeddings, batch.ids)
-    return container
-
-
-def _approximate(exact: FaissIndex, factory: str, min_recall: float, seed: int) -> tuple[FaissIndex, float, str]:
+def _approximate(exact: FaissIndex, factory: str, min_recall: float) -> tuple[FaissIndex, float, str]:
     """Return the index, its recall and a note; the exact index, with the reason, where the other one falls short."""
     container = _container(factory, exact.dim)
     if exact.size == 0:
         return exact, 1.0, f"{factory} cannot be trained without vectors; search is exact."
     try:
-        _prepare(container, seed)
-        _fill(container, exact, seed)
+        _prepare(container)
+        _fill(container, exact)
         index = FaissIndex(container)
     except RuntimeError as error:
         return exact, 1.0, f"{factory} cannot be built from {exact.size} vectors, so search is exact: {_cause(error)}"
-    recall = _raise_probes(index, exact, min_recall, seed)
+    recall = _raise_probes(index, exact, min_recall)
     if recall >= min_recall:
         return index, recall, ""
     reached = f"{factory} finds {recall:.3f} of the ten nearest at most, below the {min_recall:g} asked for"
@@ -156,38 +135,35 @@ def _container(factory: str, dim: int) -> Any:  # noqa: ANN401 - a faiss.IndexID
         ) from error
 
 
-def _prepare(container: Any, seed: int) -> None:  # noqa: ANN401
-    """Seed the training, and store the vectors themselves in lists of half-precision codes."""
+def _prepare(container: Any) -> None:  # noqa: ANN401
+    """Let small samples train without warnings, and store the vectors themselves in lists of half-precision codes."""
     lists = faiss.try_extract_index_ivf(container.index)
     if lists is not None:
-        lists.cp.seed = seed
-        lists.cp.min_points_per_centroid = 1  # the sample is sized here: no warnings on the terminal
+        lists.cp.min_points_per_centroid = 1  # the sample is sized here
         lists = faiss.downcast_index(lists)
         if isinstance(lists, faiss.IndexIVFScalarQuantizer) and lists.sq.qtype == faiss.ScalarQuantizer.QT_fp16:
             lists.by_residual = False  # the same codes, and so the same scores, as in the exact index
     for part in (lists, faiss.downcast_index(container.index)):
         if hasattr(part, "pq"):
-            part.pq.cp.seed = seed
             part.pq.cp.min_points_per_centroid = 1
 
 
-def _fill(container: Any, exact: FaissIndex, seed: int) -> None:  # noqa: ANN401
+def _fill(container: Any, exact: FaissIndex) -> None:  # noqa: ANN401
     """Train on a sample of the exact index and add all its vectors."""
     source = exact.container.index
     if not container.is_trained:
         lists = faiss.try_extract_index_ivf(container.index)
         wanted = max(_LEAST_TRAINING, 0 if lists is None else _POINTS_PER_LIST * lists.nlist)
         wanted = min(wanted, _TRAINING_BYTES // (4 * exact.dim), exact.size)
-        rows = np.sort(np.random.default_rng(seed).choice(exact.size, wanted, replace=False))
-        container.train(source.reconstruct_batch(rows))
+        container.train(source.reconstruct_batch(sample_rows(exact.size, most=wanted)))
     for start in range(0, exact.size, _ROWS_AT_ONCE):
         count = min(_ROWS_AT_ONCE, exact.size - start)
         container.add_with_ids(source.reconstruct_n(start, count), exact.ids[start : start + count])
 
 
-def _raise_probes(index: FaissIndex, exact: FaissIndex, min_recall: float, seed: int) -> float:
+def _raise_probes(index: FaissIndex, exact: FaissIndex, min_recall: float) -> float:
     """Double the probes until the recall asked for is reached, and return the recall of where that ended."""
-    queries = sample_queries(exact, seed=seed)
+    queries = sample_queries(exact)
     truth = exact.search(queries, NEAREST).ids
     first = _FIRST_CANDIDATES if isinstance(index.structure, Graph) else _FIRST_PROBES
 

@@ -10,12 +10,11 @@ with the CPU's up to the order of summation.
 """
 
 import logging
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.errors import RetrieverError
 from retriever.core.similarity import pad
 from retriever.core.types import Embeddings, Ids, Neighbours
 from retriever.vectors.backend import check_search
@@ -147,29 +146,17 @@ def has_gpu() -> bool:
     return bool(faiss.get_num_gpus() > 0)
 
 
-def place(index: FaissIndex, device: Literal["auto", "cpu", "cuda"] = "auto") -> FaissIndex:
-    """Return the index on the device to search it on: itself, or a copy on the GPU that shares the CPU one.
+def place(index: FaissIndex) -> FaissIndex:
+    """Return a copy of an exact index on the GPU, which shares the CPU one, or the index itself.
 
-    ``auto`` takes a GPU where there is one with room for an exact index; other kinds stay on the CPU.
-
-    Raises:
-        RetrieverError: ``cuda`` was asked for and there is none, no room on it, or the index is not exact.
+    Other kinds stay on the CPU, as exact ones do where there is no GPU with room for them.
     """
-    if device == "cpu" or (device == "auto" and not (has_gpu() and isinstance(index.structure, Flat))):
-        return index
-    if not has_gpu():
-        raise RetrieverError("FAISS sees no CUDA device.", hint="Search with device cpu.")
-    if not isinstance(index.structure, Flat):
-        raise RetrieverError("Only exact indexes are searched on the GPU.", hint="Build with device cuda, or use cpu.")
-    try:
-        return FaissIndex(index.container, structure=_FlatOnGpu(index))
-    except RuntimeError as error:
-        if device == "cuda":
-            raise RetrieverError(
-                f"The index does not fit on the GPU: {error}.", hint="Search with device cpu."
-            ) from error
-        logger.warning("The index does not fit on the GPU; it is searched on the CPU.")
-        return index
+    if has_gpu() and isinstance(index.structure, Flat):
+        try:
+            return FaissIndex(index.container, structure=_FlatOnGpu(index))
+        except RuntimeError:
+            logger.warning("The index does not fit on the GPU; it is searched on the CPU.")
+    return index
 
 
 class _FlatOnGpu(Flat):

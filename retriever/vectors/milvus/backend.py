@@ -14,6 +14,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from retriever.core.errors import IndexDamagedError, RetrieverError, UsageError
@@ -102,7 +103,7 @@ class MilvusBackend:
             "dim": index.dim,
             "kind": index.collection.kind.name,
             "effort": index.effort,
-            **note.to_json(),
+            **asdict(note),
         }
         return BuiltIndex(handle, recall, {"factory": index.collection.kind.name, "note": why})
 
@@ -157,11 +158,12 @@ class MilvusBackend:
         remove_others(folder, SUFFIX, kept)
 
     def _point(self, view: int, handle: Handle) -> None:
-        """Let the alias of a view name a collection, in one step."""
+        """Let the alias of a view, by which other programs find it, name a collection in one step."""
         url, name, mark = text_of(handle, "url"), text_of(handle, "collection"), number_of(handle, "folder")
         if mark != folder_mark(self._folder):
             return
-        client, alias = connect(url), alias_of(text_of(handle, "index"), mark, view)
+        owner = hashlib.sha256(f"{text_of(handle, 'index')} {mark}".encode()).hexdigest()[:16]
+        client, alias = connect(url), f"{PREFIX}{owner}_view_{view}"
         failed = resolve("pymilvus:MilvusException")
         with asking(url):
             if alias in description_of(client, name).get("aliases", ()):
@@ -186,11 +188,6 @@ class MilvusBackend:
                     building.drop(client, note)
             return True
         return False
-
-
-def alias_of(index: str, mark: int, view: int) -> str:
-    """Return the name under which other programs find the collection in use of a view."""
-    return f"{PREFIX}{hashlib.sha256(f'{index} {mark}'.encode()).hexdigest()[:16]}_view_{view}"
 
 
 @contextmanager

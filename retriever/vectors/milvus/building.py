@@ -7,7 +7,7 @@ before the collection is made, so that nothing is on a server that no file names
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError, RetrieverError
 from retriever.core.registry import resolve
-from retriever.core.types import JSON, Embeddings, Ids
+from retriever.core.types import Embeddings, Ids
 from retriever.vectors.backend import BuildOptions, ViewVectors
 from retriever.vectors.exact import exact_nearest, least_effort, overlap, picked, queries_near, sample_rows
 from retriever.vectors.files import checked_batches, reading, write_file
@@ -61,10 +61,6 @@ class Note:
         """What the collection says of itself on the server, to be compared before it is dropped."""
         return json.dumps({"retriever": {"index": self.index, "folder": self.folder, "view": self.view}})
 
-    def to_json(self) -> Mapping[str, JSON]:
-        """Return the note as a JSON object."""
-        return asdict(self)
-
 
 def write_note(path: Path, note: Note, ids: Ids) -> str:
     """Write a note with the ids (n,) of its collection and return the file's SHA-256.
@@ -74,7 +70,7 @@ def write_note(path: Path, note: Note, ids: Ids) -> str:
     """
 
     def write(take: Callable[[bytes], None]) -> None:
-        take(json.dumps(note.to_json()).encode() + b"\n")
+        take(json.dumps(asdict(note)).encode() + b"\n")
         held = io.BytesIO()
         np.save(held, ids.astype("<i8"), allow_pickle=False)
         take(held.getvalue())

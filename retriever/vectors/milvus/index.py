@@ -12,7 +12,7 @@ from retriever.core.similarity import merge, pad
 from retriever.core.types import Embeddings, Ids, Neighbours
 from retriever.vectors.backend import check_search
 from retriever.vectors.exact import ExactIndex
-from retriever.vectors.milvus.server import ANSWER_SECONDS, WORK_SECONDS, Kind, asking, load, not_loaded
+from retriever.vectors.milvus.server import ANSWER_SECONDS, NOT_LOADED, WORK_SECONDS, Kind, asking, load
 
 ID, VECTOR = "id", "vector"
 """Names of a collection's fields."""
@@ -49,23 +49,11 @@ class MilvusIndex:
         ids: (n,) content ids, ascending: all that it holds.
         dim: length of a vector.
         effort: what a search spends, in the kind's own parameter.
-        in_expression: most ids that a filter names.
-        spread: see `_SPREAD`.
     """
 
-    def __init__(
-        self,
-        collection: Collection,
-        ids: Ids,
-        dim: int,
-        effort: int,
-        *,
-        in_expression: int = _IN_EXPRESSION,
-        spread: int = _SPREAD,
-    ) -> None:
+    def __init__(self, collection: Collection, ids: Ids, dim: int, effort: int) -> None:
         self.ids, self.dim, self.size, self.effort = ids, dim, len(ids), effort
         self.collection, self._kind = collection, collection.kind
-        self._in_expression, self._spread = in_expression, spread
 
     def search(self, queries: Embeddings, k: int, *, allowed: Ids | None = None) -> Neighbours:
         """Return the k nearest ids of each query; see `retriever.core.protocols.VectorIndex.search`.
@@ -88,7 +76,7 @@ class MilvusIndex:
             try:
                 return pad(self._staged(queries, wanted, kept), k)
             except resolve("pymilvus:MilvusException") as error:
-                if not not_loaded(error):
+                if error.code != NOT_LOADED:
                     raise
             load(self.collection.client, self.collection.name)
             return pad(self._staged(queries, wanted, kept), k)
@@ -106,8 +94,8 @@ class MilvusIndex:
 
     def _stages(self, kept: Ids) -> Iterator[Any]:
         """Yield the ways to search, the quickest first, each for the queries that those before have left short."""
-        few = len(kept) <= self._in_expression
-        if len(kept) * self._spread >= self.size or not few:
+        few = len(kept) <= _IN_EXPRESSION
+        if len(kept) * _SPREAD >= self.size or not few:
             yield self._checked
         if few and len(kept) < self.size:
             yield self._named
@@ -165,7 +153,8 @@ class MilvusIndex:
 
     def _continued(self, queries: Embeddings, wanted: int, kept: Ids) -> Neighbours:
         """Go on through the collection, the nearest first, until enough of those kept are found."""
-        return _stacked([self._walked(query, wanted, kept) for query in queries])
+        rows = [self._walked(query, wanted, kept) for query in queries]
+        return Neighbours(np.concatenate([row.ids for row in rows]), np.concatenate([row.scores for row in rows]))
 
     def _walked(self, query: Embeddings, wanted: int, kept: Ids) -> Neighbours:
         best = _nothing(1, wanted)
@@ -196,8 +185,8 @@ class MilvusIndex:
     def _compared(self, queries: Embeddings, wanted: int, kept: Ids) -> Neighbours:
         """Compare with the stored vectors of all that are kept: slow and always right."""
         best = _nothing(len(queries), wanted)
-        for start in range(0, len(kept), self._in_expression):
-            part = kept[start : start + self._in_expression]
+        for start in range(0, len(kept), _IN_EXPRESSION):
+            part = kept[start : start + _IN_EXPRESSION]
             rows = self.collection.client.query(
                 self.collection.name,
                 filter=_among(part),
@@ -228,7 +217,3 @@ def _among(ids: Ids) -> str:
 
 def _nothing(queries: int, k: int) -> Neighbours:
     return pad(Neighbours(np.empty((queries, 0), np.int64), np.empty((queries, 0), np.float32)), k)
-
-
-def _stacked(rows: list[Neighbours]) -> Neighbours:
-    return Neighbours(np.concatenate([row.ids for row in rows]), np.concatenate([row.scores for row in rows]))

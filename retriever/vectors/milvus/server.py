@@ -99,13 +99,16 @@ TOKEN = "MILVUS_TOKEN"
 TRUSTED = "MILVUS_URI"
 """Environment variable that names the server that index folders from elsewhere may use."""
 
+NOT_LOADED = 101
+"""Milvus's code of a collection that is not in the server's memory: after a restart, or released by others."""
+
 ANSWER_SECONDS = 20
 WORK_SECONDS = 600
 
 _PACKAGE = "retriever[milvus]"
 _CONNECT_SECONDS = 5
 _ADDRESS = re.compile(r"https?://(\w[\w.-]*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?")
-_NO_CONNECTION, _GONE, _NOT_LOADED = 2, 100, 101  # codes of Milvus
+_NO_CONNECTION, _GONE = 2, 100  # codes of Milvus
 _LONGEST_WAIT = 2.0
 _LONGEST_CAUSE = 300
 
@@ -143,11 +146,6 @@ def require_ours(folder: Path, mark: int, url: str) -> None:
         )
 
 
-def not_loaded(error: Exception) -> bool:
-    """Whether an error says that a collection is not in the server's memory: after a restart, or released by others."""
-    return getattr(error, "code", None) == _NOT_LOADED
-
-
 @contextmanager
 def asking(url: str) -> Iterator[None]:
     """Turn the errors of a server, and of the way to it, into ours.
@@ -170,7 +168,7 @@ def asking(url: str) -> Iterator[None]:
             raise _refused(url, "the token is missing or wrong") from error
         if status or error.code == _NO_CONNECTION:
             raise _absent(url, status) from error
-        raise _refused(url, _first_line(error.message)) from error
+        raise _refused(url, error.message.strip().partition("\n")[0][:_LONGEST_CAUSE].rstrip(".")) from error
     except broken as error:
         raise _absent(url, _grpc_status(error)) from error
 
@@ -228,7 +226,3 @@ def _grpc_status(error: BaseException) -> str:
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     return ""
-
-
-def _first_line(message: str) -> str:
-    return message.strip().partition("\n")[0][:_LONGEST_CAUSE].rstrip(".")

@@ -1,6 +1,6 @@
-"""Looks for damage in the database, and names it row by row. Changes nothing."""
+"""Damage in the database: found and named row by row, and taken out; what follows from other rows is made anew."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -8,14 +8,16 @@ import numpy as np
 
 from retriever.core.errors import IndexDamagedError
 from retriever.core.fingerprint import content_hash
-from retriever.core.types import Ids
+from retriever.core.types import Document, Ids
 from retriever.store.answers import AnswerTable
-from retriever.store.batches import as_ids
-from retriever.store.checksums import REPAIR, BrokenSeal, Seals, document_checksum, vector_checksum
-from retriever.store.clusterings import ClusteringTable
-from retriever.store.connection import Connections
+from retriever.store.checking import metadata_fields
+from retriever.store.checksums import BrokenSeal, Seals, document_checksum, vector_checksum
+from retriever.store.clusterings import ClusteringTable, EditTable
+from retriever.store.columns import as_ids, stored_json
+from retriever.store.connection import Table
 from retriever.store.parts import Parts
 from retriever.store.sources import SourceTable
+from retriever.store.views import Views
 
 _BATCH = 2000
 _COUNTED = "SELECT COUNT(*), SUM(content_id)"
@@ -37,14 +39,6 @@ _JSON = {
 
 
 @dataclass(frozen=True, slots=True)
-class DamagedVector:
-    """Which vector a damaged row says it is."""
-
-    view_id: int
-    content_id: int
-
-
-@dataclass(frozen=True, slots=True)
 class RowDamage:
     """Rows that are not what was stored.
 
@@ -52,7 +46,7 @@ class RowDamage:
         texts: content ids.
         documents: those that differ, or whose text does or is missing: what stands in the place of the id, by rowid.
         divided: ids of other documents whose parts differ or are not all there; they can be divided again.
-        vectors: rows of any view, by vector id.
+        vectors: rows of any view: which vectors they say they are, by vector id.
         seals: rows of the catalogue.
         clusterings: what stands in the place of the name, by rowid.
         sources: made views of which what makes them differs.
@@ -62,7 +56,7 @@ class RowDamage:
     texts: Sequence[int]
     documents: Mapping[int, str]
     divided: Sequence[str]
-    vectors: Mapping[int, DamagedVector]
+    vectors: Mapping[int, str]
     seals: Sequence[BrokenSeal]
     clusterings: Mapping[int, str]
     sources: Sequence[int]
@@ -72,12 +66,10 @@ class RowDamage:
         return any(getattr(self, field.name) for field in fields(self))
 
 
-class Inspection:
-    """Checks of a database for damage."""
+class Inspection(Table):
+    """Checks of a database for damage, which change nothing."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._db = connections
-        self._documents_listed = False
+    _documents_listed = False
 
     def require_documents_listed(self) -> None:
         """Refuse a database whose index of documents by text lists others than the table, which would hide hits.
@@ -124,7 +116,7 @@ class Inspection:
 
     def hidden(self, what: str) -> IndexDamagedError:
         """Return the error of rows that the tables hold and an index of SQLite's does not list."""
-        return IndexDamagedError(f"{self._db.path} is damaged: an index of SQLite's hides {what}.", hint=REPAIR)
+        return self._db.damaged(f"an index of SQLite's hides {what}")
 
     def structure(self, *, quick: bool = False) -> list[str]:
         """List damage to pages, tables and references; ``quick`` does not compare indexes with tables."""
@@ -164,7 +156,7 @@ class Inspection:
             texts = list(self._texts())
             damaged = list(self._documents(set(texts)))
             lost = {rowid: id for rowid, id, parent in damaged if parent is None}
-            wrong = {parent for *_, parent in damaged if parent is not None} | {*Parts(self._db).misfits()}
+            wrong = {parent for *_, parent in damaged if parent is not None} | {*Parts(self._db).lacking()}
             return RowDamage(
                 texts,
                 lost,
@@ -202,13 +194,13 @@ class Inspection:
             if document_checksum(row) != checksum or text is None or text in damaged_texts:
                 yield rowid, row[0], row[1]
 
-    def _vectors(self) -> Iterator[tuple[int, DamagedVector]]:
+    def _vectors(self) -> Iterator[tuple[int, str]]:
         for vector_id, view_id, content_id, vector, words, windows, checksum in self._all(
             "SELECT vector_id, view_id, content_id, vector, words, windows, checksum FROM vectors "
             "WHERE vector_id > ? ORDER BY vector_id LIMIT ?"
         ):
             if vector_checksum(view_id, content_id, vector, words, windows) != checksum:
-                yield vector_id, DamagedVector(view_id, content_id)
+                yield vector_id, f"vector of text {content_id} in view {view_id}"
 
     def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a statement that goes on behind an integer key, its first column."""
@@ -216,3 +208,79 @@ class Inspection:
         while rows := self._db.rows(sql, (after, _BATCH)):
             yield from rows
             after = rows[-1][0]
+
+
+_AGAIN = {
+    "view": "complete its question again",
+    "setting": "set it again",
+    "edit": "look over the clustering that it and those after it were made in",
+}
+"""What to do about a row of the catalogue that is gone, by kind; those of the other kinds are made anew."""
+
+_REFERRING = ("vectors", "similarities", "verdicts", "sources", "answers", "edits", "quarantine")
+
+
+class Mending(Table):
+    """The changes that `retriever repair` makes to the tables. Every method joins the caller's transaction."""
+
+    def reindex(self) -> None:
+        """Make SQLite's own indexes anew from the tables."""
+        self._db.write("REINDEX")
+
+    def remove(self, damage: RowDamage, orphans: dict[str, list[int]]) -> list[str]:
+        """Take damaged rows out, and rows that refer to missing ones.
+
+        Returns:
+            What nothing in the index can replace, each with what to do about it.
+        """
+        with self._db.writing(documents=True):
+            lost = [f"document {id!r}: index it again" for id in damage.documents.values()]
+            self._delete("documents", damage.documents)
+            Parts(self._db).remove(damage.divided)
+            self._delete("documents", orphans.get("documents", ()))
+            self._delete("contents", damage.texts)
+            self._delete("vectors", damage.vectors)
+            for table in _REFERRING:
+                self._delete(table, orphans.get(table, ()))
+            if quarantined := len(orphans.get("quarantine", ())):
+                lost.append(f"{quarantined} rows in quarantine: their run is unknown")
+            self._delete("clusterings", damage.clusterings)
+            lost += [f"clustering {name!r}: cluster again and save it" for name in damage.clusterings.values()]
+            self._delete("answers", damage.answers)
+            lost += [f"an answer to {question!r}: read it again" for question in damage.answers.values()]
+            lost += [line for seal in damage.seals for line in self._remove_sealed(seal)]
+            if any(seal.kind == "field" for seal in damage.seals):
+                self._rebuild_fields()
+            self._db.write("UPDATE generations SET active = 0 WHERE view_id NOT IN (SELECT view_id FROM views)")
+            self._db.write("UPDATE views SET removals = removals + 1")
+        return lost
+
+    def remove_views(self, view_ids: Sequence[int]) -> list[str]:
+        """Take out views whose vectors can no longer be made, with all that is made of them, and hidden ones unneeded.
+
+        Returns:
+            As `remove`.
+        """
+        views = {view.view_id: view.key.instruction for view in Views(self._db).all()}
+        gone = Views(self._db).drop(*view_ids)
+        instructions = dict.fromkeys(views[view_id] for view_id in gone if views[view_id])
+        return [f"what {instruction!r} was taught: teach it again" for instruction in instructions]
+
+    def _remove_sealed(self, seal: BrokenSeal) -> Iterator[str]:
+        """Take out a row of the catalogue and yield what is lost with it."""
+        if seal.kind == "edit":
+            EditTable(self._db).remove_from([int(seal.key)])
+        elif seal.kind != "field":
+            Seals(self._db).remove(seal)
+        if seal.kind in _AGAIN:
+            yield f"{seal.kind} {seal.key}: {_AGAIN[seal.kind]}"
+
+    def _rebuild_fields(self) -> None:
+        """Make the list of metadata fields anew from the documents."""
+        self._db.write("DELETE FROM fields")
+        for (text,) in self._db.rows("SELECT metadata FROM documents WHERE parent IS NULL"):
+            fields = metadata_fields(Document("", "", stored_json(text)))
+            self._db.write_many("INSERT INTO fields VALUES (?, ?) ON CONFLICT DO NOTHING", fields)
+
+    def _delete(self, table: str, rowids: Iterable[int]) -> None:
+        self._db.write_many(f"DELETE FROM {table} WHERE rowid = ?", [(rowid,) for rowid in rowids])
