@@ -7,7 +7,7 @@ from typing import Any
 from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError
 from retriever.core.protocols import Encoder, EncoderSpec, WrappedEncoder
 from retriever.core.text import normal_instruction
-from retriever.core.types import JSON, Encoded
+from retriever.core.types import JSON
 from retriever.store.views import ViewKey
 
 WORDS = 5
@@ -51,13 +51,6 @@ def belongs(key: ViewKey, description: Mapping[str, JSON]) -> bool:
     """Whether an encoder of this description, as `describe` gives it, makes the vectors of a view."""
     made = asdict(key)
     return all(made[name] == _said(description, name) for name in VIEW_SETTINGS)
-
-
-def encode_views(
-    encoder: Encoder, texts: Sequence[str], instructions: Sequence[str], on_tokens: Callable[[int], None] | None = None
-) -> list[Encoded]:
-    """Read documents: embeddings and the words that an index keeps, under every instruction."""
-    return encoder.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
 
 
 def texts_read(
@@ -131,19 +124,6 @@ def card(encoder: Encoder) -> dict[str, JSON]:
         "default_instruction": spec.default_instruction or None,
         **({} if spec.trained is None else {"look_ahead_trained": spec.trained}),
     }
-
-
-def described_encoder(description: Mapping[str, JSON], given: Encoder | None, load: Loader) -> Encoder:
-    """Return the encoder an index was made with: the given one if it is that, else what ``load`` gives.
-
-    Raises:
-        EncoderMismatchError: the given one, or what the name loads today, is another.
-        EncoderError: none is given, and the index's has no name to load it by.
-    """
-    if given is None:
-        return load(description)
-    check_fingerprint(given, description)
-    return given
 
 
 def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> Encoder:

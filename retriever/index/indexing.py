@@ -17,7 +17,7 @@ from retriever.core.types import BadRow, Document, Ids
 from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
 from retriever.index.encoding import count_tokens, token_limit
-from retriever.index.parcels import Parcel, TokenCounts, UnknownTexts, put_aside
+from retriever.index.parcels import Parcel, UnknownTexts, put_aside
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import by_encoder, derive, put
 from retriever.index.sources.source import Source
@@ -28,6 +28,7 @@ from retriever.store.views import View
 
 OnLong = Literal["truncate", "skip", "error"]
 OnIndexing = Callable[[IndexingReport], None]
+"""Called with a growing report; what it raises ends the work."""
 
 _SHOWN = 5  # ids of cut texts in the report's note
 
@@ -111,7 +112,7 @@ class Indexer:
         self._committed = self._snapshot()
         self._started = time.perf_counter()
         self._numbers = count()
-        self._unknown = UnknownTexts(self._base.reader)
+        self._unknown = UnknownTexts()
         self._parcels: dict[int, Parcel] = {}  # by the numbers of their batches
         self._in_flight: set[str] = set()  # texts whose vectors are not stored yet
         self._cut_later = Counter[int]()  # by the limit of an encoder other than the base view's: texts it read in part
@@ -221,8 +222,7 @@ class Indexer:
         while chunk := list(islice(iterator, self._options.batch)):
             bad = [row for row in chunk if isinstance(row, BadRow)]
             documents = divided(self._store, [checked(row) for row in chunk if isinstance(row, Document)])
-            counts = TokenCounts(self._base.reader)
-            documents, refused = self._fit(documents, counts)
+            documents, refused = self._fit(documents)
             bad += refused
             if self._options.sync:
                 self._anonymous |= any(row.id is None for row in bad)
@@ -230,15 +230,15 @@ class Indexer:
                 self._seen.update(row.id for row in bad if row.id is not None)
             groups = self._lacking(documents)
             new = [text for group in groups for text in group.texts]
-            lengths = counts.of(new)
-            self._unknown.see(documents, set(new))
+            lengths = self._lengths(new)
+            self._unknown.see(self._base.reader, documents, set(new))
             cut = self._truncated(documents, lengths)
             yield self._batch(groups, Parcel(len(chunk), sum(lengths.values()), documents, bad, cut))
 
     def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Batch]:
         """Yield batches of stored texts; the progress counts them or has other things to count."""
-        reader = self._filled[self.views[-1]].reader if pending else self._base.reader
         for start in range(0, len(pending), self._options.batch):
+            reader = self._filled[self.views[-1]].reader
             texts = self._store.documents.texts(pending[start : start + self._options.batch])
             known = {text: content_id for content_id, text in texts.items()}
             tokens = count_tokens(reader, list(known))
@@ -298,12 +298,16 @@ class Indexer:
             for sources in by_encoder(self._filled[view] for view in views)
         ]
 
-    def _fit(self, documents: list[CheckedDocument], counts: TokenCounts) -> tuple[list[CheckedDocument], list[BadRow]]:
+    def _lengths(self, texts: Sequence[str]) -> dict[str, int]:
+        """Return the tokens of texts for the base encoder, by text."""
+        return dict(zip(texts, count_tokens(self._base.reader, texts), strict=True))
+
+    def _fit(self, documents: list[CheckedDocument]) -> tuple[list[CheckedDocument], list[BadRow]]:
         """Apply ``on_long``: return the documents to store and those to put aside."""
         limit = token_limit(self._base.reader)
         if limit is None or self._options.on_long == "truncate":
             return documents, []
-        lengths = counts.of([text for candidate in documents for text in candidate.embedded.values()])
+        lengths = self._lengths([text for candidate in documents for text in candidate.embedded.values()])
         fitting, refused = [], []
         for candidate in documents:
             document, length = candidate.document, max(lengths[text] for text in candidate.embedded.values())

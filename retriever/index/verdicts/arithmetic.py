@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.types import Embeddings
-from retriever.index.verdicts.reading import Evidence, Heard
+from retriever.core.types import Embeddings, Encoded
+from retriever.index.verdicts.reading import Evidence
 
 Floats = NDArray[np.float64]
 Words = Sequence[Sequence[str]]
@@ -34,29 +34,29 @@ def features(evidence: Evidence, meanings: Embeddings | None) -> dict[str, float
     """
     values = {**of_views(evidence), **of_words(evidence)}
     if meanings is not None:
-        values["words_near"] = near(evidence.asked.vectors, meanings)
+        values["words_near"] = near(evidence.asked.embeddings, meanings)
     return values
 
 
 def same_whatever_is_asked(evidence: Evidence) -> bool:
     """Whether the question's view is the same as that of none and of every other question: it is not read at all."""
-    view = pair_cosines(evidence.asked.vectors)
+    view = pair_cosines(evidence.asked.embeddings)
     others = (evidence.unasked, *evidence.references)
-    return all(likeness(view, pair_cosines(heard.vectors)) > SAME for heard in others)
+    return all(likeness(view, pair_cosines(heard.embeddings)) > SAME for heard in others)
 
 
 def of_views(evidence: Evidence) -> dict[str, float]:
     """Compare the question's view with those it should be unlike, and with that of the question in other words."""
-    view, unasked = pair_cosines(evidence.asked.vectors), pair_cosines(evidence.unasked.vectors)
-    beside = view[: len(evidence.paraphrase.vectors), : len(evidence.paraphrase.vectors)]
-    reworded = likeness(beside, pair_cosines(evidence.paraphrase.vectors))
+    view, unasked = pair_cosines(evidence.asked.embeddings), pair_cosines(evidence.unasked.embeddings)
+    beside = view[: len(evidence.paraphrase.embeddings), : len(evidence.paraphrase.embeddings)]
+    reworded = likeness(beside, pair_cosines(evidence.paraphrase.embeddings))
     return {
         "steady": -float(np.log(1 + _LEAST_CHANGE - reworded)),
         "spread": float(np.log((upper(view).std() + _TINY) / (upper(unasked).std() + _TINY))),
-        "dimensions": float(np.log(dimensions(evidence.asked.vectors) / dimensions(evidence.unasked.vectors))),
-        "turned": reworded - likeness(beside, pair_cosines(evidence.negated.vectors)),
+        "dimensions": float(np.log(dimensions(evidence.asked.embeddings) / dimensions(evidence.unasked.embeddings))),
+        "turned": reworded - likeness(beside, pair_cosines(evidence.negated.embeddings)),
         "like_unasked": likeness(view, unasked),
-        "like_others": max(likeness(view, pair_cosines(heard.vectors)) for heard in evidence.references),
+        "like_others": max(likeness(view, pair_cosines(heard.embeddings)) for heard in evidence.references),
         "neighbours_unasked": shared_neighbours(view, unasked),
     }
 
@@ -71,7 +71,7 @@ def of_words(evidence: Evidence) -> dict[str, float]:
         "words_steady": overlap(beside, evidence.paraphrase.words),
         "words_turned": overlap(beside, evidence.paraphrase.words) - overlap(beside, evidence.negated.words),
         "words_spread": entropy(first),
-        "words_group": group_area(pair_cosines(evidence.asked.vectors), first),
+        "words_group": group_area(pair_cosines(evidence.asked.embeddings), first),
         "words_copied": copied(evidence.asked, evidence.texts) - copied(evidence.unasked, evidence.texts),
     }
 
@@ -165,7 +165,7 @@ def group_area(cosines: Floats, words: Sequence[str]) -> float:
     return float(below.mean() / (2 * len(ordered)))
 
 
-def copied(heard: Heard, texts: Sequence[str]) -> float:
+def copied(heard: Encoded, texts: Sequence[str]) -> float:
     """Return the share of answered words that stand in their text."""
     shares = [
         np.mean([word in text.lower() for word in words])
