@@ -77,16 +77,6 @@ def texts_read(
     return notify
 
 
-def count_tokens(encoder: Encoder, texts: Sequence[str]) -> list[int]:
-    """Count the tokens of every text, estimated from its length where the encoder cannot tell."""
-    return encoder.count_tokens(texts)
-
-
-def token_limit(encoder: Encoder) -> int | None:
-    """Tell how many tokens of a text the encoder reads, or None for all."""
-    return encoder.spec.max_text_tokens
-
-
 def with_steps(encoder: Encoder, steps: int | None) -> Encoder:
     """Give the encoder with K steps for a query.
 

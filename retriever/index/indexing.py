@@ -16,7 +16,6 @@ from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
 from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
-from retriever.index.encoding import count_tokens, token_limit
 from retriever.index.parcels import Parcel, UnknownTexts, put_aside
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import by_encoder, derive, put
@@ -241,8 +240,8 @@ class Indexer:
             reader = self._filled[self.views[-1]].reader
             texts = self._store.documents.texts(pending[start : start + self._options.batch])
             known = {text: content_id for content_id, text in texts.items()}
-            tokens = count_tokens(reader, list(known))
-            if reader is not self._base.reader and (limit := token_limit(reader)) is not None:
+            tokens = reader.count_tokens(list(known))
+            if reader is not self._base.reader and (limit := reader.spec.max_text_tokens) is not None:
                 self._cut_later[limit] += sum(length > limit for length in tokens)
             yield self._batch(
                 self._grouped(known, list(self._filled)), Parcel(len(known) if counted else 0, sum(tokens), known=known)
@@ -300,11 +299,11 @@ class Indexer:
 
     def _lengths(self, texts: Sequence[str]) -> dict[str, int]:
         """Return the tokens of texts for the base encoder, by text."""
-        return dict(zip(texts, count_tokens(self._base.reader, texts), strict=True))
+        return dict(zip(texts, self._base.reader.count_tokens(texts), strict=True))
 
     def _fit(self, documents: list[CheckedDocument]) -> tuple[list[CheckedDocument], list[BadRow]]:
         """Apply ``on_long``: return the documents to store and those to put aside."""
-        limit = token_limit(self._base.reader)
+        limit = self._base.reader.spec.max_text_tokens
         if limit is None or self._options.on_long == "truncate":
             return documents, []
         lengths = self._lengths([text for candidate in documents for text in candidate.embedded.values()])
@@ -325,7 +324,7 @@ class Indexer:
 
     def _truncated(self, documents: Sequence[CheckedDocument], lengths: Mapping[str, int]) -> list[str]:
         """Return the first document's id for each text that is embedded now and cut."""
-        limit = token_limit(self._base.reader)
+        limit = self._base.reader.spec.max_text_tokens
         long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
         first = {
             text: document.document.id
@@ -340,7 +339,7 @@ class Indexer:
         texts = "1 text was" if cut == 1 else f"{cut} texts were"
         more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
         parts = "" if kind(self._store) == "sentences" else " Searches without an instruction find all parts of them."
-        return f"{texts} cut to the encoder's {token_limit(self._base.reader)} tokens: {ids}{more}.{parts}"
+        return f"{texts} cut to the encoder's {self._base.reader.spec.max_text_tokens} tokens: {ids}{more}.{parts}"
 
     def _delete_absent(self) -> None:
         if self._anonymous:

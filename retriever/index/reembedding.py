@@ -170,7 +170,7 @@ def _change(
         indexer = Indexer(store, sources, lacking, options=options, progress=progress)
         indexer.fill(run_id)
         report.embedded = sum(indexer.report.embedded.values())
-        build_outgrown(store, filter(None, map(sources.view, read)), path)
+        build_outgrown(store, [*indexer.views, *filter(None, map(sources.view, read))], path)
         _carry(path, Sources(store, Encoders(current)), sources, Making(store, run_id, progress), report)
         with store.transaction():
             _remember(store, wanted, ENCODER, PLAIN)
@@ -242,12 +242,8 @@ def _current(store: Store) -> ReaderDescriptions:
 
 
 def _names(readers: ReaderDescriptions) -> str:
-    names = [
-        str(description["name"] or "an encoder without a name")
-        for description in (readers.question, readers.plain)
-        if description
-    ]
-    return " and ".join(names)
+    described = filter(None, (readers.question, readers.plain))
+    return " and ".join(str(description["name"] or "an encoder without a name") for description in described)
 
 
 def _plain_name(readers: ReaderDescriptions) -> str | None:

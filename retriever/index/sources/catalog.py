@@ -63,26 +63,20 @@ class Listed:
         return KINDS[self.kind].leads
 
     @property
-    def root(self) -> "Listed":
-        """The view of the same instruction whose texts it has: its own, where it is made of no other of that."""
-        first = self.needs[0] if self.needs else None
-        return self if first is None or first.instruction != self.instruction else first.root
-
-    @property
     def texts_of(self) -> "Listed | None":
         """The view of a question whose texts it has, where its vectors are made of those of one."""
         first = self.needs[0] if self.needs else None
         return first if first is not None and first.instruction else None
 
     @property
+    def root(self) -> "Listed":
+        """The view whose texts it has: its own, where it is made of no view of a question."""
+        return self if self.texts_of is None else self.texts_of.root
+
+    @property
     def costly(self) -> bool:
         """Whether each text costs money or seconds, so that none is read unasked."""
         return KINDS[self.kind].costly
-
-    @property
-    def first(self) -> "Listed":
-        """The view that an encoder reads for it, the first where there are several."""
-        return self.needs[0].first if self.needs else self
 
     @property
     def leaves(self) -> frozenset[int]:
@@ -227,7 +221,7 @@ class Sources:
         if entry.costly:
             return self.open(entry).reader_name
         descriptions = self.encoders.descriptions
-        return "" if descriptions is None else str(descriptions.of(entry.first.view).get("name") or "")
+        return "" if descriptions is None else str(descriptions.of(entry.view).get("name") or "")
 
     def lessons(self, entry: Listed) -> Lessons | None:
         """Read what examples taught of what a view answers; None where they taught nothing. Errors as `open`."""

@@ -116,12 +116,12 @@ def choose(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]]) -> Setti
     return Settings(ridge, _sharpness(lesson, scores[ridge]))
 
 
-def scores_by_ridge(lesson: Lesson, asked: Lesson) -> dict[float, NDArray[np.float64]]:
+def scores_by_ridge(lesson: Lesson, tested: Lesson) -> dict[float, NDArray[np.float64]]:
     """Return the scores (m, k) that the heads of a lesson give the examples of another, with every ridge."""
     rows, scores = _rows(lesson), {}
     for ridge in RIDGES:
         head = _head(lesson, rows, Settings(ridge, USUAL_SHARPNESS))
-        scores[ridge] = np.asarray(head.scores(asked.vectors, asked.plain), dtype=np.float64)
+        scores[ridge] = np.asarray(head.scores(tested.vectors, tested.plain), dtype=np.float64)
     return scores
 
 

@@ -45,7 +45,7 @@ def question_of(sources: Sources, instruction: str) -> Source:
 
 
 def learn_question(
-    sources: Sources, question: Source, found: FoundExamples, making: Making, *, tune: bool = False
+    sources: Sources, question: Source, examples: FoundExamples, making: Making, *, tune: bool = False
 ) -> Taught:
     """Learn a question from examples; those that its view lacks are read first, and so are the answers' names.
 
@@ -63,23 +63,23 @@ def learn_question(
             "This index has no plain reader of its own to fine-tune.",
             hint="`retriever reembed --plain NAME` gives it one.",
         )
-    Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, found.content_ids)
-    lesson = _lesson(sources, question, base, found)
+    Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, examples.content_ids)
+    lesson = _lesson(sources, question, base, examples)
     if not tune:
         head = learn(lesson)
-        return Taught(question, base, head, _document(found, held_out_score(lesson)))
-    texts = store.documents.texts(found.content_ids)
+        return Taught(question, base, head, _document(examples, held_out_score(lesson)))
+    texts = store.documents.texts(examples.content_ids)
     view = store.views.ensure(question.key, lazy=True)
     report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
     on_steps = counting(report, making.progress)
-    tried = try_tuning(encoders.base, [texts[id] for id in found.content_ids.tolist()], lesson, on_steps)
+    tried = try_tuning(encoders.base, [texts[id] for id in examples.content_ids.tolist()], lesson, on_steps)
     beside = base
     if tried.tuning is not None:
         beside = _read_anew(sources, question, tried.tuning, making)
-        lesson = replace(lesson, **_part_beside(sources, beside, found))
+        lesson = replace(lesson, **_part_beside(sources, beside, examples))
     head = learn(lesson, None if tried.tuning is None else tried.settings)
     score = held_out_score(lesson) if tried.tuning is None else tried.score
-    return Taught(question, beside, head, {**_document(found, score), "tuned": tried.tuning is not None})
+    return Taught(question, beside, head, {**_document(examples, score), "tuned": tried.tuning is not None})
 
 
 def taught_again(before: Taught, sources: Sources, making: Making) -> Taught | None:

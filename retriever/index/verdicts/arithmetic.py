@@ -76,18 +76,18 @@ def of_words(evidence: Evidence) -> dict[str, float]:
     }
 
 
-def alike(found: Mapping[str, float]) -> dict[str, float]:
+def alike(values: Mapping[str, float]) -> dict[str, float]:
     """Return how alike the same texts are grouped under a question and otherwise, by its features: correlations.
 
     ``unasked`` is under no question, ``others`` under that of the other questions which is most alike, ``reworded``
     under the question in other words, ``negated`` under the question turned around.
     """
-    reworded = 1 + _LEAST_CHANGE - float(np.exp(-found["steady"]))
+    reworded = 1 + _LEAST_CHANGE - float(np.exp(-values["steady"]))
     return {
-        "unasked": found["like_unasked"],
-        "others": found["like_others"],
+        "unasked": values["like_unasked"],
+        "others": values["like_others"],
         "reworded": reworded,
-        "negated": reworded - found["turned"],
+        "negated": reworded - values["turned"],
     }
 
 
@@ -111,20 +111,20 @@ def upper(cosines: Floats) -> Floats:
     return cosines[np.triu_indices(len(cosines), k=1)]
 
 
-def likeness(one: Floats, other: Floats) -> float:
+def likeness(first: Floats, second: Floats) -> float:
     """Return Pearson's correlation of the cosines of all pairs in two views (n, n); 1 where both are flat."""
-    ours, theirs = upper(one), upper(other)
+    ours, theirs = upper(first), upper(second)
     flat = [float(np.ptp(cosines)) < _FLAT for cosines in (ours, theirs)]
     if any(flat):  # all texts are alike in a view: there are no groups to compare
         return float(all(flat))
     return float(np.corrcoef(ours, theirs)[0, 1])
 
 
-def shared_neighbours(one: Floats, other: Floats, count: int = _NEAREST) -> float:
+def shared_neighbours(first: Floats, second: Floats, count: int = _NEAREST) -> float:
     """Return the share of the nearest texts of a text that two views (n, n) have in common, on average."""
-    count = min(count, len(one) - 1)
+    count = min(count, len(first) - 1)
     nearest = []
-    for cosines in (one, other):
+    for cosines in (first, second):
         order = np.argsort(-(cosines - 9 * np.eye(len(cosines))), axis=1, kind="stable")[:, :count]
         chosen = np.zeros(cosines.shape, dtype=bool)
         np.put_along_axis(chosen, order, True, axis=1)
@@ -140,9 +140,9 @@ def dimensions(vectors: Embeddings) -> float:
     return 1.0 if total < _TINY else float(total**2 / (variances**2).sum())
 
 
-def overlap(one: Words, other: Words) -> float:
+def overlap(first: Words, second: Words) -> float:
     """Return the share of words in common of all that two lists of answers have, on average over texts."""
-    shares = [len({*a} & {*b}) / max(1, len({*a} | {*b})) for a, b in zip(one, other, strict=True)]
+    shares = [len({*a} & {*b}) / max(1, len({*a} | {*b})) for a, b in zip(first, second, strict=True)]
     return float(np.mean(shares))
 
 
