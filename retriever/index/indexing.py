@@ -141,8 +141,9 @@ class Indexer:
 
     def fill(self, run_id: int, among: Ids | None = None) -> None:
         """Embed every stored text that one of the views lacks, batch by batch; given content ids, only of those."""
-        self._fill(self._pending(among), run_id, counted=True)
-        self._finished()
+        if pending := self._pending(among):
+            self._fill(pending, run_id, counted=True)
+            self._finished()
 
     def _fill(self, pending: Sequence[int], run_id: int, *, counted: bool) -> None:
         """Embed stored texts; the progress counts them from nought, or goes on counting rows."""
@@ -221,7 +222,7 @@ class Indexer:
         while chunk := list(islice(iterator, self._options.batch)):
             bad = [row for row in chunk if isinstance(row, BadRow)]
             documents = divided(self._store, [checked(row) for row in chunk if isinstance(row, Document)])
-            documents, refused = self._fit(documents)
+            documents, refused, counted = self._fit(documents)
             bad += refused
             if self._options.sync:
                 self._anonymous |= any(row.id is None for row in bad)
@@ -229,7 +230,7 @@ class Indexer:
                 self._seen.update(row.id for row in bad if row.id is not None)
             groups = self._lacking(documents)
             new = [text for group in groups for text in group.texts]
-            lengths = self._lengths(new)
+            lengths = {text: counted[text] for text in new} if counted else self._lengths(new)
             self._unknown.see(self._base.reader, documents, set(new))
             cut = self._truncated(documents, lengths)
             yield self._batch(groups, Parcel(len(chunk), sum(lengths.values()), documents, bad, cut))
@@ -301,11 +302,11 @@ class Indexer:
         """Return the tokens of texts for the base encoder, by text."""
         return dict(zip(texts, self._base.reader.count_tokens(texts), strict=True))
 
-    def _fit(self, documents: list[CheckedDocument]) -> tuple[list[CheckedDocument], list[BadRow]]:
-        """Apply ``on_long``: return the documents to store and those to put aside."""
+    def _fit(self, documents: list[CheckedDocument]) -> tuple[list[CheckedDocument], list[BadRow], Mapping[str, int]]:
+        """Apply ``on_long``: return the documents to store, those to put aside, and tokens where they were counted."""
         limit = self._base.reader.spec.max_text_tokens
         if limit is None or self._options.on_long == "truncate":
-            return documents, []
+            return documents, [], {}
         lengths = self._lengths([text for candidate in documents for text in candidate.embedded.values()])
         fitting, refused = [], []
         for candidate in documents:
@@ -320,7 +321,7 @@ class Indexer:
                     f"The text of document {document.id!r} has {length} tokens; the encoder reads {limit}.",
                     hint="Shorten it, or use --on-long truncate or skip.",
                 )
-        return fitting, refused
+        return fitting, refused, lengths
 
     def _truncated(self, documents: Sequence[CheckedDocument], lengths: Mapping[str, int]) -> list[str]:
         """Return the first document's id for each text that is embedded now and cut."""
