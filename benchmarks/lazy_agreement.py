@@ -30,7 +30,7 @@ from retriever.evaluation.labelled import LABELLED, balanced_sample, load_texts
 from retriever.evaluation.retrieval_metrics import ranking_measures
 from retriever.evaluation.rows import read_rows, sample
 from retriever.evaluation.wordings import find_wordings
-from retriever.index.encoding import count_tokens, view_key
+from retriever.index.encoding import view_key
 from retriever.workspace import Index
 
 CANDIDATES = (20, 60, 100, 200, 500)
@@ -156,7 +156,7 @@ def measure(corpus: Corpus, readers: Mapping[str, Encoder], counts: Sequence[int
                 curves[name].append({"candidates": count, **measured})
                 print(corpus.name, len(corpus.documents), name, curves[name][-1], file=sys.stderr, flush=True)
         exact = [whole.search(query.query, instruction=query.instruction, k=K) for query in corpus.questions]
-    tokens = count_tokens(question, [document.text for document in corpus.documents])
+    tokens = question.count_tokens([document.text for document in corpus.documents])
     return {
         "name": corpus.name,
         "documents": len(corpus.documents),

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from verdict_candidates import candidates
 from verdict_read import read_file
 
 from retriever.core.protocols import Encoder
@@ -148,7 +149,7 @@ def cases(file: Path, plain: Encoder) -> list[Case]:
 
 def seen_on(evidence: Evidence, plain: Encoder) -> Mapping[str, float]:
     """Return the features of what was read."""
-    return features(evidence, meanings(plain, evidence.asked))
+    return {**features(evidence, meanings(plain, evidence.asked)), **candidates(evidence)}
 
 
 def left_out(found: Sequence[Case], count: int, say: float = SAY, used: Sequence[str] = USED) -> NDArray[np.float64]:

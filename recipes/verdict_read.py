@@ -20,9 +20,10 @@ from verdict_kinds import Source, sources
 from retriever import load_encoder
 from retriever.core.protocols import Encoder
 from retriever.core.similarity import normalise
+from retriever.core.types import Encoded
 from retriever.evaluation.grids import Question
 from retriever.index.encoding import WORDS
-from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES, Evidence, Heard
+from retriever.index.verdicts.reading import NEGATED, PARAPHRASE, REFERENCES, Evidence
 
 BESIDE = 25
 """Texts that are read under the questions in other words and turned around."""
@@ -33,20 +34,20 @@ class Read:
     """A source as it was read: what was heard by instruction, of all texts or of the first of them."""
 
     source: Source
-    heard: Mapping[str, Heard]
+    heard: Mapping[str, Encoded]
     fingerprint: str
 
     def cosines(self, instruction: str) -> NDArray[np.float64]:
         """Return the cosines (n, n) of all texts under an instruction."""
-        rows = self.heard[instruction].vectors.astype(np.float64)
+        rows = self.heard[instruction].embeddings.astype(np.float64)
         return np.round(rows @ rows.T, 9)
 
     def evidence(self, question: str, count: int) -> Evidence:
         """Return what a verdict on a question looks at, on the first texts."""
-        heard = {name: Heard(view.vectors[:count], view.words[:count]) for name, view in self.heard.items()}
+        heard = {name: Encoded(view.embeddings[:count], view.words[:count]) for name, view in self.heard.items()}
         turned = heard[PARAPHRASE.format(question=question)], heard[NEGATED.format(question=question)]
         others = [heard[reference] for reference in REFERENCES]
-        return Evidence(question, self.source.texts[:count], heard[question], heard[""], others, *turned)
+        return Evidence(self.source.texts[:count], heard[question], heard[""], others, *turned)
 
 
 def read(encoder: Encoder, source: Source) -> dict[str, Any]:
@@ -82,7 +83,7 @@ def read_file(file: Path) -> Read:
     with np.load(file, allow_pickle=False) as kept:
         meta = json.loads(str(kept["meta"]))
         heard = {
-            instruction: Heard(normalise(kept[f"{name}{place}"]), meta["words"][instruction])
+            instruction: Encoded(normalise(kept[f"{name}{place}"]), meta["words"][instruction])
             for name in ("full", "beside")
             for place, instruction in enumerate(meta[name])
         }

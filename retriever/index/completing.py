@@ -8,13 +8,13 @@ from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
 from retriever.core.verdicts import Verdict
 from retriever.index.dividing import choose
-from retriever.index.encoding import OnTexts
 from retriever.index.files import Reading, as_read
 from retriever.index.generations import IndexType, build_outgrown, remember
 from retriever.index.indexing import Indexer, IndexingOptions, OnIndexing
 from retriever.index.opened import Opened
 from retriever.index.selection import nothing_matches, selected_contents
 from retriever.index.sources.catalog import Listed, own_views, serving
+from retriever.index.sources.making import counting
 from retriever.index.verdicts.judging import judge_view, wants_judging
 from retriever.store.filters import Filter
 from retriever.store.views import View
@@ -47,14 +47,7 @@ def add(
 def lacking(
     opened: Opened, instructions: Sequence[str], where: Filter | None = None, ids: Collection[str] | None = None
 ) -> Ids:
-    """Return the content ids of the texts that one of the views of some instructions lacks and can have, ascending.
-
-    Args:
-        opened: the index.
-        instructions: of the views.
-        where: look at the documents that this filter accepts.
-        ids: look at these documents; None for all.
-    """
+    """Return the content ids of the texts that `Upkeep.lacking` names, ascending."""
     contents = selected_contents(opened.store, where, ids)
     sources = opened.sources
     missing: list[Sequence[int] | Ids] = [[]]
@@ -78,18 +71,7 @@ def complete(
     options: IndexingOptions | None = None,
     progress: OnIndexing | None = None,
 ) -> list[Listed]:
-    """Embed what the views of some instructions lack, all in one pass, and return what serves them.
-
-    Nothing but their use is noted where nothing is lacking. Whatever interrupts it, whole batches stay. Completed
-    for a part of the documents, a view stays lazy.
-
-    Args:
-        opened: the index.
-        instructions: of the views.
-        where: complete them for the documents that this filter accepts.
-        ids: complete them for these documents; None for all.
-        options: how to embed.
-        progress: called with the growing report, which counts texts.
+    """Embed what the views of some instructions lack, as `Upkeep.complete` does, and return what serves them.
 
     Raises:
         InputError: one of the views is not there yet, and there is no document or none matches.
@@ -109,16 +91,7 @@ def complete_with(
     options: IndexingOptions | None = None,
     progress: OnIndexing | None = None,
 ) -> list[Listed]:
-    """Do as `complete` does, given the texts that the views lack.
-
-    Args:
-        opened: the index.
-        instructions: of the views.
-        lacking: as `lacking` gives it.
-        part: whether a part of the documents is wanted, so that views made now are lazy.
-        options: how to embed.
-        progress: called with the growing report, which counts texts.
-    """
+    """Do as `complete` does, given the texts that the views lack, and whether views made now are lazy (``part``)."""
     store, sources = opened.store, opened.sources
     if len(lacking):
         with opened.writing("complete") as run_id:
@@ -147,19 +120,7 @@ def judge_views(opened: Opened, views: Iterable[View], progress: OnIndexing | No
     verdicts = {}
     for view in (candidate for candidate in views if wants_judging(opened.store, candidate)):
         report = IndexingReport(views=[view.view_id], instructions=[view.key.instruction], judging=True)
-        verdict = judge_view(opened.store, opened.sources.encoders, view, on_texts=_texts_told(report, progress))
+        verdict = judge_view(opened.store, opened.sources.encoders, view, on_texts=counting(report, progress))
         if verdict is not None:
             verdicts[view.view_id] = verdict
     return verdicts
-
-
-def _texts_told(report: IndexingReport, progress: OnIndexing | None) -> OnTexts | None:
-    """Return what tells progress how many texts were read, by a report that grows."""
-    if progress is None:
-        return None
-
-    def notify(done: int, texts: int) -> None:
-        report.in_hand, report.expected = done, texts
-        progress(report)
-
-    return notify

@@ -13,10 +13,6 @@ from retriever.index.sources.source import Source
 from retriever.store.views import View
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class TextGroup:
     """Distinct texts that lack the same views, which one encoder reads.
@@ -68,7 +64,7 @@ class EmbeddedBatch:
     encoded: Sequence[Sequence[Encoded]]
     tokens: int
     refused: Mapping[str, str] = field(default_factory=dict)
-    on_stored: Callable[[], None] = _nothing
+    on_stored: Callable[[], None] = lambda: None
 
     @property
     def of_texts(self) -> list[tuple[TextGroup, Sequence[Encoded]]]:

@@ -7,7 +7,7 @@ from typing import Any
 from retriever.core.errors import CheckpointError, EncoderError, EncoderMismatchError
 from retriever.core.protocols import Encoder, EncoderSpec, WrappedEncoder
 from retriever.core.text import normal_instruction
-from retriever.core.types import JSON, Encoded
+from retriever.core.types import JSON
 from retriever.store.views import ViewKey
 
 WORDS = 5
@@ -53,13 +53,6 @@ def belongs(key: ViewKey, description: Mapping[str, JSON]) -> bool:
     return all(made[name] == _said(description, name) for name in VIEW_SETTINGS)
 
 
-def encode_views(
-    encoder: Encoder, texts: Sequence[str], instructions: Sequence[str], on_tokens: Callable[[int], None] | None = None
-) -> list[Encoded]:
-    """Read documents: embeddings and the words that an index keeps, under every instruction."""
-    return encoder.encode_views(texts, instructions, words=WORDS, on_tokens=on_tokens)
-
-
 def texts_read(
     encoder: Encoder, texts: Sequence[str], on_texts: OnTexts | None, *, before: int = 0, after: int = 0
 ) -> Callable[[int], None] | None:
@@ -82,16 +75,6 @@ def texts_read(
         on_texts(before + round(len(texts) * done / total), before + len(texts) + after)
 
     return notify
-
-
-def count_tokens(encoder: Encoder, texts: Sequence[str]) -> list[int]:
-    """Count the tokens of every text, estimated from its length where the encoder cannot tell."""
-    return encoder.count_tokens(texts)
-
-
-def token_limit(encoder: Encoder) -> int | None:
-    """Tell how many tokens of a text the encoder reads, or None for all."""
-    return encoder.spec.max_text_tokens
 
 
 def with_steps(encoder: Encoder, steps: int | None) -> Encoder:
@@ -131,19 +114,6 @@ def card(encoder: Encoder) -> dict[str, JSON]:
         "default_instruction": spec.default_instruction or None,
         **({} if spec.trained is None else {"look_ahead_trained": spec.trained}),
     }
-
-
-def described_encoder(description: Mapping[str, JSON], given: Encoder | None, load: Loader) -> Encoder:
-    """Return the encoder an index was made with: the given one if it is that, else what ``load`` gives.
-
-    Raises:
-        EncoderMismatchError: the given one, or what the name loads today, is another.
-        EncoderError: none is given, and the index's has no name to load it by.
-    """
-    if given is None:
-        return load(description)
-    check_fingerprint(given, description)
-    return given
 
 
 def load_described(description: Mapping[str, JSON], *, device: str = "auto") -> Encoder:

@@ -11,14 +11,9 @@ from retriever.store.filters import Filter, filter_error, parse_filter
 
 
 def request_filter(store: Store, where: str | None, *instructions: str | None) -> Filter | None:
-    """Return the filter of a request; one that is empty or blank is none.
+    """Return the filter of a request under some instructions; one that is empty or blank is none.
 
     What it says of answers is decided by those that are known now; a person's go before a language model's.
-
-    Args:
-        store: the index's database.
-        where: the expression.
-        instructions: of the request.
 
     Raises:
         FilterError: the expression is malformed, or it asks for answers and there is no instruction, there are several,

@@ -94,20 +94,15 @@ def build_here(store: Store) -> None:
         )
 
 
-def needs_generation(store: Store, view: View) -> bool:
-    """Whether the vectors newer than the view's generation have outgrown their share of it."""
-    generation = store.generations.active(view.view_id)
-    size = generation.size if generation else 0
-    newer = store.vectors.count_after(view.view_id, generation.watermark if generation else 0)
-    return newer > TAIL_SHARE * size
-
-
 def build_outgrown(store: Store, views: Iterable[View], folder: Path, device: str = "auto") -> None:
-    """Build the vector index of every view that has outgrown its own, and of those made of them."""
+    """Build the vector index of every view whose newer vectors outgrow their share of it, and of those made of them."""
     wanted = {view.view_id for view in views}
-    for entry in searched(store):
-        if not wanted.isdisjoint([entry.view.view_id, entry.root.view.view_id]) and needs_generation(store, entry.view):
-            build_generation(store, entry.view, folder, device)
+    for view, root in ((entry.view, entry.root.view) for entry in searched(store)):
+        if not wanted.isdisjoint([view.view_id, root.view_id]):
+            built = store.generations.active(view.view_id)
+            newer = store.vectors.count_after(view.view_id, built.watermark if built else 0)
+            if newer > TAIL_SHARE * (built.size if built else 0):
+                build_generation(store, view, folder, device)
 
 
 def build_generation(store: Store, view: View, folder: Path, device: str = "auto") -> Generation | None:
@@ -115,12 +110,6 @@ def build_generation(store: Store, view: View, folder: Path, device: str = "auto
 
     It is whole before the database names it; a kill between the two leaves something that nothing names, which the
     next build removes.
-
-    Args:
-        store: the index's database.
-        view: the view.
-        folder: the index's folder.
-        device: where it will be searched.
 
     Returns:
         The new generation, or None when the view has no vectors.

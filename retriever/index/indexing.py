@@ -16,8 +16,7 @@ from retriever.core.results import IndexingReport
 from retriever.core.types import BadRow, Document, Ids
 from retriever.index.dividing import UnitKind, divided, kind, windows_of, windows_with_vectors
 from retriever.index.embedder import Batch, EmbeddedBatch, EmbedderFactory, TextGroup
-from retriever.index.encoding import count_tokens, token_limit
-from retriever.index.parcels import Parcel, TokenCounts, UnknownTexts, put_aside
+from retriever.index.parcels import Parcel, UnknownTexts, put_aside
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import by_encoder, derive, put
 from retriever.index.sources.source import Source
@@ -28,6 +27,7 @@ from retriever.store.views import View
 
 OnLong = Literal["truncate", "skip", "error"]
 OnIndexing = Callable[[IndexingReport], None]
+"""Called with a growing report; what it raises ends the work."""
 
 _SHOWN = 5  # ids of cut texts in the report's note
 
@@ -111,7 +111,7 @@ class Indexer:
         self._committed = self._snapshot()
         self._started = time.perf_counter()
         self._numbers = count()
-        self._unknown = UnknownTexts(self._base.reader)
+        self._unknown = UnknownTexts()
         self._parcels: dict[int, Parcel] = {}  # by the numbers of their batches
         self._in_flight: set[str] = set()  # texts whose vectors are not stored yet
         self._cut_later = Counter[int]()  # by the limit of an encoder other than the base view's: texts it read in part
@@ -141,8 +141,9 @@ class Indexer:
 
     def fill(self, run_id: int, among: Ids | None = None) -> None:
         """Embed every stored text that one of the views lacks, batch by batch; given content ids, only of those."""
-        self._fill(self._pending(among), run_id, counted=True)
-        self._finished()
+        if pending := self._pending(among):
+            self._fill(pending, run_id, counted=True)
+            self._finished()
 
     def _fill(self, pending: Sequence[int], run_id: int, *, counted: bool) -> None:
         """Embed stored texts; the progress counts them from nought, or goes on counting rows."""
@@ -221,8 +222,7 @@ class Indexer:
         while chunk := list(islice(iterator, self._options.batch)):
             bad = [row for row in chunk if isinstance(row, BadRow)]
             documents = divided(self._store, [checked(row) for row in chunk if isinstance(row, Document)])
-            counts = TokenCounts(self._base.reader)
-            documents, refused = self._fit(documents, counts)
+            documents, refused, counted = self._fit(documents)
             bad += refused
             if self._options.sync:
                 self._anonymous |= any(row.id is None for row in bad)
@@ -230,19 +230,19 @@ class Indexer:
                 self._seen.update(row.id for row in bad if row.id is not None)
             groups = self._lacking(documents)
             new = [text for group in groups for text in group.texts]
-            lengths = counts.of(new)
-            self._unknown.see(documents, set(new))
+            lengths = {text: counted[text] for text in new} if counted else self._lengths(new)
+            self._unknown.see(self._base.reader, documents, set(new))
             cut = self._truncated(documents, lengths)
             yield self._batch(groups, Parcel(len(chunk), sum(lengths.values()), documents, bad, cut))
 
     def _unfilled(self, pending: Sequence[int], *, counted: bool) -> Iterator[Batch]:
         """Yield batches of stored texts; the progress counts them or has other things to count."""
-        reader = self._filled[self.views[-1]].reader if pending else self._base.reader
         for start in range(0, len(pending), self._options.batch):
+            reader = self._filled[self.views[-1]].reader
             texts = self._store.documents.texts(pending[start : start + self._options.batch])
             known = {text: content_id for content_id, text in texts.items()}
-            tokens = count_tokens(reader, list(known))
-            if reader is not self._base.reader and (limit := token_limit(reader)) is not None:
+            tokens = reader.count_tokens(list(known))
+            if reader is not self._base.reader and (limit := reader.spec.max_text_tokens) is not None:
                 self._cut_later[limit] += sum(length > limit for length in tokens)
             yield self._batch(
                 self._grouped(known, list(self._filled)), Parcel(len(known) if counted else 0, sum(tokens), known=known)
@@ -298,12 +298,16 @@ class Indexer:
             for sources in by_encoder(self._filled[view] for view in views)
         ]
 
-    def _fit(self, documents: list[CheckedDocument], counts: TokenCounts) -> tuple[list[CheckedDocument], list[BadRow]]:
-        """Apply ``on_long``: return the documents to store and those to put aside."""
-        limit = token_limit(self._base.reader)
+    def _lengths(self, texts: Sequence[str]) -> dict[str, int]:
+        """Return the tokens of texts for the base encoder, by text."""
+        return dict(zip(texts, self._base.reader.count_tokens(texts), strict=True))
+
+    def _fit(self, documents: list[CheckedDocument]) -> tuple[list[CheckedDocument], list[BadRow], Mapping[str, int]]:
+        """Apply ``on_long``: return the documents to store, those to put aside, and tokens where they were counted."""
+        limit = self._base.reader.spec.max_text_tokens
         if limit is None or self._options.on_long == "truncate":
-            return documents, []
-        lengths = counts.of([text for candidate in documents for text in candidate.embedded.values()])
+            return documents, [], {}
+        lengths = self._lengths([text for candidate in documents for text in candidate.embedded.values()])
         fitting, refused = [], []
         for candidate in documents:
             document, length = candidate.document, max(lengths[text] for text in candidate.embedded.values())
@@ -317,11 +321,11 @@ class Indexer:
                     f"The text of document {document.id!r} has {length} tokens; the encoder reads {limit}.",
                     hint="Shorten it, or use --on-long truncate or skip.",
                 )
-        return fitting, refused
+        return fitting, refused, lengths
 
     def _truncated(self, documents: Sequence[CheckedDocument], lengths: Mapping[str, int]) -> list[str]:
         """Return the first document's id for each text that is embedded now and cut."""
-        limit = token_limit(self._base.reader)
+        limit = self._base.reader.spec.max_text_tokens
         long = set() if limit is None else {text for text, length in lengths.items() if length > limit}
         first = {
             text: document.document.id
@@ -336,7 +340,7 @@ class Indexer:
         texts = "1 text was" if cut == 1 else f"{cut} texts were"
         more = f" and {cut - _SHOWN} more" if cut > _SHOWN else ""
         parts = "" if kind(self._store) == "sentences" else " Searches without an instruction find all parts of them."
-        return f"{texts} cut to the encoder's {token_limit(self._base.reader)} tokens: {ids}{more}.{parts}"
+        return f"{texts} cut to the encoder's {self._base.reader.spec.max_text_tokens} tokens: {ids}{more}.{parts}"
 
     def _delete_absent(self) -> None:
         if self._anonymous:

@@ -27,11 +27,6 @@ class OpenViews:
 
     Attributes:
         calibration: what their scores mean.
-
-    Args:
-        store: the index's database.
-        folder: the index's folder.
-        device: where to search.
     """
 
     def __init__(self, store: Store, folder: Path, *, device: str) -> None:

@@ -5,8 +5,6 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -33,20 +31,11 @@ from retriever.index.sources.limits import DayBudget, ReadingLimits
 from retriever.store.database import DATABASE, Store, identity_of
 from retriever.store.lock import LOCK_NAME, WriterLock
 
+DatabaseIdentity = tuple[int, int, str]
+"""Tells an index's database from another one that takes its place, also in the same file.
 
-@dataclass(frozen=True, slots=True)
-class DatabaseIdentity:
-    """Identity of an index's database, to tell it from another one that takes its place, also in the same file.
-
-    Attributes:
-        device: number of the file's file system.
-        inode: the file's number there.
-        first_run: when the index's first run began; empty before that.
-    """
-
-    device: int
-    inode: int
-    first_run: str
+The numbers of its file's device and inode, and when the index's first run began; empty before that.
+"""
 
 
 def is_index(path: Path) -> bool:
@@ -64,23 +53,14 @@ def database_identity(path: Path) -> DatabaseIdentity:
         stat = (path / DATABASE).stat()
     except FileNotFoundError as error:
         raise IndexNotFoundError(f"There is no index at {path}.", hint="Make one with `retriever index`.") from error
-    return DatabaseIdentity(stat.st_dev, stat.st_ino, identity_of(path / DATABASE))
+    return stat.st_dev, stat.st_ino, identity_of(path / DATABASE)
 
 
 class Opened(Closing):
     """The opened state of one index, each of its parts there from its first use. A context manager.
 
-    Its files are open from the first use until `close`, or until nobody holds the object any more.
-
-    Args:
-        path: the index folder.
-        encoder: what follows instructions; None takes the one the index was made with, ``default`` for a new one.
-        plain: what fills the base view: an encoder, or ``none`` for ``encoder``. None takes what the index was made
-            with; for a new one `minilm` where no encoder is given, else none.
-        device: where loaded encoders run.
-        load: gives an encoder that the index describes; None loads it on ``device``.
-        search_options: how far searches go; None for the defaults.
-        limits: the most that is asked of language models; None for no limit.
+    Its files are open from the first use until `close`, or until nobody holds the object any more. Arguments and errors
+    as for `retriever.workspace.Index`.
 
     Raises:
         UsageError: what was given is no `Encoder`.
@@ -111,7 +91,6 @@ class Opened(Closing):
         self._given_plain = plain
         self.load = load or (lambda description: encoding.load_described(description, device=device))
         self._sources: Sources | None = None
-        self._descriptions: ReaderDescriptions | None = None  # of its encoders; `reembed` elsewhere changes the index's
         self._opening = threading.RLock()  # threads that come first together open it once
         self._store: Store | None = None
         self._closing: weakref.finalize[[], Opened] | None = None  # closes the store, once
@@ -164,20 +143,16 @@ class Opened(Closing):
         """
         readers = reader_descriptions(self.store)
         with self._opening:
-            if self._sources is None or readers != self._descriptions:
+            if self._sources is None or readers != self._sources.encoders.descriptions:
                 if readers is None:
                     raise UsageError(f"{self.path} holds no documents yet.", hint="Run `retriever index CORPUS` first.")
                 self._require_plain(readers)
-                if self._given is not None:  # also where only the other reader is asked
-                    encoding.check_fingerprint(self._given, readers.question)
                 given = self._given_plain if isinstance(self._given_plain, Encoder) else None
-                encoders = Encoders(
-                    partial(encoding.described_encoder, readers.question, self._given, self.load),
-                    None
-                    if readers.plain is None
-                    else partial(encoding.described_encoder, readers.plain, given, self.load),
-                )
-                self._sources, self._descriptions = Sources(self.store, encoders, readers, self.permit), readers
+                for encoder, description in ((self._given, readers.question), (given, readers.plain)):
+                    if encoder is not None and description is not None:
+                        encoding.check_fingerprint(encoder, description)
+                encoders = Encoders(readers, self.load, self._given, given)
+                self._sources = Sources(self.store, encoders, self.permit)
             return self._sources
 
     def _require_plain(self, readers: ReaderDescriptions) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from retriever.core.protocols import Encoder
 from retriever.core.types import BadRow, Document, Span
-from retriever.index.encoding import count_tokens
 from retriever.store.checking import CheckedDocument
 
 _SHOWN = 5  # ids in a note
@@ -35,11 +34,9 @@ class Parcel:
     windows: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
     def without(self, refused: Mapping[str, str], stored: Iterable[Document] = ()) -> "Parcel":
-        """Return the parcel with the documents that some texts are embedded of put aside.
+        """Return the parcel with the documents put aside that refused texts are embedded of, by why they were refused.
 
-        Args:
-            refused: texts that nothing could embed, and why.
-            stored: documents of such texts that stay stored, and are told of too.
+        So are the stored documents of such texts, which stay stored.
         """
         ended = {
             id(document): next(filter(None, map(refused.get, document.embedded.values())), "")
@@ -58,23 +55,18 @@ def put_aside(document: Document, reason: str) -> BadRow:
 
 
 class UnknownTexts:
-    """Notes documents of whose texts an encoder knows nothing.
+    """Notes documents of whose texts an encoder knows nothing."""
 
-    Args:
-        encoder: what reads them.
-    """
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+    def __init__(self) -> None:
         self._count = 0
         self._first: list[str] = []
 
-    def see(self, documents: Sequence[CheckedDocument], new: Collection[str]) -> None:
-        """See the documents of a batch, of which some texts are new."""
+    def see(self, encoder: Encoder, documents: Sequence[CheckedDocument], new: Collection[str]) -> None:
+        """See the documents of a batch that an encoder reads, of which some texts are new."""
         texts = {
             text: document.document.id for document in documents for text in document.embedded.values() if text in new
         }
-        ids = [id for id, knows in zip(texts.values(), self._encoder.knows(list(texts)), strict=True) if not knows]
+        ids = [id for id, knows in zip(texts.values(), encoder.knows(list(texts)), strict=True) if not knows]
         self._count += len(ids)
         self._first = [*self._first, *ids][:_SHOWN]
 
@@ -88,17 +80,3 @@ class UnknownTexts:
             f"{texts} nothing that the encoder knows and can be found by the same characters alone: "
             f"{', '.join(self._first)}{more}."
         ]
-
-
-class TokenCounts:
-    """Counts the tokens of texts, of each but once."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self._known: dict[str, int] = {}
-
-    def of(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return the tokens of every text."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        self._known.update(zip(new, count_tokens(self._encoder, new), strict=True))
-        return {text: self._known[text] for text in texts}

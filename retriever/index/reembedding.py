@@ -6,10 +6,9 @@ changed nothing but the new views, and the same command goes on from there. Ques
 taught anew by these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from retriever.index.sources.encoders import (
     Encoders,
     PlainReader,
     ReaderDescriptions,
-    made,
     reader_descriptions,
 )
 from retriever.index.sources.filling import READ_AT_ONCE, derive, fill
@@ -36,6 +34,7 @@ from retriever.index.sources.making import Making, place
 from retriever.index.view_upkeep import clear_dropped
 from retriever.store.database import DATABASE, Store
 from retriever.store.lock import LOCK_NAME, WriterLock
+from retriever.store.views import View
 
 PREVIOUS = "previous_encoder"
 PREVIOUS_PLAIN = "previous_plain_reader"
@@ -107,26 +106,16 @@ def reembed(
             raise UsageError(f"{path} is embedded with {_names(wanted)} already.")
         views = [view for view in store.views.all() if current.make(view)]
         whole = [view.key.instruction for view in views if not len(store.vectors.pending(view.view_id))]
-        encoders = Encoders(
-            (lambda: encoder) if encoder else partial(load, wanted.question),
-            None
-            if wanted.plain is None
-            else (lambda: plain)
-            if isinstance(plain, Encoder)
-            else partial(load, wanted.plain),
-        )
-        change = _Change(path, store, encoders, progress, options)
-        change.report.left = [view.key.instruction for view in views if view.key.instruction not in whole]
-        return change.to(wanted, whole)
+        left = [view.key.instruction for view in views if view.key.instruction not in whole]
+        encoders = Encoders(wanted, load, encoder, plain if isinstance(plain, Encoder) else None)
+        report = Reembedding(instructions=whole, left=left)
+        return _change(path, store, wanted, Sources(store, encoders), report, progress, options)
 
 
 def roll_back(path: Path, *, load: Loader = load_described, progress: OnIndexing | None = None) -> Reembedding:
     """Go back to the encoders before; texts indexed since are embedded with them first.
 
-    Args:
-        path: the index folder.
-        load: makes the encoder of a description; called only where something lacks a vector.
-        progress: called with the growing report.
+    No encoder is loaded where nothing lacks a vector.
 
     Raises:
         UsageError: there are none, or they were forgotten.
@@ -140,7 +129,8 @@ def roll_back(path: Path, *, load: Loader = load_described, progress: OnIndexing
             )
         views = [view for view in store.views.all() if previous.make(view)]
         kept = [view.key.instruction for view in views if store.generations.active(view.view_id)]
-        return _Change(path, store, made(previous, load), progress).to(previous, kept)
+        sources = Sources(store, Encoders(previous, load))
+        return _change(path, store, previous, sources, Reembedding(instructions=kept), progress)
 
 
 def forget(path: Path) -> Reembedding:
@@ -161,82 +151,68 @@ def forget(path: Path) -> Reembedding:
         return Reembedding(str(current.question.get("name")), plain=_plain_name(current), dropped=dropped)
 
 
-class _Change:
-    """One change of encoder under way."""
+def _change(
+    path: Path,
+    store: Store,
+    wanted: ReaderDescriptions,
+    sources: Sources,
+    report: Reembedding,
+    progress: OnIndexing | None,
+    options: IndexingOptions | None = None,
+) -> Reembedding:
+    """Fill the views of some encoders under the report's instructions, then make these encoders the index's own."""
+    with recorded(store, "reembed") as run_id:
+        current = _current(store)
+        report.encoder, report.previous = (str(readers.question.get("name")) for readers in (wanted, current))
+        report.plain = _plain_name(wanted)
+        read = [sources.read(instruction) for instruction in report.instructions]
+        lacking = [source for source in read if _lacks(store, sources.view(source))]
+        indexer = Indexer(store, sources, lacking, options=options, progress=progress)
+        indexer.fill(run_id)
+        report.embedded = sum(indexer.report.embedded.values())
+        build_outgrown(store, [*indexer.views, *filter(None, map(sources.view, read))], path)
+        _carry(path, Sources(store, Encoders(current)), sources, Making(store, run_id, progress), report)
+        with store.transaction():
+            _remember(store, wanted, ENCODER, PLAIN)
+            _remember(store, current, PREVIOUS, PREVIOUS_PLAIN)
+            report.dropped = _drop_others(store, wanted, current)
+        store.runs.progress(run_id, report.to_json())
+    clear_dropped(store, path)
+    return report
 
-    def __init__(
-        self,
-        path: Path,
-        store: Store,
-        encoders: Encoders,
-        progress: OnIndexing | None,
-        options: IndexingOptions | None = None,
-    ) -> None:
-        self._path = path
-        self._options = options
-        self._store = store
-        self._encoders = encoders
-        self._progress = progress
-        self.report = Reembedding()
 
-    def to(self, wanted: ReaderDescriptions, instructions: Sequence[str]) -> Reembedding:
-        """Fill the views of some encoders, then make them the index's own."""
-        with recorded(self._store, "reembed") as run_id:
-            current, sources = _current(self._store), Sources(self._store, self._encoders, wanted)
-            self._fill(wanted, sources, instructions, run_id)
-            self._carry(current, sources, Making(self._store, run_id, self._progress))
-            self._switch(wanted, current)
-            self.report.instructions = list(instructions)
-            self._store.runs.progress(run_id, self.report.to_json())
-        clear_dropped(self._store, self._path)
-        return self.report
+def _lacks(store: Store, view: View | None) -> bool:
+    return view is None or len(store.vectors.pending(view.view_id)) > 0
 
-    def _fill(self, wanted: ReaderDescriptions, sources: Sources, instructions: Sequence[str], run_id: int) -> None:
-        """Embed what the views lack; where they lack nothing, no model is loaded."""
-        views = [view for view in self._store.views.all() if wanted.make(view)]
-        there = {view.key.instruction: view for view in views}
-        matched = [there.get(instruction) for instruction in instructions]
-        if all(view is not None and not len(self._store.vectors.pending(view.view_id)) for view in matched) and matched:
-            filled = [view for view in matched if view is not None]
+
+def _carry(path: Path, before: Sources, sources: Sources, making: Making, report: Reembedding) -> None:
+    """Make again under the wanted encoders what was taught or given; it is not shown before these are the index's."""
+    placed = []
+    for entry in before.listed():
+        if entry.row is None or entry.hidden:
+            continue
+        try:
+            source = before.open(entry).made_again(sources, making)
+        except RetrieverError as error:
+            report.untaught[entry.instruction] = error.message
+            continue
+        if source is not None:
+            placed.append(place(making.store, sources, source))
+    _make_up(making.store, sources)
+    build_outgrown(making.store, placed, path)
+    placed_ids = {view.view_id for view in placed}
+    for entry in sources.listed():
+        if entry.view.view_id in placed_ids and (lessons := sources.lessons(entry)) is not None:
+            report.retaught[entry.instruction] = lessons
+
+
+def _remember(store: Store, readers: ReaderDescriptions, *names: str) -> None:
+    """Keep what describes some encoders in settings of these names: of the instruction encoder, and of the base's."""
+    for name, description in zip(names, (readers.question, readers.plain), strict=True):
+        if description is None:
+            store.settings.remove(name)
         else:
-            read = [sources.read(instruction) for instruction in instructions]
-            indexer = Indexer(self._store, sources, read, options=self._options, progress=self._progress)
-            indexer.fill(run_id)
-            self.report.embedded = sum(indexer.report.embedded.values())
-            filled = indexer.views
-        build_outgrown(self._store, filled, self._path)
-
-    def _carry(self, current: ReaderDescriptions, sources: Sources, making: Making) -> None:
-        """Make again under the wanted encoders what was taught or given; nobody is shown it before the switch."""
-        before, placed = Sources(self._store, self._encoders, current), []
-        for entry in before.listed():
-            if entry.row is None or entry.hidden:
-                continue
-            try:
-                source = before.open(entry).made_again(sources, making)
-            except RetrieverError as error:
-                self.report.untaught[entry.instruction] = error.message
-                continue
-            if source is not None:
-                placed.append(place(self._store, sources, source))
-        _make_up(self._store, sources)
-        build_outgrown(self._store, placed, self._path)
-        ids = {view.view_id for view in placed}
-        known = [entry for entry in sources.listed() if entry.view.view_id in ids]
-        lessons = {entry.instruction: sources.lessons(entry) for entry in known}
-        self.report.retaught = {instruction: lesson for instruction, lesson in lessons.items() if lesson is not None}
-
-    def _switch(self, wanted: ReaderDescriptions, current: ReaderDescriptions) -> None:
-        with self._store.transaction():
-            for names, readers in (((ENCODER, PLAIN), wanted), ((PREVIOUS, PREVIOUS_PLAIN), current)):
-                for name, description in zip(names, (readers.question, readers.plain), strict=True):
-                    if description is None:
-                        self._store.settings.remove(name)
-                    else:
-                        self._store.settings.set(name, dict(description))
-            self.report.dropped = _drop_others(self._store, wanted, current)
-        self.report.encoder, self.report.previous = (str(readers.question.get("name")) for readers in (wanted, current))
-        self.report.plain = _plain_name(wanted)
+            store.settings.set(name, dict(description))
 
 
 def _make_up(store: Store, sources: Sources) -> None:
@@ -266,12 +242,8 @@ def _current(store: Store) -> ReaderDescriptions:
 
 
 def _names(readers: ReaderDescriptions) -> str:
-    names = [
-        str(description["name"] or "an encoder without a name")
-        for description in (readers.question, readers.plain)
-        if description
-    ]
-    return " and ".join(names)
+    described = filter(None, (readers.question, readers.plain))
+    return " and ".join(str(description["name"] or "an encoder without a name") for description in described)
 
 
 def _plain_name(readers: ReaderDescriptions) -> str | None:

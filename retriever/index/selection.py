@@ -31,13 +31,7 @@ def selected_contents(store: Store, where: Filter | None, ids: Collection[str] |
 def selected_documents(store: Store, where: Filter | None, ids: Collection[str] | None) -> list[Document]:
     """Return the embedded documents that the filter accepts and that are among the ids, in order.
 
-    Args:
-        store: as for `selected_contents`.
-        where: as for `selected_contents`.
-        ids: as for `selected_contents`.
-
-    Raises:
-        FilterError: the filter names an unknown field.
+    Arguments and errors as for `selected_contents`.
     """
     with store.snapshot():
         groups = store.documents.expand(selected_contents(store, where, ids), where).values()

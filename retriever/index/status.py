@@ -45,18 +45,14 @@ def view_states(store: Store) -> list[ViewStatus]:
 def _state(store: Store, sources: Sources, made: Sequence[Listed], texts: int) -> ViewStatus:
     """Return the state of a view, which is given with those made of it."""
     view, vectors = made[0].view, store.vectors
-    generation, key = store.generations.active(view.view_id), view.key
+    generation, key = store.generations.active(view.view_id), asdict(view.key)
+    fingerprint = key.pop("fingerprint")
     return ViewStatus(
         view=view.view_id,
-        instruction=key.instruction,
-        encoder=sources.encoder_name(made[0]) or key.fingerprint[:12],
-        pooling=key.pooling,
-        steps=key.steps,
-        look_ahead=key.look_ahead,
-        dtype=key.dtype,
-        dim=key.dim,
+        encoder=sources.encoder_name(made[0]) or fingerprint[:12],
+        **key,
         vectors=(stored := vectors.count(view.view_id)),
-        bytes=(stored + (windows := vectors.count_windows(view.view_id))) * vectors.bytes_each(key.dim),
+        bytes=(stored + (windows := vectors.count_windows(view.view_id))) * vectors.bytes_each(view.key.dim),
         coverage=_coverage(vectors.count_live(view.view_id), texts),
         lazy=view.lazy,
         generation=generation.generation_id if generation else None,

@@ -6,10 +6,9 @@ from index_fakes import MOOD, FakeEncoder, gives
 from teaching_corpus import CORPUS, EXAMPLES, change, mood, vectors
 
 from retriever.core.errors import IndexDamagedError
-from retriever.core.types import Document
 from retriever.index import reembedding
-from retriever.index.reembedding import forget, reembed, roll_back
-from retriever.index.teaching import reteaching
+from retriever.index.reembedding import reembed, roll_back
+from retriever.index.teaching import teacher
 from retriever.index.upkeep.repair import repair
 from retriever.index.upkeep.verify import verify
 from retriever.store.sources import SourceTable
@@ -70,26 +69,6 @@ def test_a_question_whose_view_holds_the_examples_alone_is_carried_over(index, p
         assert again.views()[1].lazy
 
 
-def test_another_plain_reader_is_taught_too_and_so_is_the_one_before(path):
-    with Index(path, encoder=FakeEncoder(), plain=FakeEncoder("plain")) as index:
-        index.add(CORPUS, instructions=[MOOD])
-        index.teaching.teach(MOOD, EXAMPLES)
-    one, other = (gives(FakeEncoder), FakeEncoder("other"))
-    done = reembed(path, plain=other, load=one)
-    assert list(done.retaught) == [MOOD]
-    hits, lessons = found(path, FakeEncoder(), plain=FakeEncoder("other"))
-    assert (hits, lessons) == ({"good"}, done.retaught[MOOD])
-    with Index(path, encoder=FakeEncoder(), plain=FakeEncoder("other")) as index:
-        rows = {row.view_id: row.needs for row in index._opened.store.sources.rows()}
-        assert rows[lessons.view] == (2, index.views()[-1].view)
-        index.add([Document("new", "lamp proud cold")])
-    readers = {FakeEncoder(name).fingerprint: FakeEncoder(name) for name in ("fake", "plain")}
-    back = roll_back(path, load=lambda described: readers[described["fingerprint"]])
-    assert (back.retaught, back.untaught) == ({}, {})  # what the one before was taught was kept
-    assert found(path, FakeEncoder(), plain=FakeEncoder("plain"))[0] == {"good"}
-    assert verify(path, deep=True, load=lambda described: readers[described["fingerprint"]]).findings == []
-
-
 def test_examples_that_were_deleted_are_left_out_and_too_few_are_told(taught, path):
     taught.delete([id for id, _ in EXAMPLES[:20]])
     taught.close()
@@ -135,7 +114,7 @@ def test_a_kill_while_teaching_leaves_the_old_encoder_and_the_same_command_goes_
 
     before = taught.teaching.lessons(MOOD)
     taught.close()
-    for module, place in ((reteaching, "learn_question"), (reembedding, "place")):
+    for module, place in ((teacher, "learn_question"), (reembedding, "place")):
         monkeypatch.setattr(module, place, killed)
         with pytest.raises(Killed):
             reembed(path, FakeEncoder("second"))
@@ -184,13 +163,3 @@ def test_a_taught_vector_that_is_damaged_is_made_again_without_the_model(taught,
     with Index(path, encoder=FakeEncoder()) as index:
         for content_id, row in vectors(index, 3).items():
             np.testing.assert_array_equal(row, held[content_id])
-
-
-def test_forgetting_the_encoder_before_leaves_what_was_taught(taught, path):
-    taught.close()
-    reembed(path, FakeEncoder("second"))
-    roll_back(path, load=gives(FakeEncoder))
-    forget(path)
-    assert verify(path, deep=True, load=gives(FakeEncoder)).findings == []
-    with Index(path, encoder=FakeEncoder()) as index:
-        assert index.teaching.lessons(MOOD) is not None

@@ -133,12 +133,6 @@ def test_what_misleads_is_not_kept(path):
         assert tuned_views(index) == []
 
 
-def test_teaching_without_fine_tuning_takes_the_tuned_view_out(tuned):
-    tuned.teaching.teach(MOOD, EXAMPLES)
-    assert tuned.teaching.lessons(MOOD).tuned is None
-    assert tuned_views(tuned) == []
-
-
 def test_later_documents_get_tuned_vectors(tuned, plain, damage):
     tuned.add([Document("new", "lamp proud cold"), Document("old", "lamp numb cold")])
     read = [text for _, text in plain.tuned_read]
@@ -164,20 +158,19 @@ def test_a_lazy_search_reads_into_all_three_views(lazy, question, damage):
     assert damage() == []
 
 
-def test_forgetting_leaves_no_tuned_view(full):
+def test_a_question_has_one_tuned_view_and_none_where_it_is_forgotten_or_taught_untuned(full):
     before = found(search(full))
-    full.teaching.teach(MOOD, EXAMPLES, tune=True)
-    full.teaching.forget(MOOD)
+    for teach_or_forget in (lambda: full.teaching.teach(MOOD, EXAMPLES), lambda: full.teaching.forget(MOOD)):
+        full.teaching.teach(MOOD, EXAMPLES, tune=True)
+        (first,) = tuned_views(full)
+        others = [(id, "evil" if answer == "good" else "lovely") for id, answer in EXAMPLES]
+        full.teaching.teach(MOOD, others, tune=True)
+        (second,) = tuned_views(full)
+        assert second.key != first.key
+        teach_or_forget()
+        assert tuned_views(full) == []
     assert [view.view_id for view in full._opened.store.views.all()] == [1, 2]
     assert found(search(full)) == before
-
-
-def test_other_examples_leave_one_tuned_view(tuned):
-    (first,) = tuned_views(tuned)
-    tuned.teaching.teach(MOOD, [(id, "evil" if answer == "good" else "lovely") for id, answer in EXAMPLES], tune=True)
-    (second,) = tuned_views(tuned)
-    assert second.key != first.key
-    assert len(tuned._opened.store.views.all()) == 4
 
 
 def test_the_same_examples_read_nothing_twice(tuned, plain):

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from index_fakes import ALL_WORDS, KEYWORDS, MOOD, PRODUCT, FakeEncoder, RichEncoder, documents
+from index_fakes import ALL_WORDS, MOOD, FakeEncoder, RichEncoder, documents
 
 from retriever.core.errors import InputError, UsageError
 from retriever.core.requests import SearchRequest
@@ -9,7 +9,6 @@ from retriever.core.types import Document, Span
 from retriever.index.counting import count_documents
 from retriever.index.indexing import IndexingOptions
 from retriever.index.profiling import profile, read_columns
-from retriever.index.reembedding import reembed
 from retriever.workspace import Index
 
 SENTENCES = IndexingOptions(units="sentences", batch=2)
@@ -171,19 +170,6 @@ def test_the_same_command_again_does_nothing_and_sync_deletes(divided, encoder):
     assert divided.status().unit_count == 2
 
 
-def test_a_run_that_failed_goes_on_where_it_stopped(path):
-    rows = corpus(3, count=12)
-    with Index(path, encoder=FakeEncoder(fail_at=3)) as index, pytest.raises(RuntimeError):
-        index.add(rows, options=SENTENCES)
-    encoder = FakeEncoder()
-    with Index(path, encoder=encoder) as index:
-        assert len(index._opened.store.documents) == 4  # two batches
-        index.add(rows)
-        every = {one.text for one in all_units(index)}
-        assert len(encoder.read) < len(every)
-        assert index._opened.store.vectors.count_live(1) == len(every)
-
-
 def test_what_is_embedded_is_settled_with_the_first_document(divided, path, encoder):
     with pytest.raises(UsageError, match="units of this index are sentences"):
         divided.add(documents("x"), options=IndexingOptions(units="documents"))
@@ -285,29 +271,3 @@ def test_long_sentences_are_cut_noted_or_refused(path):
     with Index(path.with_name("other"), encoder=RichEncoder()) as index:
         report = index.add(rows, options=IndexingOptions(units="sentences", on_long="skip"))
         assert (report.added, report.skipped) == (1, 1)
-
-
-def test_another_encoder_reads_the_sentences_again(divided, path, encoder):
-    divided.add([], instructions=[MOOD])
-    divided.close()
-    other = FakeEncoder("other")
-    reembed(path, other)
-    assert {instruction for _, instruction in other.read} == {"", MOOD}
-    with Index(path, encoder=other) as index:
-        assert units(index.search("phone", k=1)) == ["b#2"]
-
-
-def test_two_topics_of_a_review_are_both_found_where_whole_reviews_show_one(path):
-    products, faults = KEYWORDS[PRODUCT][:4], KEYWORDS[PRODUCT][8:12]
-    rows = [
-        Document(f"r{i}{j}", f"The {one} came . The {other} came too .")
-        for i, one in enumerate(products)
-        for j, other in enumerate(faults)
-    ]
-    share = {}
-    for kind in ("documents", "sentences"):
-        with Index(path.with_name(kind), encoder=FakeEncoder()) as index:
-            index.add(rows, options=IndexingOptions(units=kind))
-            share[kind] = [index.search(word, mode="dense", k=4).hits[3].score for word in (*products, *faults)]
-    assert set(share["sentences"]) == {1.0}
-    assert max(share["documents"]) < 1.0

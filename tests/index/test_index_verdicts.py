@@ -7,12 +7,12 @@ import pytest
 from verdict_fakes import ASKED, FAULTS, MOOD_ASKED, PRODUCTS, TEXTS, Deaf, Plain, Reader
 
 from retriever.core.errors import UsageError
-from retriever.core.types import Document
+from retriever.core.types import Document, Encoded
 from retriever.core.verdicts import Verdict, verdict_of
 from retriever.core.words import is_fragment
 from retriever.index.verdicts import arithmetic, judging
 from retriever.index.verdicts.measured import MEASURED, WORDING, Measured, Weight, measured_of
-from retriever.index.verdicts.reading import PARAPHRASE, REFERENCES, Heard, meanings
+from retriever.index.verdicts.reading import PARAPHRASE, REFERENCES, meanings
 from retriever.workspace import Index
 
 
@@ -83,25 +83,27 @@ def test_a_view_goes_with_its_answers_where_texts_that_say_the_same_lie_together
 
 def test_answers_mean_what_their_words_do_on_average():
     plain = Plain()
-    found = meanings(plain, Heard(np.eye(3), [["ab", "cd"], [], ["ab"]]))
+    found = meanings(plain, Encoded(np.eye(3), [["ab", "cd"], [], ["ab"]]))
     both = plain.encode(["ab", "cd"])
     assert np.allclose(found, [both.mean(axis=0), np.zeros(26), both[0]])
-    assert not meanings(plain, Heard(np.eye(2), [[], []])).any()
+    assert not meanings(plain, Encoded(np.eye(2), [[], []])).any()
 
 
-def test_what_kind_of_question_it_is_counts_by_the_plain_reader_it_was_measured_with():
+def test_what_kind_of_question_it_is_counts_by_the_plain_reader_it_was_measured_with(monkeypatch):
     wording = np.zeros(26)
     wording[ord("b") - ord("a")] = 3.0  # questions with a b are followed
     weighed = replace(
         MEASURED, weights={**MEASURED.weights, WORDING: Weight(1.0, 0.0, 1.0)}, plain="p" * 64, wording=tuple(wording)
     )
-    found = judging.judge(Reader(), Plain(), TEXTS, ASKED, measured=weighed)
+    monkeypatch.setattr(judging, "MEASURED", weighed)
+    found = judging.judge(Reader(), Plain(), TEXTS, ASKED)
     counts = Plain().encode([ASKED])[0]
     assert found.features[WORDING] == pytest.approx(3 * counts[1])
-    unweighed = judging.judge(Reader(), Plain(), TEXTS, ASKED, measured=replace(weighed, plain="q" * 64))
+    assert WORDING not in judging.judge(Reader(), None, TEXTS, ASKED).features
+    monkeypatch.setattr(judging, "MEASURED", replace(weighed, plain="q" * 64))
+    unweighed = judging.judge(Reader(), Plain(), TEXTS, ASKED)
     assert WORDING not in unweighed.features
     assert found.verdict.chance > unweighed.verdict.chance
-    assert WORDING not in judging.judge(Reader(), None, TEXTS, ASKED, measured=weighed).features
 
 
 def test_the_chance_by_hand():
@@ -291,34 +293,3 @@ def test_likeness_by_hand():
     assert arithmetic.likeness(one, other) == pytest.approx(-0.5)
     assert arithmetic.likeness(one, np.ones((4, 4))) == 0
     assert arithmetic.likeness(np.ones((4, 4)), np.ones((4, 4))) == 1
-
-
-def test_shared_neighbours_by_hand():
-    line = np.array([[1, 0.9, 0.1], [0.9, 1, 0.2], [0.1, 0.2, 1]])
-    turned = np.array([[1, 0.1, 0.9], [0.1, 1, 0.2], [0.9, 0.2, 1]])
-    # Nearest: 1, 0, 1 against 2, 2, 0.
-    assert arithmetic.shared_neighbours(line, turned, 1) == 0
-    assert arithmetic.shared_neighbours(line, line, 1) == 1
-    assert arithmetic.shared_neighbours(line, turned, 8) == 1  # of two others, both
-
-
-def test_dimensions_by_hand():
-    assert arithmetic.dimensions(SQUARE) == pytest.approx(2)  # evenly over two directions
-    assert arithmetic.dimensions(SQUARE[[0, 2]]) == pytest.approx(1)
-    assert arithmetic.dimensions(SQUARE[[0, 0]]) == 1
-
-
-def test_words_by_hand():
-    assert arithmetic.overlap([["a", "b"], []], [["b", "c"], []]) == pytest.approx((1 / 3 + 0) / 2)
-    assert arithmetic.entropy(["a", "a"]) == 0
-    assert arithmetic.entropy(["a", "b"]) == pytest.approx(1)
-    heard = Heard(SQUARE[:3], [["lamp", "toy"], [], ["mug"]])
-    assert arithmetic.copied(heard, ["A Lamp", "toy", "mug"]) == pytest.approx((0.5 + 1) / 2)
-    assert arithmetic.copied(Heard(SQUARE[:1], [[]]), ["A lamp"]) == 0
-
-
-def test_texts_of_a_word_that_lie_together_by_hand():
-    cosines = np.array([[1, 0.9, 0.1, 0.3], [0.9, 1, 0.2, 0.9], [0.1, 0.2, 1, 0.5], [0.3, 0.9, 0.5, 1]])
-    # Same: 0.9 and 0.5; different: 0.1, 0.3, 0.2, 0.9. Of eight comparisons six are right and one is a tie.
-    assert arithmetic.group_area(cosines, ["a", "a", "b", "b"]) == pytest.approx((3.5 + 3) / 8)
-    assert arithmetic.group_area(cosines, ["a"] * 4) == arithmetic.group_area(cosines, list("abcd")) == 0.5

@@ -2,8 +2,11 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from verdict import COUNTS, FALSE_ALARM, FALSE_ASSURANCE, USED, Case, area, fitted, left_out, thresholds
+from verdict_candidates import copied, dimensions, entropy, group_area, overlap, shared_neighbours
 
+from retriever.core.types import Encoded
 from retriever.index.verdicts.measured import measured_of
 
 
@@ -64,3 +67,40 @@ def test_wordings_of_a_question_are_drawn_together():
     assert (wide["questions"], narrow["questions"], wide["cases"]) == (16, 96, 96)
     assert wide["auc"] == narrow["auc"]
     assert narrow["high"] - narrow["low"] < 0.7 * (wide["high"] - wide["low"])
+
+
+# The features that do not ship, by hand.
+
+
+SQUARE = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], dtype=np.float32)
+
+
+def test_shared_neighbours_by_hand():
+    line = np.array([[1, 0.9, 0.1], [0.9, 1, 0.2], [0.1, 0.2, 1]])
+    turned = np.array([[1, 0.1, 0.9], [0.1, 1, 0.2], [0.9, 0.2, 1]])
+    # Nearest: 1, 0, 1 against 2, 2, 0.
+    assert shared_neighbours(line, turned, 1) == 0
+    assert shared_neighbours(line, line, 1) == 1
+    assert shared_neighbours(line, turned, 8) == 1  # of two others, both
+
+
+def test_dimensions_by_hand():
+    assert dimensions(SQUARE) == pytest.approx(2)  # evenly over two directions
+    assert dimensions(SQUARE[[0, 2]]) == pytest.approx(1)
+    assert dimensions(SQUARE[[0, 0]]) == 1
+
+
+def test_words_by_hand():
+    assert overlap([["a", "b"], []], [["b", "c"], []]) == pytest.approx((1 / 3 + 0) / 2)
+    assert entropy(["a", "a"]) == 0
+    assert entropy(["a", "b"]) == pytest.approx(1)
+    heard = Encoded(SQUARE[:3], [["lamp", "toy"], [], ["mug"]])
+    assert copied(heard, ["A Lamp", "toy", "mug"]) == pytest.approx((0.5 + 1) / 2)
+    assert copied(Encoded(SQUARE[:1], [[]]), ["A lamp"]) == 0
+
+
+def test_texts_of_a_word_that_lie_together_by_hand():
+    cosines = np.array([[1, 0.9, 0.1, 0.3], [0.9, 1, 0.2, 0.9], [0.1, 0.2, 1, 0.5], [0.3, 0.9, 0.5, 1]])
+    # Same: 0.9 and 0.5; different: 0.1, 0.3, 0.2, 0.9. Of eight comparisons six are right and one is a tie.
+    assert group_area(cosines, ["a", "a", "b", "b"]) == pytest.approx((3.5 + 3) / 8)
+    assert group_area(cosines, ["a"] * 4) == group_area(cosines, list("abcd")) == 0.5

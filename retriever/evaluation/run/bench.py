@@ -209,7 +209,7 @@ class IndexSearchPath(Closing):
             results = index.search_many(requests)
         else:
             opened, encoder = index_opened(index), _UnderInstruction(self._encoder, instruction)
-            sources = Sources(opened.store, Encoders.of_loaded(encoder), reader_descriptions(opened.store))
+            sources = Sources(opened.store, Encoders(reader_descriptions(opened.store), question=encoder))
             searcher = Searcher(opened.store, opened.views, lambda: sources, opened.search_options)
             queries = [request.query or "" for request in requests]
             (results,) = searcher.search(queries, replace(requests[0], instruction=None))

@@ -23,7 +23,6 @@ from retriever.core.types import Document, Embeddings
 from retriever.evaluation.metrics import encode_each
 from retriever.evaluation.run.bench import IndexSearchPath
 from retriever.evaluation.suites import SearchMode
-from retriever.index.encoding import token_limit
 
 _QUERY, _DOCUMENT = "query", "document"
 
@@ -179,7 +178,7 @@ def model_meta(encoder: Encoder, *, suffix: str = "") -> Any:  # noqa: ANN401 - 
             "name": f"retriever/{name.strip('/').replace('/', '__')}{suffix}",
             "revision": encoder.fingerprint[:40],
             "embed_dim": encoder.dim,
-            "max_tokens": token_limit(encoder),
+            "max_tokens": encoder.spec.max_text_tokens,
             "similarity_fn_name": scoring.COSINE,
             "use_instructions": True,
         }

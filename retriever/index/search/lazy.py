@@ -13,7 +13,6 @@ import numpy as np
 from retriever.core.protocols import Encoder
 from retriever.core.requests import SearchOptions
 from retriever.core.types import Embeddings, Ids
-from retriever.index.encoding import count_tokens, token_limit
 from retriever.index.search import centering, feedback
 from retriever.index.search.beside import Beside
 from retriever.index.search.rankings import Ranking, fuse, nearest
@@ -197,11 +196,11 @@ class _Priced:
 
 def _priced(store: Store, encoder: Encoder, ids: list[int], options: SearchOptions) -> Iterator[_Priced]:
     """Yield texts with what they cost, at most the whole budget; few at once, since few are affordable."""
-    limit = token_limit(encoder) or options.token_budget
+    limit = encoder.spec.max_text_tokens or options.token_budget
     rest = iter(ids)
     while batch := list(islice(rest, _AT_ONCE)):
         texts = store.documents.texts(batch)
-        for (content_id, text), tokens in zip(texts.items(), count_tokens(encoder, list(texts.values())), strict=True):
+        for (content_id, text), tokens in zip(texts.items(), encoder.count_tokens(list(texts.values())), strict=True):
             yield _Priced(content_id, text, min(min(tokens, limit) + options.prompt_tokens, options.token_budget))
 
 

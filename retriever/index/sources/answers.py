@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from retriever.core.errors import IndexDamagedError
 from retriever.core.protocols import Encoder
 from retriever.core.types import Ids
 from retriever.index.sources.source import Held, Source, State
@@ -65,12 +64,7 @@ class Answers(Source):
     def opened(cls, key: ViewKey, needs: Sequence[Source], stored: StoredSource, sources: "Sources") -> Source:
         """Return the source of a stored reader."""
         (base,) = needs
-        source = cls(base, key.instruction, Reader(**stored.state), sources)
-        if source.key != key:
-            raise IndexDamagedError(
-                f"The answers to {key.instruction!r} do not fit their vectors.", hint="Run `retriever repair`."
-            )
-        return source
+        return cls(base, key.instruction, Reader(**stored.state), sources)
 
     @property
     def root(self) -> Source:

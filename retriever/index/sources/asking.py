@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -146,17 +147,11 @@ def answering(store: Store, base: Encoder, by: Reader, permit: Permit | None) ->
     """
     from retriever.encoders.answers.encoder import AnswerEncoder
 
-    answerer = _Nobody(by) if permit is None or not by.name else _Permitted(by, permit)
-    return AnswerEncoder(answerer, base, Remembered(store, by.fingerprint))
+    return AnswerEncoder(_Permitted(by, permit), base, Remembered(store, by.fingerprint))
 
 
 class Remembered:
-    """The stored answers of an index, by their texts.
-
-    Args:
-        store: the index's database.
-        reader: fingerprint of who answers.
-    """
+    """The stored answers of an index, by their texts."""
 
     def __init__(self, store: Store, reader: str) -> None:
         self._store = store
@@ -180,71 +175,44 @@ class Remembered:
                 self._store.answers.put(self._reader, question, rows)
 
 
-class _Nobody:
-    """Answers nothing: what is not stored stays unread."""
+class _Permitted:
+    """Asks a reader, which is loaded when it is first asked, as far as a permit reaches; without one it asks nobody."""
 
-    def __init__(self, by: Reader) -> None:
+    def __init__(self, by: Reader, permit: Permit | None) -> None:
         self._by = by
+        self._permit = permit
 
     @property
     def spec(self) -> "AnswererSpec":
-        """Description of who would answer."""
+        """Description of the reader by its name alone: nothing is loaded for it."""
         from retriever.encoders.answers.answerer import AnswererSpec
 
         return AnswererSpec(self._by.name, self._by.name, host="", prompt="", loopback=True)
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint that answers are kept under."""
+        """The fingerprint that answers are kept under, as it was when the index met the reader."""
         return self._by.fingerprint
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Estimate the tokens of each text."""
-        return [1 + len(text) // CHARACTERS_PER_TOKEN for text in texts]
+        return [_tokens([text]) for text in texts]
 
-    def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: "OnAnswers | None" = None) -> "Answered":
-        """Answer nothing."""
-        from retriever.encoders.answers.answerer import Answered
-
-        return Answered([[None] * len(texts) for _ in questions])
-
-
-class _Permitted:
-    """Asks a reader, as far as a permit reaches; it is loaded when it is first asked."""
-
-    def __init__(self, by: Reader, permit: Permit) -> None:
-        self._by = by
-        self._permit = permit
-        self._loaded: Answerer | None = None
-
-    @property
-    def spec(self) -> "AnswererSpec":
-        """Description of the reader."""
-        return self._reader.spec
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint that its answers are kept under, as it was when the index met the reader."""
-        return self._by.fingerprint
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Estimate the tokens of each text."""
-        return self._reader.count_tokens(texts)
-
-    @property
+    @cached_property
     def _reader(self) -> "Answerer":
-        if self._loaded is None:
-            from retriever.encoders.answers.loading import load_answerer
+        from retriever.encoders.answers.loading import load_answerer
 
-            self._loaded = load_answerer(self._by.name, self._by.fingerprint)
-        return self._loaded
+        return load_answerer(self._by.name, self._by.fingerprint)
 
     def answer(self, texts: Sequence[str], questions: Sequence[str], *, keep: "OnAnswers | None" = None) -> "Answered":
         """Ask about the texts that the permit admits, until its time is up; the others stay unread."""
         from retriever.encoders.answers.answerer import Answered
 
-        permit, admitted = self._permit, self._permit.admit(self._reader.spec, texts, questions)
+        permit = self._permit
         answers: list[list[str | None]] = [[None] * len(texts) for _ in questions]
+        if permit is None or not self._by.name:
+            return Answered(answers)
+        admitted = permit.admit(self._reader.spec, texts, questions)
 
         def kept(some: "list[Answer]") -> None:
             for answer in some:

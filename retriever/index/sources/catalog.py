@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from retriever.core.errors import EncoderError, IndexDamagedError
+from retriever.core.errors import IndexDamagedError
 from retriever.core.protocols import Encoder
 from retriever.core.results import Lessons
 from retriever.core.text import normal_instruction
@@ -11,7 +11,7 @@ from retriever.core.types import Ids
 from retriever.index.encoding import Loader, load_described
 from retriever.index.sources.answers import Reader
 from retriever.index.sources.asking import Permit, answering
-from retriever.index.sources.encoders import Encoders, ReaderDescriptions, made, reader_descriptions
+from retriever.index.sources.encoders import Encoders, reader_descriptions
 from retriever.index.sources.kinds import KINDS
 from retriever.index.sources.read import Plain, Question
 from retriever.index.sources.source import Source
@@ -63,26 +63,20 @@ class Listed:
         return KINDS[self.kind].leads
 
     @property
-    def root(self) -> "Listed":
-        """The view of the same instruction whose texts it has: its own, where it is made of no other of that."""
-        first = self.needs[0] if self.needs else None
-        return self if first is None or first.instruction != self.instruction else first.root
-
-    @property
     def texts_of(self) -> "Listed | None":
         """The view of a question whose texts it has, where its vectors are made of those of one."""
         first = self.needs[0] if self.needs else None
         return first if first is not None and first.instruction else None
 
     @property
+    def root(self) -> "Listed":
+        """The view whose texts it has: its own, where it is made of no view of a question."""
+        return self if self.texts_of is None else self.texts_of.root
+
+    @property
     def costly(self) -> bool:
         """Whether each text costs money or seconds, so that none is read unasked."""
         return KINDS[self.kind].costly
-
-    @property
-    def first(self) -> "Listed":
-        """The view that an encoder reads for it, the first where there are several."""
-        return self.needs[0].first if self.needs else self
 
     @property
     def leaves(self) -> frozenset[int]:
@@ -93,11 +87,9 @@ class Listed:
 
 
 def listed(store: Store, read: Callable[[View], bool] = lambda view: True) -> list[Listed]:
-    """Return views whose vectors come from some encoders, oldest first; hidden ones that nothing needs are left out.
+    """Return the views that some encoders read texts for, and those made of them, oldest first.
 
-    Args:
-        store: the index's database.
-        read: whether those encoders read texts for a view.
+    Hidden ones that nothing needs are left out.
     """
     rows = {row.view_id: row for row in store.sources.rows()}
     entries: dict[int, Listed] = {}
@@ -155,12 +147,6 @@ def choose(store: Store, view: View) -> None:
     store.settings.set(SERVES, {**_choices(store), view.key.instruction: view.view_id})
 
 
-def choose_none(store: Store, instruction: str) -> None:
-    """Let the last that was made for an instruction serve it."""
-    left = {other: view_id for other, view_id in _choices(store).items() if other != normal_instruction(instruction)}
-    store.settings.set(SERVES, left)
-
-
 def _choices(store: Store) -> dict[str, int]:
     """Return the view that was chosen for each instruction."""
     stored = store.settings.get(SERVES)
@@ -181,24 +167,10 @@ def family(among: Iterable[Listed], view: View) -> list[Listed]:
 
 
 class Sources:
-    """The sources of an index; threads may share it.
+    """The sources of an index; threads may share it."""
 
-    Args:
-        store: the index's database.
-        encoders: of its views.
-        descriptions: theirs.
-        permit: what may be asked of language models; None for nothing.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        encoders: Encoders,
-        descriptions: ReaderDescriptions | None,
-        permit: Permit | None = None,
-    ) -> None:
+    def __init__(self, store: Store, encoders: Encoders, permit: Permit | None = None) -> None:
         self._store = store
-        self._descriptions = descriptions
         self._opened: dict[tuple[int, str], Source] = {}
         self._answering: dict[Reader, Encoder] = {}
         self._permit = permit
@@ -217,43 +189,44 @@ class Sources:
 
     def listed(self) -> list[Listed]:
         """Return what is stored of them, oldest view first."""
-        return listed(self._store) if self._descriptions is None else listed(self._store, self._descriptions.make)
+        descriptions = self.encoders.descriptions
+        return listed(self._store) if descriptions is None else listed(self._store, descriptions.make)
 
-    def open(self, one: Listed) -> Source:
+    def open(self, entry: Listed) -> Source:
         """Return a source as it is stored; it is read again only when it has changed.
 
         Raises:
             IndexDamagedError: it is not what was stored.
         """
-        if one.row is None:
-            return (Question if one.instruction else Plain)(one.view.key, self.encoders)
-        name = one.view.view_id, one.row.digest
+        if entry.row is None:
+            return (Question if entry.instruction else Plain)(entry.view.key, self.encoders)
+        name = entry.view.view_id, entry.row.digest
         if name not in self._opened:
-            stored = self._store.sources.get(one.view.view_id)
+            stored = self._store.sources.get(entry.view.view_id)
             if stored is None:
-                raise IndexDamagedError(f"What makes view {one.view.view_id} is gone.", hint=REPAIR)
+                raise IndexDamagedError(f"What makes view {entry.view.view_id} is gone.", hint=REPAIR)
             try:
-                needs = [self.open(need) for need in one.needs]
-                self._opened[name] = KINDS[one.kind].opened(one.view.key, needs, stored, self)
+                needs = [self.open(need) for need in entry.needs]
+                source = KINDS[entry.kind].opened(entry.view.key, needs, stored, self)
+                if source.key != entry.view.key:
+                    raise ValueError("it does not fit its vectors")
             except (KeyError, TypeError, ValueError, OverflowError) as error:
-                problem = f"What makes view {one.view.view_id} cannot be read: {error}."
+                problem = f"What makes view {entry.view.view_id} cannot be read: {error}."
                 raise IndexDamagedError(problem, hint=REPAIR) from error
+            self._opened[name] = source
         return self._opened[name]
 
-    def encoder_name(self, one: Listed) -> str:
+    def encoder_name(self, entry: Listed) -> str:
         """Return the name of what reads a view's texts; empty where it has none."""
-        if one.costly:
-            return self.open(one).reader_name
-        return "" if self._descriptions is None else str(self._descriptions.of(one.first.view).get("name") or "")
+        if entry.costly:
+            return self.open(entry).reader_name
+        descriptions = self.encoders.descriptions
+        return "" if descriptions is None else str(descriptions.of(entry.view).get("name") or "")
 
-    def lessons(self, one: Listed) -> Lessons | None:
-        """Read what examples taught of what a view answers; None where they taught nothing.
-
-        Raises:
-            IndexDamagedError: it is not what was stored.
-        """
-        stored = None if one.row is None else self._store.sources.get(one.view.view_id)
-        return None if stored is None else self.open(one).lessons(one.view.view_id, stored.created)
+    def lessons(self, entry: Listed) -> Lessons | None:
+        """Read what examples taught of what a view answers; None where they taught nothing. Errors as `open`."""
+        stored = None if entry.row is None else self._store.sources.get(entry.view.view_id)
+        return None if stored is None else self.open(entry).lessons(entry.view.view_id, stored.created)
 
     def of(self, instruction: str) -> Source:
         """Return the source that serves an instruction: one that is stored, else what is read under it."""
@@ -308,16 +281,5 @@ class Sources:
 
 
 def sources_of(store: Store, load: Loader = load_described) -> Sources:
-    """Return the sources of an index by its database alone; no encoder is loaded before a text is read.
-
-    Args:
-        store: the index's database.
-        load: gives the encoder of a description.
-    """
-    descriptions = reader_descriptions(store)
-    encoders = Encoders(_none) if descriptions is None else made(descriptions, load)
-    return Sources(store, encoders, descriptions)
-
-
-def _none() -> Encoder:
-    raise EncoderError("The index names no encoder.")
+    """Return the sources of an index by its database alone; no encoder is loaded before a text is read."""
+    return Sources(store, Encoders(reader_descriptions(store), load))

@@ -1,6 +1,6 @@
 """The two encoders of an index: the base encoder reads texts as they are, the other one under an instruction."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -11,10 +11,6 @@ from retriever.core.types import JSON
 from retriever.index.encoding import Loader, belongs, load_described, view_key
 from retriever.store.database import Store
 from retriever.store.views import View, ViewKey
-
-Load = Callable[[], Encoder]
-"""Gives an encoder, loaded by the first call."""
-
 
 ENCODER = "encoder"
 """The setting that describes the encoder that follows instructions, and fills the base view where none else does."""
@@ -124,56 +120,46 @@ def load_encoders(
     return chosen, load_plain(plain, device=device)
 
 
-def described_encoders(store: Store, load: Loader = load_described) -> "Encoders | None":
-    """Return the encoders that an index describes; None before it describes one.
-
-    Args:
-        store: the index's database.
-        load: gives the encoder of a description.
-    """
-    descriptions = reader_descriptions(store)
-    return None if descriptions is None else made(descriptions, load)
-
-
-def made(descriptions: ReaderDescriptions, load: Loader) -> "Encoders":
-    """Return the encoders of some descriptions."""
-    question, plain = descriptions.question, descriptions.plain
-    return Encoders(lambda: load(question), None if plain is None else lambda: load(plain))
-
-
 class Encoders:
     """The encoders of an index, each loaded when it is first needed.
 
     Args:
-        question: gives the instruction encoder.
-        plain: gives the base encoder, which fills the base view; None where the instruction encoder does that too,
-            under its default instruction.
+        descriptions: theirs; None where the index names none, so that none can be loaded.
+        load: gives the encoder of a description.
+        question: the instruction encoder, where it is at hand.
+        plain: the base encoder, where it is at hand.
     """
 
-    def __init__(self, question: Load, plain: Load | None = None) -> None:
-        self._question = question
-        self._plain = plain
+    def __init__(
+        self,
+        descriptions: ReaderDescriptions | None,
+        load: Loader = load_described,
+        question: Encoder | None = None,
+        plain: Encoder | None = None,
+    ) -> None:
+        self.descriptions = descriptions
+        self._load = load
+        self._given = question, plain
         self._tuned: dict[str, Encoder] = {}  # by the digests of what tuned them
-
-    @classmethod
-    def of_loaded(cls, question: Encoder, plain: Encoder | None = None) -> "Encoders":
-        """Return the encoders of an index that two loaded ones are."""
-        return cls(lambda: question, None if plain is None else lambda: plain)
 
     @property
     def separate(self) -> bool:
         """Whether the base view has an encoder of its own."""
-        return self._plain is not None
+        return self.descriptions is not None and self.descriptions.plain is not None
 
     @cached_property
     def question(self) -> Encoder:
         """The instruction encoder."""
-        return self._question()
+        if self.descriptions is None:
+            raise EncoderError("The index names no encoder.")
+        return self._given[0] or self._load(self.descriptions.question)
 
     @cached_property
     def base(self) -> Encoder:
-        """The base encoder."""
-        return self.question if self._plain is None else self._plain()
+        """The base encoder, which fills the base view: the instruction encoder where that has none of its own."""
+        if self.descriptions is None or self.descriptions.plain is None:
+            return self.question
+        return self._given[1] or self._load(self.descriptions.plain)
 
     @property
     def plain(self) -> Encoder | None:

@@ -85,14 +85,9 @@ def encode_queries(sources: Sequence[Source], queries: Sequence[str], steps: int
 def fill(
     store: Store, sources: Sequence[Source], index: Sources, ids: Ids | Sequence[int], on_tokens: OnTokens | None = None
 ) -> None:
-    """Give the views of sources what they lack of some contents, in one transaction, or the caller's, once all is read.
+    """Give the views of sources, needed ones first, what they lack of some contents; of the first, tokens are counted.
 
-    Args:
-        store: the index's database.
-        sources: needed ones first.
-        index: the sources of the index.
-        ids: of the contents.
-        on_tokens: told of the tokens that the first encoder reads.
+    All is stored in one transaction, or the caller's, once all is read.
     """
     views = {source: store.views.ensure(source.key, lazy=True) for source in sources if source.reads}
     done: list[tuple[View, Sequence[int], Encoded]] = []
@@ -124,13 +119,7 @@ def put(
 
 
 def derive(store: Store, sources: Iterable[Source], index: Sources, ids: Ids | Sequence[int]) -> dict[int, int]:
-    """Make the vectors that made sources lack of some contents, in the caller's transaction if there is one.
-
-    Args:
-        store: the index's database.
-        sources: needed ones first.
-        index: the sources of the index.
-        ids: of the contents.
+    """Make the vectors that made sources, needed ones first, lack of some contents, in the caller's transaction.
 
     Returns:
         How many were made, by view.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from retriever.core.results import IndexingReport
 from retriever.index.sources.catalog import Sources, listed
@@ -10,8 +11,8 @@ from retriever.index.sources.source import Source
 from retriever.store.database import Store
 from retriever.store.views import View
 
-OnIndexing = Callable[[IndexingReport], None]
-"""Called with a growing report; what it raises ends the work."""
+if TYPE_CHECKING:
+    from retriever.index.indexing import OnIndexing
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,19 @@ class Making:
 
     store: Store
     run_id: int
-    progress: OnIndexing | None = None
+    progress: "OnIndexing | None" = None
+
+
+def counting(report: IndexingReport, progress: "OnIndexing | None") -> Callable[[int, int], None] | None:
+    """Return what tells progress how much is done of how much there is, by a report that grows; None for nobody."""
+    if progress is None:
+        return None
+
+    def notify(done: int, total: int) -> None:
+        report.in_hand, report.expected = done, total
+        progress(report)
+
+    return notify
 
 
 def add_source(store: Store, source: Source) -> View:
@@ -38,13 +51,7 @@ def add_source(store: Store, source: Source) -> View:
 
 
 def place(store: Store, sources: Sources, source: Source) -> View:
-    """Store a source whole, in the place of others of its kind for the same instruction, in one transaction.
-
-    Args:
-        store: the index's database.
-        sources: those that ``source`` was made among.
-        source: what is stored.
-    """
+    """Store a source whole, in the place of others of its kind for the same instruction, in one transaction."""
     with store.transaction():
         view = add_source(store, source)
         for need in source.needs:

@@ -88,7 +88,7 @@ class Source(ABC):
         """Return the source that `state` describes; no encoder is loaded.
 
         Raises:
-            IndexDamagedError: it describes none, or one of other vectors.
+            KeyError, TypeError, ValueError, OverflowError: it describes none.
         """
 
     @property
@@ -132,12 +132,7 @@ class Source(ABC):
         """Return what `opened` takes."""
 
     def lessons(self, view_id: int, created: str) -> Lessons | None:
-        """Return what examples taught of the instruction; None where it was not taught.
-
-        Args:
-            view_id: of its view.
-            created: when it was stored.
-        """
+        """Return what examples taught of the instruction, for a view stored at a time; None for nothing."""
         return None
 
     @property
@@ -160,10 +155,6 @@ class Source(ABC):
 
     def made_again(self, sources: "Sources", making: "Making") -> "Source | None":
         """Return a source of the same kind for the same instruction over other encoders, not stored yet.
-
-        Args:
-            sources: of the other encoders.
-            making: how to read and to report.
 
         Returns:
             None where these have one already, of the same given material.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retriever.core.errors import IndexDamagedError
 from retriever.core.protocols import Encoder, Tuning
 from retriever.core.results import Held as Share
 from retriever.core.results import Lessons
@@ -29,18 +28,9 @@ if TYPE_CHECKING:
     from retriever.index.sources.catalog import Sources
     from retriever.index.sources.making import Making
 
-_AGAIN = "Run `retriever repair`, then teach it again."
-
 
 class Tuned(Source):
-    """What the base encoder makes of the texts of a question's view once it was fine-tuned for that question.
-
-    Args:
-        question: whose texts it reads.
-        base: the base view's source, whose encoder was tuned.
-        tuning: how.
-        encoders: of the index.
-    """
+    """What the base encoder makes of the texts of a question's view once it was fine-tuned for that question."""
 
     kind = "tuned"
     reads = True
@@ -57,7 +47,7 @@ class Tuned(Source):
     def opened(cls, key: ViewKey, needs: Sequence[Source], stored: StoredSource, sources: "Sources") -> Source:
         """Return the source of a stored fine-tuning."""
         question, base = needs
-        return _fitting(key, cls(question, base, Tuning(stored.arrays, dict(stored.state)), sources.encoders))
+        return cls(question, base, Tuning(stored.arrays, dict(stored.state)), sources.encoders)
 
     @property
     def reader(self) -> Encoder:
@@ -99,10 +89,10 @@ class Taught(Source):
         question, beside = needs
         head = from_stored(stored.arrays, stored.state.get("head"))
         if [question.key.dim, beside.key.dim] != [len(head.mean), len(head.plain_mean)]:
-            raise _unfitting(key)
+            raise ValueError("it does not fit its vectors")
         taught = cls(question, beside, head, stored.state)
-        taught.lessons(0, "")
-        return _fitting(key, taught)
+        taught.lessons(0, "")  # raises where they cannot be read
+        return taught
 
     @property
     def examples(self) -> dict[int, str]:
@@ -133,22 +123,15 @@ class Taught(Source):
         return State({**self.document, "head": self.head.describe()}, self.head.to_bytes())
 
     def lessons(self, view_id: int, created: str) -> Lessons:
-        """Return what the examples taught.
-
-        Raises:
-            IndexDamagedError: it is not what was stored.
-        """
+        """Return what the examples taught."""
         known = self.document
-        try:
-            before, after = (Share(*(float(known[when][end]) for end in ("value", "low", "high"))) for when in _WHEN)
-            counts = Counter(self.examples.values())
-            answers = {answer: counts[answer] for answer in self.head.answers}
-            tuned = None if "tuned" not in known else bool(known["tuned"])
-            return Lessons(view_id, answers, before, after, int(known["held_out"]), created, tuned)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise IndexDamagedError(
-                f"What {self.key.instruction!r} was taught cannot be read: {error}.", hint=_AGAIN
-            ) from error
+        before, after = (
+            Share(*(float(known[when][end]) for end in ("value", "low", "high"))) for when in ("before", "after")
+        )
+        counts = Counter(self.examples.values())
+        answers = {answer: counts[answer] for answer in self.head.answers}
+        tuned = None if "tuned" not in known else bool(known["tuned"])
+        return Lessons(view_id, answers, before, after, int(known["held_out"]), created, tuned)
 
     def guesses(self, stored: Stored, ids: Ids) -> Guesses:
         """Return how probable the learned answers are."""
@@ -168,7 +151,7 @@ class Taught(Source):
 
     def made_again(self, sources: "Sources", making: "Making") -> "Source | None":
         """Learn from the same examples under other encoders; those whose documents are gone are left out."""
-        from retriever.index.teaching.reteaching import taught_again
+        from retriever.index.teaching.teacher import taught_again
 
         return taught_again(self, sources, making)
 
@@ -180,17 +163,3 @@ class Taught(Source):
         if len(other.content_ids) < len(own.content_ids):  # a damaged index; `verify` says what the base view lacks
             own = stored(question, other.content_ids)
         return own, other
-
-
-_WHEN = ("before", "after")
-
-
-def _fitting(key: ViewKey, source: Source) -> Source:
-    """Return an opened source, unless it is not of the view that it was stored with."""
-    if source.key != key:
-        raise _unfitting(key)
-    return source
-
-
-def _unfitting(key: ViewKey) -> IndexDamagedError:
-    return IndexDamagedError(f"What {key.instruction!r} was taught does not fit its vectors.", hint=_AGAIN)

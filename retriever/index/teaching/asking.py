@@ -5,7 +5,7 @@ there are fewer, each gives more. Before anything is taught, a group gives its m
 first; afterwards the one whose answer is least certain, the least certain of all first.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,12 +36,8 @@ class Groups(Protocol):
     def cosines(self) -> NDArray[np.float32]: ...  # noqa: D102 - told above
 
 
-class Grouping(Protocol):
-    """Puts vectors (n, dim) into k groups."""
-
-    def __call__(self, vectors: Embeddings, k: int) -> Groups:
-        """Return the groups, none of them empty."""
-        ...
+Grouping = Callable[[Embeddings, int], Groups]
+"""Puts vectors (n, dim) into k groups, none of them empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +58,7 @@ class Asked:
 def worth_answering(
     store: Store, sources: Sources, shown: Listed, group: Grouping, count: int, answered: Collection[str] = ()
 ) -> list[Asked]:
-    """Return documents that say most, the one that says most first; fewer only where a view holds fewer.
-
-    Args:
-        store: the index's database.
-        sources: of the index.
-        shown: the view whose texts are chosen from.
-        group: puts their vectors into groups.
-        count: how many.
-        answered: ids of documents that are answered already; their texts are left out.
-    """
+    """Return documents of a view that say most, as `Teaching.worth_answering` does; fewer only where it holds fewer."""
     with store.snapshot():
         known = store.documents.contents_of(answered)
         held = store.vectors.held(shown.view.view_id)

@@ -5,9 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from retriever.core.errors import InputError, UsageError
 from retriever.core.fingerprint import content_hash
-from retriever.core.text import shortened
+from retriever.core.text import is_text, shortened
+from retriever.core.types import Ids
 from retriever.corpus.jsonl import read_jsonl
 from retriever.corpus.rows import Limits
 from retriever.store.database import Store
@@ -44,16 +47,16 @@ class Example:
         return f"{self.place} ({named})" if self.place else named
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FoundExamples:
     """Examples as an index knows them, each text once.
 
     Attributes:
-        content_ids: of n texts, ascending.
+        content_ids: (n,) of the texts, ascending.
         answers: of each.
     """
 
-    content_ids: Sequence[int]
+    content_ids: Ids
     answers: Sequence[str]
 
 
@@ -121,7 +124,7 @@ def found_examples(store: Store, examples: Sequence[Example]) -> FoundExamples:
             )
     require_enough([example.answer for example in by_content.values()])
     ids = sorted(by_content)
-    return FoundExamples(ids, [by_content[content_id].answer for content_id in ids])
+    return FoundExamples(np.array(ids, dtype=np.int64), [by_content[content_id].answer for content_id in ids])
 
 
 def _spelled_alike(examples: Sequence[Example]) -> list[Example]:
@@ -137,7 +140,9 @@ def _contents(store: Store, examples: Sequence[Example]) -> list[int]:
     """Return the content id of every example."""
     by_text = store.documents.by_hash({content_hash(example.text) for example in examples if example.text is not None})
     live = set(store.documents.live_contents().tolist())
-    by_id = _contents_by_id(store, [example.id for example in examples if example.id is not None])
+    documents = store.documents.get([example.id for example in examples if example.id is not None])
+    known = store.documents.known([document.text for document in documents.values()])
+    by_id = {id: known[document.text] for id, document in documents.items()}
     content_ids = []
     for example in examples:
         content_id = by_id.get(example.id) if example.id is not None else by_text.get(content_hash(example.text or ""))
@@ -146,12 +151,6 @@ def _contents(store: Store, examples: Sequence[Example]) -> list[int]:
             raise InputError(f"{example} {what}.", hint="Examples are documents of the index. Nothing was taught.")
         content_ids.append(content_id)
     return content_ids
-
-
-def _contents_by_id(store: Store, ids: Sequence[str]) -> dict[str, int]:
-    documents = store.documents.get(ids)
-    known = store.documents.known([document.text for document in documents.values()])
-    return {id: known[document.text] for id, document in documents.items()}
 
 
 def require_enough(answers: Sequence[str]) -> None:
@@ -196,7 +195,7 @@ def _checked(values: Mapping[str, object], place: str) -> Example:
     if id is None and text is None:
         raise _mend(f"{place} has neither an id nor a text.")
     for string in (answer, id, text):
-        if isinstance(string, str) and any("\ud800" <= character <= "\udfff" for character in string):
+        if isinstance(string, str) and not is_text(string):
             raise _mend(f"{place} holds half a character (a lone surrogate).")
     return Example(answer.strip(), None if id is None else str(id), None if id is not None else str(text), place)
 

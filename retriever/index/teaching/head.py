@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.core.errors import IndexDamagedError
 from retriever.core.similarity import normalise
 from retriever.core.types import Embeddings
 
@@ -101,21 +100,16 @@ def from_stored(arrays: bytes, described: Any) -> Head:  # noqa: ANN401 - any JS
     """Return the head that `Head.to_bytes` and `Head.describe` gave.
 
     Raises:
-        IndexDamagedError: they do not fit each other, or hold what no head can.
+        KeyError, TypeError, ValueError, OverflowError: they do not fit each other, or hold what no head can.
     """
-    try:
-        answers = [str(answer) for answer in described["answers"]]
-        dim, plain_dim = int(described["dim"]), int(described["plain_dim"])
-        sharpness, share = float(described["sharpness"]), float(described["share"])
-        numbers = np.frombuffer(arrays, dtype=_STORED).astype(np.float32)
-        lengths = [dim, dim * len(answers), plain_dim, plain_dim * len(answers)]
-        usable = min(lengths) >= 0 and sum(lengths) == len(numbers) and np.isfinite(numbers).all()
-        if not (usable and dim and plain_dim and answers and 0 < share < 1 and 0 < sharpness < np.inf):
-            raise ValueError("its numbers are not those of a head")
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise IndexDamagedError(
-            f"What a view was taught cannot be read: {error}.", hint="Run `retriever repair`, then teach it again."
-        ) from error
+    answers = [str(answer) for answer in described["answers"]]
+    dim, plain_dim = int(described["dim"]), int(described["plain_dim"])
+    sharpness, share = float(described["sharpness"]), float(described["share"])
+    numbers = np.frombuffer(arrays, dtype=_STORED).astype(np.float32)
+    lengths = [dim, dim * len(answers), plain_dim, plain_dim * len(answers)]
+    usable = min(lengths) >= 0 and sum(lengths) == len(numbers) and np.isfinite(numbers).all()
+    if not (usable and dim and plain_dim and answers and 0 < share < 1 and 0 < sharpness < np.inf):
+        raise ValueError("its numbers are not those of a head")
     mean, weights, plain_mean, plain_weights = np.split(numbers, np.cumsum(lengths)[:-1])
     k = len(answers)
     return Head(answers, mean, weights.reshape(-1, k), plain_mean, plain_weights.reshape(-1, k), sharpness, share)

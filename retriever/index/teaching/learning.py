@@ -102,9 +102,8 @@ def learn(lesson: Lesson, settings: Settings | None = None) -> Head:
         lesson: the material.
         settings: what was chosen by examples left out elsewhere; None to choose here, leaving out each in turn.
     """
-    fit = _regression(lesson)
-    chosen = choose(lesson, _left_out(lesson, fit)) if settings is None else settings
-    return _head(lesson, fit, chosen)
+    rows = _rows(lesson)
+    return _head(lesson, rows, choose(lesson, _left_out(lesson, rows)) if settings is None else settings)
 
 
 def choose(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]]) -> Settings:
@@ -117,26 +116,26 @@ def choose(lesson: Lesson, scores: Mapping[float, NDArray[np.float64]]) -> Setti
     return Settings(ridge, _sharpness(lesson, scores[ridge]))
 
 
-def scores_by_ridge(lesson: Lesson, asked: Lesson) -> dict[float, NDArray[np.float64]]:
+def scores_by_ridge(lesson: Lesson, tested: Lesson) -> dict[float, NDArray[np.float64]]:
     """Return the scores (m, k) that the heads of a lesson give the examples of another, with every ridge."""
-    fit = _regression(lesson)
-    scores = {}
+    rows, scores = _rows(lesson), {}
     for ridge in RIDGES:
-        head = _head(lesson, fit, Settings(ridge, USUAL_SHARPNESS))
-        scores[ridge] = np.asarray(head.scores(asked.vectors, asked.plain), dtype=np.float64)
+        head = _head(lesson, rows, Settings(ridge, USUAL_SHARPNESS))
+        scores[ridge] = np.asarray(head.scores(tested.vectors, tested.plain), dtype=np.float64)
     return scores
 
 
-def _head(lesson: Lesson, fit: "_Regression", settings: Settings) -> Head:
-    # (A^T A + a I)^-1 A^T y = A^T U (S + a I)^-1 U^T y; what U does not span, A^T takes to zero
-    solved = fit.left @ ((fit.left.T @ fit.targets) / (fit.squares + settings.ridge)[:, None])
-    question, plain = np.split(fit.rows.T @ solved, [len(lesson.mean)])  # (d, k), (e, k)
+def _head(lesson: Lesson, rows: "_Rows", settings: Settings) -> Head:
+    from sklearn.linear_model import Ridge  # loads for a second
+
+    fit = Ridge(settings.ridge, fit_intercept=False).fit(rows.vectors, rows.codes, sample_weight=rows.weights)
+    question, plain = np.split(fit.coef_.T, [len(lesson.mean)])  # (d, k), (e, k)
     return Head(
         lesson.answers,
         lesson.mean,
-        np.asarray(fit.scales[0] * question, dtype=np.float32),
+        np.asarray(rows.scales[0] * question, dtype=np.float32),
         lesson.plain_mean,
-        np.asarray(fit.scales[1] * plain, dtype=np.float32),
+        np.asarray(rows.scales[1] * plain, dtype=np.float32),
         settings.sharpness,
         SHARE,
     )
@@ -147,60 +146,42 @@ def _scale(centred: NDArray[np.float32]) -> float:
     return 1 / max(float(np.sqrt(np.square(centred).sum(axis=1).mean())), _LEAST_SPREAD)
 
 
-def _codes(labels: Ids, k: int) -> NDArray[np.float64]:
-    """Return the corners of the simplex that stand for some answers, (n, k)."""
-    return np.where(labels[:, None] == np.arange(k), 1.0, -1.0 / (k - 1))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Regression:
-    """A weighted regression, decomposed once for every ridge.
+class _Rows:
+    """The rows of a regression: the examples, and behind them the answers' names.
 
     Attributes:
         scales: what both vectors are multiplied by.
-        roots: (n + k,) of the rows' weights; the names stand behind the examples.
-        targets: (n + k, k) the codes times the roots.
-        rows: (n + k, d + e) both vectors less their means, scaled, times the roots.
-        left: (n + k, r) left singular vectors of the rows.
-        squares: (r,) their singular values squared.
+        vectors: (n + k, d + e) both vectors less their means, scaled.
+        codes: (n + k, k) the corners of the simplex that stand for the answers.
+        weights: (n + k,) of the rows.
     """
 
     scales: tuple[float, float]
-    roots: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    rows: NDArray[np.float64]
-    left: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    codes: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
 
-def _regression(lesson: Lesson) -> _Regression:
+def _rows(lesson: Lesson) -> _Rows:
     scales, k = (_scale(lesson.vectors - lesson.mean), _scale(lesson.plain - lesson.plain_mean)), len(lesson.answers)
-    counts = np.bincount(lesson.labels, minlength=k)
-    weights = len(lesson.labels) / (k * np.maximum(counts, 1))[lesson.labels]
-    roots = np.sqrt(np.concatenate([weights, np.full(k, NAME_WEIGHT)]))
-    labels = np.concatenate([lesson.labels, np.arange(k)])
     question = scales[0] * (np.concatenate([lesson.vectors, lesson.names]) - lesson.mean)
     plain = scales[1] * (np.concatenate([lesson.plain, lesson.plain_names]) - lesson.plain_mean)
-    rows = roots[:, None] * np.concatenate([question, plain], axis=1)  # (n + k, d + e)
-    if rows.shape[0] <= rows.shape[1]:
-        squares, left = np.linalg.eigh(rows @ rows.T)
-    else:
-        squares, right = np.linalg.eigh(rows.T @ rows)
-        kept = squares > 1e-9 * squares[-1]
-        squares, left = squares[kept], (rows @ right[:, kept]) / np.sqrt(squares[kept])
-    return _Regression(scales, roots, roots[:, None] * _codes(labels, k), rows, left, np.maximum(squares, 0.0))
+    labels = np.concatenate([lesson.labels, np.arange(k)])
+    codes = np.where(labels[:, None] == np.arange(k), 1.0, -1.0 / (k - 1))
+    counts = np.bincount(lesson.labels, minlength=k)
+    weights = len(lesson.labels) / (k * np.maximum(counts, 1))[lesson.labels]
+    vectors = np.concatenate([question, plain], axis=1).astype(np.float64)
+    return _Rows(scales, vectors, codes, np.concatenate([weights, np.full(k, NAME_WEIGHT)]))
 
 
-def _left_out(lesson: Lesson, fit: _Regression) -> dict[float, NDArray[np.float64]]:
+def _left_out(lesson: Lesson, rows: _Rows) -> dict[float, NDArray[np.float64]]:
     """Return the scores (n, k) that the examples get, each left out in turn, with every ridge."""
-    n, scores = len(lesson.labels), {}
-    projected = fit.left.T @ fit.targets  # (r, k)
-    for ridge in RIDGES:
-        kept = fit.squares / (fit.squares + ridge)  # (r,)
-        fitted = (fit.left * kept) @ projected  # (n + k, k)
-        own = (np.square(fit.left) @ kept)[:, None]  # (n + k, 1)
-        scores[ridge] = ((fitted - own * fit.targets) / np.maximum(1 - own, 1e-9) / fit.roots[:, None])[:n]
-    return scores
+    from sklearn.linear_model import RidgeCV
+
+    search = RidgeCV(RIDGES, fit_intercept=False, scoring="r2", store_cv_results=True)  # the scoring keeps the scores
+    scores = search.fit(rows.vectors, rows.codes, sample_weight=rows.weights).cv_results_[: len(lesson.labels)]
+    return {ridge: scores[:, :, number] for number, ridge in enumerate(RIDGES)}
 
 
 def _sharpness(lesson: Lesson, scores: NDArray[np.float64]) -> float:

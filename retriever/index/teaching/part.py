@@ -2,35 +2,26 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from retriever.core.errors import InputError
 from retriever.core.results import Lessons
 from retriever.core.types import Document
 from retriever.core.verdicts import Verdict
+from retriever.encoders.answers.places import METHOD, find_place
 from retriever.index.completing import judge_views
 from retriever.index.generations import build_outgrown
 from retriever.index.indexing import OnIndexing
 from retriever.index.opened import Opened
+from retriever.index.sources.answers import Answers
 from retriever.index.sources.catalog import Listed, current, serving, sources_of
 from retriever.index.sources.limits import Spent
 from retriever.index.sources.making import Making, place
 from retriever.index.teaching.asking import Asked, Grouping, worth_answering
 from retriever.index.teaching.examples import Example, found_examples, given_examples
-from retriever.index.teaching.readers import (
-    ReaderPlace,
-    answers_of,
-    give_answers,
-    known_readers,
-    place_of,
-    reader_of,
-    serve_by,
-)
+from retriever.index.teaching.readers import ReaderPlace, give_answers, known_readers, serve_by
 from retriever.index.teaching.teacher import learn_question, question_of
-from retriever.index.teaching.unanswered import (
-    AnswersStatus,
-    answered_contents,
-    answers_status,
-    unanswered_hits,
-)
+from retriever.index.teaching.unanswered import AnswersStatus, answered_contents, unanswered_hits
 from retriever.index.verdicts.diagnosis import Diagnosis, TextPair, diagnose
 from retriever.index.verdicts.judging import wants_judging
 from retriever.index.verdicts.stored import stored_verdict
@@ -90,11 +81,8 @@ class Teaching:
             view = place(opened.store, sources, learned)
             build_outgrown(opened.store, [view], opened.path, opened.device)
             clear_dropped(opened.store, opened.path)
-        lessons = self.lessons(instruction)
-        if lessons is None:
-            wording = question.key.instruction
-            raise InputError(f"The view of {wording!r} was dropped while it was taught.", hint="Teach it again.")
-        return lessons
+            stored = opened.store.sources.get(view.view_id)
+        return learned.lessons(view.view_id, stored.created if stored else "")
 
     def forget(self, instruction: str) -> None:
         """Forget what a question was taught; what served it before serves again, and no model is loaded.
@@ -144,7 +132,9 @@ class Teaching:
 
     def reader(self, instruction: str) -> str:
         """Return who answers a question in words: a language model's name, or ``given``; empty where encoders do."""
-        return reader_of(self._opened.store, instruction)
+        sources = sources_of(self._opened.store)
+        shown = serving(sources.listed(), instruction)
+        return sources.encoder_name(shown) if shown is not None and shown.costly else ""
 
     def place(self, reader: str) -> ReaderPlace:
         """Return where a reader gets texts, and whether they may be sent there; nobody is asked.
@@ -152,7 +142,11 @@ class Teaching:
         Raises:
             EncoderError: the name is of no endpoint that may be used.
         """
-        return place_of(self._opened, reader)
+        if not reader.startswith(f"{METHOD}:"):
+            return ReaderPlace(reader, "", local=True, allowed=True)
+        place = find_place(reader)
+        allowed = place.loopback or place.host in self._opened.permit.hosts()
+        return ReaderPlace(reader, place.host, place.loopback, allowed)
 
     def allow(self, host: str) -> None:
         """Allow texts of the index to be sent to a host from now on."""
@@ -173,7 +167,8 @@ class Teaching:
             How many texts they are of.
 
         Raises:
-            InputError: there is no such document, an answer is blank or no phrase, or equal texts have two answers.
+            InputError: there is no such document, an answer is blank or no phrase (of more than twelve words or 160
+                characters), equal texts have two answers, or a document is read by its sentences.
             UsageError: there is no question.
             IndexLockedError: another process writes to this index.
         """
@@ -182,7 +177,13 @@ class Teaching:
 
     def answers(self, instruction: str) -> dict[str, str]:
         """Return the answers in words that serve a question, by document id; none where an encoder reads for it."""
-        return answers_of(self._opened.sources, self._opened.store, instruction)
+        store, sources = self._opened.store, self._opened.sources
+        source = sources.of(instruction)
+        if not isinstance(source, Answers):
+            return {}
+        answers = store.answers.get(source.by.fingerprint, source.key.instruction, source.contents(sources.held))
+        documents = store.documents.expand(sorted(answers))
+        return {document.id: answers[content] for content, group in documents.items() for document in group}
 
     def answers_status(self, instruction: str) -> AnswersStatus:
         """Return how far a question is answered in words.
@@ -190,7 +191,15 @@ class Teaching:
         Raises:
             UsageError: there is no question.
         """
-        return answers_status(self._opened, instruction)
+        store, sources = self._opened.store, self._opened.sources
+        answered, live = answered_contents(self._opened, instruction), store.documents.live_contents()
+        shown = serving(sources.listed(), instruction)
+        return AnswersStatus(
+            "" if shown is None else sources.encoder_name(shown),
+            len(np.intersect1d(answered, live)),
+            len(live),
+            0 if shown is None else store.vectors.count_live(shown.view.view_id),
+        )
 
     def texts_to_answer(self, instruction: str, count: int = 10, query: str = "") -> list[Document]:
         """Return texts without an answer to a question that are worth one most, for `give_answers`; none is read.

@@ -6,26 +6,15 @@ from dataclasses import dataclass
 from retriever.core.errors import InputError, UsageError
 from retriever.core.text import composed, is_blank, normal_instruction
 from retriever.encoders.answers.answerer import MOST_CHARACTERS, MOST_WORDS, NOT_SAID
-from retriever.encoders.answers.places import METHOD, find_place
 from retriever.index.opened import Opened
 from retriever.index.sources.answers import Answers, Reader
-from retriever.index.sources.catalog import Sources, choose, current, serving, sources_of
+from retriever.index.sources.catalog import choose, current, serving
 from retriever.index.sources.making import add_source
 from retriever.index.sources.source import Source
 from retriever.store.answers import GIVEN
 from retriever.store.database import Store
 
-__all__ = [
-    "DEFAULT",
-    "GIVEN",
-    "ReaderPlace",
-    "answers_of",
-    "give_answers",
-    "known_readers",
-    "place_of",
-    "reader_of",
-    "serve_by",
-]
+__all__ = ["DEFAULT", "GIVEN", "ReaderPlace", "give_answers", "known_readers", "question_of", "serve_by"]
 
 DEFAULT = "default"
 """Stands for the index's own encoders, and for what examples taught them."""
@@ -51,26 +40,6 @@ class ReaderPlace:
     allowed: bool
 
 
-def place_of(opened: Opened, reader: str) -> ReaderPlace:
-    """Return where a reader gets texts of an index; nobody is asked.
-
-    Raises:
-        EncoderError: its name is of no endpoint that may be used.
-    """
-    if not reader.startswith(f"{METHOD}:"):
-        return ReaderPlace(reader, "", local=True, allowed=True)
-    place = find_place(reader)
-    allowed = place.loopback or place.host in opened.permit.hosts()
-    return ReaderPlace(reader, place.host, place.loopback, allowed)
-
-
-def reader_of(store: Store, instruction: str) -> str:
-    """Return the name of who answers an instruction in words; empty where the index's encoders serve it."""
-    sources = sources_of(store)
-    shown = serving(sources.listed(), instruction)
-    return sources.encoder_name(shown) if shown is not None and shown.costly else ""
-
-
 def known_readers(store: Store) -> dict[str, str]:
     """Return the fingerprints of the language models that have read for an index, by name."""
     stored = store.settings.get(READERS)
@@ -78,17 +47,7 @@ def known_readers(store: Store) -> dict[str, str]:
 
 
 def serve_by(opened: Opened, instruction: str, reader: str) -> None:
-    """Let a reader serve an instruction from now on; what others have read of it stays.
-
-    Args:
-        opened: the index.
-        instruction: the question.
-        reader: `DEFAULT`, `GIVEN`, or a language model as `retriever.load_encoder` takes it.
-
-    Raises:
-        UsageError: there is no question.
-        EncoderError: the reader is unknown, or cannot be reached when it is first named.
-    """
+    """Let a reader serve an instruction as `Teaching.read_by` does; what others have read of it stays."""
     question = question_of(instruction)
     store, sources = opened.store, opened.sources
     now = serving(sources.listed(), question)
@@ -105,23 +64,7 @@ def serve_by(opened: Opened, instruction: str, reader: str) -> None:
 
 
 def give_answers(opened: Opened, instruction: str, answers: Mapping[str, str | None]) -> int:
-    """Take answers to a question, and let them serve it where no language model does.
-
-    They go before what a language model answers. An answer that is None takes back what was handed in.
-
-    Args:
-        opened: the index, with the writer's lock held.
-        instruction: the question.
-        answers: by the ids of documents.
-
-    Returns:
-        How many texts they are of.
-
-    Raises:
-        InputError: there is no such document, an answer is blank or no phrase (of more than twelve words or 160
-            characters), two documents of one text have two answers, or a document is read by its sentences.
-        UsageError: there is no question.
-    """
+    """Take answers to a question as `Teaching.give_answers` does; the caller holds the writer's lock."""
     question = question_of(instruction)
     store, sources = opened.store, opened.sources
     by_content = _by_content(opened, answers)
@@ -200,13 +143,3 @@ def _by(store: Store, name: str) -> Reader:
         known[name] = load_answerer(name).fingerprint
         store.settings.set(READERS, known)
     return Reader(name, known[name])
-
-
-def answers_of(sources: Sources, store: Store, instruction: str) -> dict[str, str]:
-    """Return what serves a question in words: answers by the ids of the documents that have one."""
-    source = sources.of(instruction)
-    if not isinstance(source, Answers):
-        return {}
-    answers = store.answers.get(source.by.fingerprint, source.key.instruction, source.contents(sources.held))
-    documents = store.documents.expand(sorted(answers))
-    return {document.id: answers[content] for content, group in documents.items() for document in group}

@@ -71,10 +71,10 @@ def folds(labels: Ids, *, seed: int = 0, most: int = FOLDS) -> Iterator[Ids]:
         yield np.flatnonzero(fold == number)
 
 
-def nearest_mean(taught: Lesson, asked: Lesson, k: int) -> Ids:
+def nearest_mean(taught: Lesson, tested: Lesson, k: int) -> Ids:
     """Return the answers (n,) whose examples' mean has the largest cosine with a text in the untaught view."""
     means = np.stack([taught.vectors[taught.labels == number].mean(axis=0) for number in range(k)])
-    return np.asarray((asked.vectors @ normalise(means).T).argmax(axis=1))
+    return np.asarray((tested.vectors @ normalise(means).T).argmax(axis=1))
 
 
 def balanced(right: NDArray[np.float64], labels: Ids, k: int, seed: int) -> Held:

@@ -1,10 +1,11 @@
-"""Teach a question by examples: learn a head on the vectors that an index has.
+"""Teach a question by examples, or anew by those it was taught by: learn a head on the vectors that an index has.
 
 Where it is asked for, the base encoder is fine-tuned first; if that helps, it reads every text of the question's view
 anew, and the head takes those vectors.
 """
 
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,19 @@ from numpy.typing import NDArray
 from retriever.core.errors import EncoderError, InputError, UsageError
 from retriever.core.protocols import Tuning
 from retriever.core.results import IndexingReport
-from retriever.core.types import Embeddings, Ids
+from retriever.core.types import Ids
 from retriever.index.indexing import Indexer
 from retriever.index.search.centering import sample
 from retriever.index.sources.catalog import Sources
 from retriever.index.sources.filling import READ_AT_ONCE, encode_texts, fill
-from retriever.index.sources.making import Making, OnIndexing, add_source
+from retriever.index.sources.making import Making, add_source, counting
 from retriever.index.sources.source import Source
 from retriever.index.sources.taught import Taught, Tuned
-from retriever.index.teaching.examples import FoundExamples
+from retriever.index.teaching.examples import FoundExamples, require_enough
 from retriever.index.teaching.learning import Lesson, learn
 from retriever.index.teaching.scoring import HeldOut, held_out_score
-from retriever.index.teaching.tuning import OnSteps, try_tuning
+from retriever.index.teaching.tuning import try_tuning
+from retriever.store.database import Store
 
 MEAN_OF = 2000
 """Most vectors whose mean stands for that of a view."""
@@ -43,22 +45,16 @@ def question_of(sources: Sources, instruction: str) -> Source:
 
 
 def learn_question(
-    sources: Sources, question: Source, found: FoundExamples, making: Making, *, tune: bool = False
+    sources: Sources, question: Source, examples: FoundExamples, making: Making, *, tune: bool = False
 ) -> Taught:
     """Learn a question from examples; those that its view lacks are read first, and so are the answers' names.
 
-    Args:
-        sources: of the index.
-        question: as `question_of` gives it.
-        found: the examples.
-        making: its progress is told of the examples that are read, of the steps of fine-tuning, and of the texts read.
-        tune: whether to fine-tune the base encoder for the question, and to keep that where it helps.
+    With ``tune`` the base encoder is fine-tuned for the question, which is kept where it helps.
 
     Returns:
         What was learned, not stored yet.
 
     Raises:
-        InputError: the view was dropped meanwhile.
         EncoderError: the base encoder cannot be fine-tuned, or there is none besides the instruction encoder.
     """
     encoders, store, base = sources.encoders, making.store, sources.base
@@ -67,46 +63,61 @@ def learn_question(
             "This index has no plain reader of its own to fine-tune.",
             hint="`retriever reembed --plain NAME` gives it one.",
         )
-    _read_examples(sources, question, found, making)
-    lesson = _lesson(sources, question, base, found)
+    Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, examples.content_ids)
+    lesson = _lesson(sources, question, base, examples)
     if not tune:
         head = learn(lesson)
-        return Taught(question, base, head, _document(found, held_out_score(lesson)))
-    texts = store.documents.texts(np.array(found.content_ids, dtype=np.int64))
-    on_steps = _on_steps(sources, question, making.progress)
-    tried = try_tuning(encoders.base, [texts[content_id] for content_id in found.content_ids], lesson, on_steps)
+        return Taught(question, base, head, _document(examples, held_out_score(lesson)))
+    texts = store.documents.texts(examples.content_ids)
+    view = store.views.ensure(question.key, lazy=True)
+    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
+    on_steps = counting(report, making.progress)
+    tried = try_tuning(encoders.base, [texts[id] for id in examples.content_ids.tolist()], lesson, on_steps)
     beside = base
     if tried.tuning is not None:
         beside = _read_anew(sources, question, tried.tuning, making)
-        lesson = replace(lesson, **_part_beside(sources, beside, found))
+        lesson = replace(lesson, **_part_beside(sources, beside, examples))
     head = learn(lesson, None if tried.tuning is None else tried.settings)
     score = held_out_score(lesson) if tried.tuning is None else tried.score
-    return Taught(question, beside, head, {**_document(found, score), "tuned": tried.tuning is not None})
+    return Taught(question, beside, head, {**_document(examples, score), "tuned": tried.tuning is not None})
 
 
-def _read_examples(sources: Sources, question: Source, examples: FoundExamples, making: Making) -> None:
-    """Read the examples that the views of the question and of the base lack."""
-    ids, store = np.array(examples.content_ids, dtype=np.int64), making.store
-    views = [sources.view(source) for source in (question, sources.base)]
-    if any(view is None or store.vectors.missing(view.view_id, ids) for view in views):
-        Indexer(store, sources, [question], progress=making.progress, lazy=True).fill(making.run_id, ids)
-    if sources.view(question) is None or sources.view(sources.base) is None:
-        instruction = question.key.instruction
-        raise InputError(f"The view of {instruction!r} was dropped while it was taught.", hint="Teach it again.")
+def taught_again(before: Taught, sources: Sources, making: Making) -> Taught | None:
+    """Learn a question from the same examples under other encoders; None where these were taught by them already.
+
+    Raises:
+        InputError: too few examples are left.
+        UsageError: those encoders read the question as the base view.
+    """
+    question = question_of(sources, before.key.instruction)
+    for entry in sources.listed():
+        if entry.kind == before.kind and entry.instruction == question.key.instruction:
+            kept = sources.open(entry)
+            if isinstance(kept, Taught) and kept.examples == before.examples:
+                return None
+    examples = _still_there(making.store, before)
+    teach = partial(learn_question, sources, question, examples, making)
+    try:
+        return teach(tune=bool(before.document.get("tuned")) and sources.encoders.separate)
+    except EncoderError:  # this base encoder cannot be fine-tuned
+        return teach()
 
 
-def _on_steps(sources: Sources, question: Source, progress: OnIndexing | None) -> OnSteps | None:
-    """Return what tells progress how many steps of fine-tuning are done, by a report that grows."""
-    view = sources.view(question)
-    if progress is None or view is None:
-        return None
-    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], tuning=True)
+def _still_there(store: Store, before: Taught) -> FoundExamples:
+    """Return the examples whose documents are still there.
 
-    def notify(done: int, steps: int) -> None:
-        report.in_hand, report.expected = done, steps
-        progress(report)
-
-    return notify
+    Raises:
+        InputError: these are too few to learn from.
+    """
+    answers = before.examples
+    live = np.intersect1d(list(answers), store.documents.live_contents())
+    examples = FoundExamples(live, [answers[content_id] for content_id in live.tolist()])
+    try:
+        require_enough(examples.answers)
+    except InputError as error:
+        gone = len(answers) - len(live)
+        raise InputError(f"{gone} of its {len(answers)} examples were deleted. {error.message}") from error
+    return examples
 
 
 def _read_anew(sources: Sources, question: Source, tuning: Tuning, making: Making) -> Source:
@@ -118,11 +129,11 @@ def _read_anew(sources: Sources, question: Source, tuning: Tuning, making: Makin
     with store.transaction():
         view = add_source(store, tuned)
     lacking = store.vectors.missing(view.view_id, sources.held(question))
-    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction], expected=len(lacking))
+    report = IndexingReport(views=[view.view_id], instructions=[question.key.instruction])
+    notify = counting(report, making.progress)
     for start in range(0, len(lacking), READ_AT_ONCE):
-        if making.progress is not None:
-            report.in_hand = start
-            making.progress(report)
+        if notify is not None:
+            notify(start, len(lacking))
         fill(store, [tuned], sources, lacking[start : start + READ_AT_ONCE])
     return tuned
 
@@ -130,43 +141,40 @@ def _read_anew(sources: Sources, question: Source, tuning: Tuning, making: Makin
 def _lesson(sources: Sources, question: Source, base: Source, examples: FoundExamples) -> Lesson:
     answers = _answers(examples)
     numbers = {answer: number for number, answer in enumerate(answers)}
-    ids = np.array(examples.content_ids, dtype=np.int64)
     return Lesson(
         answers=answers,
         labels=np.array([numbers[answer] for answer in examples.answers], dtype=np.int64),
-        vectors=_vectors(sources, question, ids),
+        vectors=sources.stored(question, examples.content_ids).embeddings,
         names=encode_texts([question], answers)[0],
-        mean=_mean(sources, question, ids),
+        mean=_mean(sources, question, examples.content_ids),
         **_part_beside(sources, base, examples),
     )
 
 
 def _part_beside(sources: Sources, beside: Source, examples: FoundExamples) -> dict[str, Any]:
     """Return what a lesson has of the vectors beside the question's."""
-    ids = np.array(examples.content_ids, dtype=np.int64)
-    names = encode_texts([beside], _answers(examples))[0]
-    return {"plain": _vectors(sources, beside, ids), "plain_names": names, "plain_mean": _mean(sources, beside, ids)}
+    return {
+        "plain": sources.stored(beside, examples.content_ids).embeddings,
+        "plain_names": encode_texts([beside], _answers(examples))[0],
+        "plain_mean": _mean(sources, beside, examples.content_ids),
+    }
 
 
 def _answers(examples: FoundExamples) -> list[str]:
     return sorted(set(examples.answers))
 
 
-def _vectors(sources: Sources, source: Source, ids: Ids) -> Embeddings:
-    return sources.stored(source, ids).embeddings
-
-
 def _mean(sources: Sources, source: Source, ids: Ids) -> NDArray[np.float32]:
     """Return the mean (d,) of a view's vectors: of a sample, and of some ids that it holds."""
     chosen = np.union1d(sample(sources.held(source), MEAN_OF), ids)
-    return np.asarray(_vectors(sources, source, chosen).mean(axis=0))
+    return np.asarray(sources.stored(source, chosen).embeddings.mean(axis=0))
 
 
 def _document(resolved: FoundExamples, score: HeldOut) -> dict[str, Any]:
     """Return what is stored of a head besides its numbers."""
     examples = [
         {"content": content_id, "answer": answer}
-        for content_id, answer in zip(resolved.content_ids, resolved.answers, strict=True)
+        for content_id, answer in zip(resolved.content_ids.tolist(), resolved.answers, strict=True)
     ]
     return {
         "examples": examples,

@@ -5,14 +5,11 @@ No text is read for this, and no language model is asked.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from retriever.core.requests import SearchRequest
 from retriever.core.types import Document, Ids
 from retriever.index.opened import Opened
 from retriever.index.search.searcher import Searcher
 from retriever.index.sources.answers import Answers
-from retriever.index.sources.catalog import serving
 from retriever.index.teaching.readers import question_of
 from retriever.store.answers import GIVEN
 
@@ -51,16 +48,8 @@ def answered_contents(opened: Opened, instruction: str) -> Ids:
 def unanswered_hits(opened: Opened, instruction: str, query: str, count: int) -> list[Document]:
     """Return the best hits of a query whose texts have no answer to a question, best first.
 
-    They are searched for by the plain reader and by words, since what a text answers is not known yet.
-
-    Args:
-        opened: the index.
-        instruction: the question.
-        query: what is looked for.
-        count: how many; there are fewer where the search has no more.
-
-    Raises:
-        UsageError: there is no question.
+    They are searched for by the plain reader and by words, since what a text answers is not known yet. Errors as
+    `answered_contents`.
     """
     answered = set(answered_contents(opened, instruction).tolist())
     searcher = Searcher(opened.store, opened.views, lambda: opened.sources, opened.search_options)
@@ -73,21 +62,3 @@ def unanswered_hits(opened: Opened, instruction: str, query: str, count: int) ->
         if len(left) >= count or len(read) < depth:
             return left[:count]
         depth *= _FURTHER
-
-
-def answers_status(opened: Opened, instruction: str) -> AnswersStatus:
-    """Return how far a question is answered in words.
-
-    Raises:
-        UsageError: there is no question.
-    """
-    answered = answered_contents(opened, instruction)
-    store, sources = opened.store, opened.sources
-    view = serving(sources.listed(), instruction)
-    live = store.documents.live_contents()
-    return AnswersStatus(
-        "" if view is None else sources.encoder_name(view),
-        len(np.intersect1d(answered, live)),
-        len(live),
-        0 if view is None else store.vectors.count_live(view.view.view_id),
-    )

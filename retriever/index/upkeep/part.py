@@ -5,7 +5,7 @@ from pathlib import Path
 
 from retriever.core.protocols import Encoder
 from retriever.core.types import Ids
-from retriever.index import encoding, reembedding
+from retriever.index import reembedding
 from retriever.index.completing import complete, lacking
 from retriever.index.filtering import request_filter
 from retriever.index.generations import IndexType
@@ -64,7 +64,7 @@ class Upkeep:
     def cost(self, contents: Ids) -> int:
         """Count the tokens that the texts of some content ids have together, for the question reader."""
         texts = self._opened.store.documents.texts(contents)
-        return sum(encoding.count_tokens(self._opened.sources.encoders.question, list(texts.values())))
+        return sum(self._opened.sources.encoders.question.count_tokens(list(texts.values())))
 
     def drop_views(self, instructions: Sequence[str]) -> None:
         """Remove the views of some instructions, with vectors, words and files: all of them or none.

@@ -18,15 +18,8 @@ from retriever.index.encoding import Loader, load_described
 from retriever.index.generations import IndexType, build_generation, remember
 from retriever.index.indexing import Indexer
 from retriever.index.run_record import recorded
-from retriever.index.sources.catalog import Sources, current, listed, searched, unmakeable
-from retriever.index.sources.encoders import (
-    ENCODER,
-    PLAIN,
-    Encoders,
-    described,
-    described_encoders,
-    reader_descriptions,
-)
+from retriever.index.sources.catalog import Sources, current, listed, searched, sources_of, unmakeable
+from retriever.index.sources.encoders import ENCODER, PLAIN, described
 from retriever.index.sources.filling import READ_AT_ONCE, derive, fill
 from retriever.index.view_upkeep import clear_dropped, remove_unsourced
 from retriever.index.workers.spool import FOLDER as SPOOL
@@ -100,10 +93,10 @@ class _Repairing:
             remember(self._store, index_type, self._path, {view.key.dim for view in self._store.views.all()})
             with self._store.transaction():
                 self._mend(kept)
-            encoders = described_encoders(self._store, self._load)
-            if encoders is not None:
-                self._embed(Sources(self._store, encoders, reader_descriptions(self._store)), run_id)
-                self._derive(encoders)
+            sources = sources_of(self._store, self._load)
+            if sources.encoders.descriptions is not None:
+                self._embed(sources, run_id)
+                self._derive(sources)
             self._compact(device)
         self._store.checkpoint()
         return self._report
@@ -183,10 +176,9 @@ class _Repairing:
         indexer.fill(run_id)
         self._rebuilt_vectors(indexer.report.embedded)
 
-    def _derive(self, encoders: Encoders) -> None:
+    def _derive(self, sources: Sources) -> None:
         """Make again what made views lack, of what they are made of, and take out what they should not hold."""
         store, ours = self._store, {entry.view.view_id for entry in current(self._store)}
-        sources = Sources(store, encoders, None)
         for entry in listed(store):
             source = sources.open(entry)
             contents = source.contents(sources.held) if entry.row is not None else None

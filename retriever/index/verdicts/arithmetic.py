@@ -1,93 +1,70 @@
 """Features that tell a question which is followed from one that is not: arithmetic alone, in NumPy.
 
-Views are compared by the cosines of all pairs of texts, as a search or a clustering sees them; answers by their words.
+Views are compared by the cosines of all pairs of texts, as a search or a clustering sees them.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.core.types import Embeddings
-from retriever.index.verdicts.reading import Evidence, Heard
+from retriever.index.verdicts.reading import Evidence
 
 Floats = NDArray[np.float64]
-Words = Sequence[Sequence[str]]
 
 SAME = 0.98
 """Correlation of all pairs' cosines above which two views group the texts in the same way."""
 
 _TINY = 1e-9
 _LEAST_CHANGE = 2e-3  # of a correlation; what is less is rounding
-_NEAREST = 8
 _FLAT = 1e-6
 
 
 def features(evidence: Evidence, meanings: Embeddings | None) -> dict[str, float]:
-    """Return the features of a question by name.
+    """Return the features of a question by name: those of the chance, and those that `alike` tells.
+
+    The question's view is compared with those it should be unlike, and with that of the question in other words.
 
     Args:
         evidence: what was read.
         meanings: (n, e) of the texts' answers by a plain reader, as `reading.meanings` gives them; None where there is
             no such reader.
     """
-    values = {**of_views(evidence), **of_words(evidence)}
+    view, unasked = pair_cosines(evidence.asked.embeddings), pair_cosines(evidence.unasked.embeddings)
+    beside = view[: len(evidence.paraphrase.embeddings), : len(evidence.paraphrase.embeddings)]
+    reworded = likeness(beside, pair_cosines(evidence.paraphrase.embeddings))
+    values = {
+        "steady": -float(np.log(1 + _LEAST_CHANGE - reworded)),
+        "spread": float(np.log((upper(view).std() + _TINY) / (upper(unasked).std() + _TINY))),
+        "turned": reworded - likeness(beside, pair_cosines(evidence.negated.embeddings)),
+        "like_unasked": likeness(view, unasked),
+        "like_others": max(likeness(view, pair_cosines(heard.embeddings)) for heard in evidence.references),
+    }
     if meanings is not None:
-        values["words_near"] = near(evidence.asked.vectors, meanings)
+        values["words_near"] = near(evidence.asked.embeddings, meanings)
     return values
 
 
 def same_whatever_is_asked(evidence: Evidence) -> bool:
     """Whether the question's view is the same as that of none and of every other question: it is not read at all."""
-    view = pair_cosines(evidence.asked.vectors)
+    view = pair_cosines(evidence.asked.embeddings)
     others = (evidence.unasked, *evidence.references)
-    return all(likeness(view, pair_cosines(heard.vectors)) > SAME for heard in others)
+    return all(likeness(view, pair_cosines(heard.embeddings)) > SAME for heard in others)
 
 
-def of_views(evidence: Evidence) -> dict[str, float]:
-    """Compare the question's view with those it should be unlike, and with that of the question in other words."""
-    view, unasked = pair_cosines(evidence.asked.vectors), pair_cosines(evidence.unasked.vectors)
-    beside = view[: len(evidence.paraphrase.vectors), : len(evidence.paraphrase.vectors)]
-    reworded = likeness(beside, pair_cosines(evidence.paraphrase.vectors))
-    return {
-        "steady": -float(np.log(1 + _LEAST_CHANGE - reworded)),
-        "spread": float(np.log((upper(view).std() + _TINY) / (upper(unasked).std() + _TINY))),
-        "dimensions": float(np.log(dimensions(evidence.asked.vectors) / dimensions(evidence.unasked.vectors))),
-        "turned": reworded - likeness(beside, pair_cosines(evidence.negated.vectors)),
-        "like_unasked": likeness(view, unasked),
-        "like_others": max(likeness(view, pair_cosines(heard.vectors)) for heard in evidence.references),
-        "neighbours_unasked": shared_neighbours(view, unasked),
-    }
-
-
-def of_words(evidence: Evidence) -> dict[str, float]:
-    """Compare the question's answers with those to others, and say how they spread over the texts."""
-    said = evidence.asked.words
-    beside = said[: len(evidence.paraphrase.words)]
-    first = [words[0] if words else "" for words in said]
-    return {
-        "words_unasked": overlap(said, evidence.unasked.words),
-        "words_steady": overlap(beside, evidence.paraphrase.words),
-        "words_turned": overlap(beside, evidence.paraphrase.words) - overlap(beside, evidence.negated.words),
-        "words_spread": entropy(first),
-        "words_group": group_area(pair_cosines(evidence.asked.vectors), first),
-        "words_copied": copied(evidence.asked, evidence.texts) - copied(evidence.unasked, evidence.texts),
-    }
-
-
-def alike(found: Mapping[str, float]) -> dict[str, float]:
+def alike(values: Mapping[str, float]) -> dict[str, float]:
     """Return how alike the same texts are grouped under a question and otherwise, by its features: correlations.
 
     ``unasked`` is under no question, ``others`` under that of the other questions which is most alike, ``reworded``
     under the question in other words, ``negated`` under the question turned around.
     """
-    reworded = 1 + _LEAST_CHANGE - float(np.exp(-found["steady"]))
+    reworded = 1 + _LEAST_CHANGE - float(np.exp(-values["steady"]))
     return {
-        "unasked": found["like_unasked"],
-        "others": found["like_others"],
+        "unasked": values["like_unasked"],
+        "others": values["like_others"],
         "reworded": reworded,
-        "negated": reworded - found["turned"],
+        "negated": reworded - values["turned"],
     }
 
 
@@ -111,65 +88,10 @@ def upper(cosines: Floats) -> Floats:
     return cosines[np.triu_indices(len(cosines), k=1)]
 
 
-def likeness(one: Floats, other: Floats) -> float:
+def likeness(first: Floats, second: Floats) -> float:
     """Return Pearson's correlation of the cosines of all pairs in two views (n, n); 1 where both are flat."""
-    ours, theirs = upper(one), upper(other)
+    ours, theirs = upper(first), upper(second)
     flat = [float(np.ptp(cosines)) < _FLAT for cosines in (ours, theirs)]
     if any(flat):  # all texts are alike in a view: there are no groups to compare
         return float(all(flat))
     return float(np.corrcoef(ours, theirs)[0, 1])
-
-
-def shared_neighbours(one: Floats, other: Floats, count: int = _NEAREST) -> float:
-    """Return the share of the nearest texts of a text that two views (n, n) have in common, on average."""
-    count = min(count, len(one) - 1)
-    nearest = []
-    for cosines in (one, other):
-        order = np.argsort(-(cosines - 9 * np.eye(len(cosines))), axis=1, kind="stable")[:, :count]
-        chosen = np.zeros(cosines.shape, dtype=bool)
-        np.put_along_axis(chosen, order, True, axis=1)
-        nearest.append(chosen)
-    return float((nearest[0] & nearest[1]).sum(axis=1).mean() / count)
-
-
-def dimensions(vectors: Embeddings) -> float:
-    """Return over how many directions rows (n, dim) spread: 1 over the sum of squares of their shares of variance."""
-    rows = vectors.astype(np.float64)
-    variances = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False) ** 2
-    total = variances.sum()
-    return 1.0 if total < _TINY else float(total**2 / (variances**2).sum())
-
-
-def overlap(one: Words, other: Words) -> float:
-    """Return the share of words in common of all that two lists of answers have, on average over texts."""
-    shares = [len({*a} & {*b}) / max(1, len({*a} | {*b})) for a, b in zip(one, other, strict=True)]
-    return float(np.mean(shares))
-
-
-def entropy(words: Sequence[str]) -> float:
-    """Return how evenly words spread, 0 where all are the same, 1 where all are different."""
-    counts = np.array(list(Counter(words).values()), dtype=np.float64)
-    shares = counts / counts.sum()
-    return float(-(shares * np.log(shares)).sum() / np.log(max(2, len(words))))
-
-
-def group_area(cosines: Floats, words: Sequence[str]) -> float:
-    """Return how likely two texts with the same word are nearer than two with different ones; 0.5 where none says."""
-    pairs = np.triu_indices(len(words), k=1)
-    same = (np.array(words)[:, None] == np.array(words))[pairs]
-    values = cosines[pairs]
-    if not same.any() or same.all():
-        return 0.5
-    ordered = np.sort(values[~same])
-    below = np.searchsorted(ordered, values[same], "left") + np.searchsorted(ordered, values[same], "right")
-    return float(below.mean() / (2 * len(ordered)))
-
-
-def copied(heard: Heard, texts: Sequence[str]) -> float:
-    """Return the share of answered words that stand in their text."""
-    shares = [
-        np.mean([word in text.lower() for word in words])
-        for words, text in zip(heard.words, texts, strict=True)
-        if words
-    ]
-    return float(np.mean(shares)) if shares else 0.0

@@ -131,20 +131,7 @@ class Diagnosis:
 def diagnose(
     opened: Opened, instruction: str, pairs: Sequence[TextPair] = (), *, progress: OnIndexing | None = None
 ) -> Diagnosis:
-    """Return the verdict on a question with what it rests on, as it is stored, or else judged now and stored.
-
-    A question that hardly any text was read under is read for a sample of them, which is kept.
-
-    Args:
-        opened: the index.
-        instruction: the question.
-        pairs: texts that are the same under it, or not.
-        progress: called with the growing report; what it raises ends this.
-
-    Raises:
-        UsageError: the question is empty or too long, there are too few texts to compare, or the pairs are all of one
-            kind.
-    """
+    """Return the verdict on a question with what it rests on, as `Teaching.diagnose` does."""
     question = instruction.strip()
     if not question:
         raise UsageError("The instruction is empty.", hint="Say what to look at with --instruction.")

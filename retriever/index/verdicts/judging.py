@@ -2,23 +2,22 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 import numpy as np
 
 from retriever.core.errors import UsageError
 from retriever.core.protocols import Encoder
 from retriever.core.text import drop_prefixes
-from retriever.core.types import Ids
+from retriever.core.types import Encoded, Ids
 from retriever.core.verdicts import Verdict
 from retriever.core.words import in_whole_words
 from retriever.index.encoding import OnTexts, texts_read
 from retriever.index.sources.encoders import Encoders
 from retriever.index.verdicts import arithmetic
-from retriever.index.verdicts.measured import MEASURED, Measured
-from retriever.index.verdicts.reading import Evidence, Heard, meanings, read
+from retriever.index.verdicts.measured import MEASURED
+from retriever.index.verdicts.reading import meanings, read
 from retriever.index.verdicts.stored import Judgement, cannot_be_judged, store_judgement, stored_verdict
 from retriever.store.database import Store
 from retriever.store.views import View
@@ -39,20 +38,11 @@ Of the labelled questions in docs/evaluation.md one in ten has less.
 GROWTH = 2.0
 """By how much a view has to grow to be judged again, where fewer than `TEXTS` were looked at."""
 
-_TURN = threading.RLock()
+_TURN = threading.Lock()
 _LOOK_SECONDS = 0.2
 _MOST_WORDS = 20
 _SUITING = 8
 _SEED = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A verdict, the features it was made of by name, and what these were computed from."""
-
-    verdict: Verdict
-    features: Mapping[str, float]
-    evidence: Evidence
 
 
 def wants_judging(store: Store, view: View) -> bool:
@@ -71,14 +61,7 @@ def sampled(contents: Ids) -> Ids:
 
 
 def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnTexts | None = None) -> Verdict | None:
-    """Judge a view by a sample of what it holds, and store the verdict; None where too little can be read.
-
-    Args:
-        store: the index's database.
-        encoders: the index's.
-        view: of a question.
-        on_texts: told how far the reading is.
-    """
+    """Judge a view by a sample of what it holds, and store the verdict; None where too little can be read."""
     ids = store.vectors.held(view.view_id)
     live = np.intersect1d(ids, store.documents.live_contents())
     chosen = sampled(live)
@@ -87,15 +70,15 @@ def judge_view(store: Store, encoders: Encoders, view: View, *, on_texts: OnText
     held = store.vectors.get(view.view_id, chosen)
     texts = store.documents.texts(held.content_ids)
     sample = [texts[content_id] for content_id in held.content_ids.tolist()]
-    known = Heard(held.embeddings, held.words)
+    known = Encoded(held.embeddings, held.words)
     with _turn(on_texts, len(sample)):
         if not wants_judging(store, view):  # somebody else has found it out meanwhile
             return stored_verdict(store, view.view_id)
-        plain = encoders.plain
-        judged: Judged | None = None
+        judged: Judgement | None = None
+        question, plain = encoders.question, encoders.plain
         with suppress(UsageError):  # a question near the limit of an instruction's length cannot be turned around
-            judged = judge(encoders.question, plain, sample, view.key.instruction, known=known, on_texts=on_texts)
-        store_judgement(store, view.view_id, None if judged is None else Judgement(judged.verdict, judged.features))
+            judged = judge(question, plain, sample, view.key.instruction, known=known, on_texts=on_texts)
+        store_judgement(store, view.view_id, judged)
         return None if judged is None else judged.verdict
 
 
@@ -105,11 +88,10 @@ def judge(
     texts: Sequence[str],
     question: str,
     *,
-    known: Heard | None = None,
+    known: Encoded | None = None,
     on_texts: OnTexts | None = None,
-    measured: Measured = MEASURED,
-) -> Judged:
-    """Judge whether an encoder follows a question on some texts; a process judges one question at a time.
+) -> Judgement:
+    """Judge whether an encoder follows a question on some texts.
 
     Args:
         encoder: what is judged.
@@ -119,20 +101,18 @@ def judge(
         question: what is asked of them.
         known: what the encoder made of them under the question, where that is stored.
         on_texts: told how far the reading is.
-        measured: the model that makes a chance of the features.
 
     Raises:
         UsageError: the question is too long to be asked in other words too.
     """
-    with _turn(on_texts, len(texts)):
-        evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
+    evidence = read(encoder, texts, question, known=known, on_tokens=texts_read(encoder, texts, on_texts))
     if on_texts is not None:
         on_texts(len(texts), len(texts))
     said = None if plain is None else meanings(plain, evidence.asked)
-    features = {**arithmetic.features(evidence, said), **measured.of_wording(plain, question)}
-    chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(measured.chance(features), 4)
+    features = {**arithmetic.features(evidence, said), **MEASURED.of_wording(plain, question)}
+    chance = 0.0 if arithmetic.same_whatever_is_asked(evidence) else round(MEASURED.chance(features), 4)
     answers = most_answered(map(in_whole_words, evidence.asked.words, texts))
-    level = measured.level(chance)
+    level = MEASURED.level(chance)
     if level == "followed" and plain is not None and not suit(plain, answers, question):
         level = "unclear"
     verdict = Verdict(
@@ -141,9 +121,9 @@ def judge(
         chance=chance,
         texts=len(texts),
         answers=answers,
-        measured=measured.is_of(encoder, plain),
+        measured=MEASURED.is_of(encoder, plain),
     )
-    return Judged(verdict, features, evidence)
+    return Judgement(verdict, features)
 
 
 def suit(plain: Encoder, answers: Sequence[tuple[str, int]], question: str) -> bool:

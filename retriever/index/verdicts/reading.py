@@ -21,20 +21,11 @@ NEGATED = "Leave this out and look at everything else: {question}"
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What a model made of n texts under one instruction: vectors (n, dim), words of each, best first."""
-
-    vectors: Embeddings
-    words: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a verdict on a question looks at, of the same n texts.
+    """All that a verdict on a question looks at: what a model made of the same n texts under several instructions.
 
     Attributes:
-        question: what is asked.
-        texts: what it is asked of.
+        texts: the n texts.
         asked: under the question.
         unasked: under no question.
         references: under `REFERENCES`.
@@ -42,13 +33,12 @@ class Evidence:
         negated: under the question turned around.
     """
 
-    question: str
     texts: Sequence[str]
-    asked: Heard
-    unasked: Heard
-    references: Sequence[Heard]
-    paraphrase: Heard
-    negated: Heard
+    asked: Encoded
+    unasked: Encoded
+    references: Sequence[Encoded]
+    paraphrase: Encoded
+    negated: Encoded
 
 
 def read(
@@ -56,26 +46,18 @@ def read(
     texts: Sequence[str],
     question: str,
     *,
-    known: Heard | None = None,
+    known: Encoded | None = None,
     on_tokens: Callable[[int], None] | None = None,
 ) -> Evidence:
-    """Read different texts in one pass under everything that a verdict compares.
-
-    Args:
-        encoder: what is judged.
-        texts: different ones.
-        question: what is asked of them.
-        known: what the encoder made of them under the question, where that is stored.
-        on_tokens: called with numbers of text tokens as they are read; what it raises ends the reading.
-    """
+    """Read different texts in one pass under everything that a verdict compares; arguments as for `judging.judge`."""
     turned = (PARAPHRASE.format(question=question), NEGATED.format(question=question))
     questions = ["", *REFERENCES, *turned, *([question] if known is None else [])]
-    unasked, *others = map(_heard, encoder.encode_views(texts, questions, words=WORDS, on_tokens=on_tokens))
+    unasked, *others = encoder.encode_views(texts, questions, words=WORDS, on_tokens=on_tokens)
     references, (paraphrase, negated, *read_now) = others[: len(REFERENCES)], others[len(REFERENCES) :]
-    return Evidence(question, texts, known or read_now[0], unasked, references, paraphrase, negated)
+    return Evidence(texts, known or read_now[0], unasked, references, paraphrase, negated)
 
 
-def meanings(plain: Encoder, heard: Heard) -> Embeddings:
+def meanings(plain: Encoder, heard: Encoded) -> Embeddings:
     """Return what texts were answered with as vectors (n, e): the means of their words', nought where there are none.
 
     Args:
@@ -88,7 +70,3 @@ def meanings(plain: Encoder, heard: Heard) -> Embeddings:
     vectors = dict(zip(distinct, plain.encode(distinct), strict=True))
     nought = np.zeros(plain.dim, dtype=np.float32)
     return np.stack([np.mean([vectors[word] for word in words], axis=0) if words else nought for words in heard.words])
-
-
-def _heard(encoded: Encoded) -> Heard:
-    return Heard(encoded.embeddings, encoded.words)
