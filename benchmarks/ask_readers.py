@@ -39,7 +39,7 @@ class KnownAnswers:
     @property
     def spec(self) -> AnswererSpec:
         """Description of the reader."""
-        return AnswererSpec(NAME, MODEL, host="", prompt="", loopback=True)
+        return AnswererSpec(NAME)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Estimate the tokens of each text."""

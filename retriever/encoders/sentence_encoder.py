@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from retriever.core.errors import UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import CHARACTERS_PER_TOKEN, Encoder, EncoderSpec, OnStep, Tuning, refuse_one_string
 from retriever.core.similarity import normalise
@@ -70,12 +69,8 @@ class SentenceEncoder(Encoder):
             UsageError: an option was given.
             EncoderError: the model or its package is missing.
         """
-        wanted = {"steps": options.steps, "look_ahead": options.look_ahead, "template": options.template}
-        wanted["pooling"] = None if options.pooling == cls.pooling else options.pooling
-        if given := [option for option, value in wanted.items() if value is not None]:
-            raise UsageError(
-                f"{name} has no {given[0].replace('_', '-')} to choose.", hint="Its own modules fix how it pools."
-            )
+        pooling = () if options.pooling == cls.pooling else ("pooling",)
+        options.refuse(name, "steps", "look_ahead", "template", *pooling, hint="Its own modules fix how it pools.")
         return cls(source, name=name, device=device, dtype=dtype)
 
     @property

@@ -13,12 +13,10 @@ import openai
 from anyio.from_thread import BlockingPortal
 
 from retriever.core.errors import EncoderError
-from retriever.core.text import is_blank
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, OnAnswers, Unread
-from retriever.encoders.answers.endpoint import CallResult, Endpoint
+from retriever.encoders.answers.endpoint import Endpoint
 from retriever.encoders.answers.packing import packed
 from retriever.encoders.answers.wire import AnswersCall, Checked
-from retriever.encoders.tokenize import distinct
 
 CALLS_IN_FLIGHT = 8
 SPOT_CHECK = 3
@@ -67,21 +65,12 @@ class Calls:
         self._endpoint = endpoint
         self._keep = keep
         self._questions = questions
-        unique, self._positions = distinct(texts)
-        self._rows: list[list[int]] = [[] for _ in unique]  # of the caller's texts, by distinct text
-        for row, position in enumerate(self._positions):
-            self._rows[position].append(row)
-        self._cells: Cells = [[Unread.LEFT_OUT] * len(questions) for _ in unique]
-        self._prompt_tokens = self._completion_tokens = self._calls = self._useless = 0
+        self._cells: Cells = [[Unread.LEFT_OUT] * len(questions) for _ in texts]
+        self._useless = 0
+        pack = packed(texts, questions, endpoint.abilities.texts_per_call)
+        self._sent = pack.texts
         everything = tuple(range(len(questions)))
-        readable = [row for row, text in enumerate(unique) if not is_blank(text)]
-        pack = packed([unique[row] for row in readable], questions, endpoint.abilities.texts_per_call)
-        self._sent = dict(zip(readable, pack.texts, strict=True))
-        self._cut = pack.cut
-        jobs = [_Job(tuple(readable[at] for at in call), everything) for call in pack.calls]
-        self.pending = deque(jobs if questions else [])
-        for row in set(range(len(unique))) - set(readable):
-            self._store(_Job((row,), everything), [[NOT_SAID] * len(questions)])
+        self.pending = deque(_Job(call, everything) for call in pack.calls if questions)
 
     def run(self, portal: BlockingPortal, client: openai.AsyncOpenAI) -> None:
         """Ask until nothing is pending; whatever else is raised leaves the portal, which cancels the calls in flight.
@@ -89,7 +78,7 @@ class Calls:
         Raises:
             EncoderError: a call failed; those in flight with it have been kept.
         """
-        running: dict[Future[CallResult[Checked]], _Job] = {}
+        running: dict[Future[Checked], _Job] = {}
         error: EncoderError | None = None
         while running or (self.pending and error is None):
             while self.pending and error is None and len(running) < self._most_calls():
@@ -110,16 +99,10 @@ class Calls:
     def result(self) -> Answered:
         """Return what came."""
         answers = [
-            [cell if not isinstance(cell, Unread) else None for cell in self._column(question)]
+            [None if isinstance(row[question], Unread) else row[question] for row in self._cells]
             for question in range(len(self._questions))
         ]
-        reasons = [cell for row in self._positions for cell in self._cells[row] if isinstance(cell, Unread)]
-        return Answered(
-            answers, dict(Counter(reasons)), self._prompt_tokens, self._completion_tokens, self._calls, self._cut
-        )
-
-    def _column(self, question: int) -> list[str | Unread]:
-        return [self._cells[row][question] for row in self._positions]
+        return Answered(answers, Counter(cell for row in self._cells for cell in row if isinstance(cell, Unread)))
 
     def _most_calls(self) -> int:
         """Return how many calls may be in flight: one until it is known how the endpoint wants to be asked."""
@@ -134,12 +117,8 @@ class Calls:
             job = replace(job, rows=job.rows[:most])
         return job
 
-    def _take(self, job: _Job, result: CallResult[Checked]) -> None:
-        """Count a call, keep its answers, and put down what is to be asked again."""
-        checked = result.checked
-        self._prompt_tokens += result.prompt_tokens
-        self._completion_tokens += result.completion_tokens
-        self._calls += result.calls
+    def _take(self, job: _Job, checked: Checked) -> None:
+        """Keep the answers of a call, and put down what is to be asked again."""
         if len(job.rows) > 1 and (not checked.orderly or Unread.COUNT in (row[0] for row in checked.cells)):
             self._endpoint.learn(texts_per_call=1)
         if checked.whole is not None and not self._endpoint.abilities.settled:
@@ -172,7 +151,7 @@ class Calls:
                 if isinstance(answer, Unread):
                     missing.append(question)
                 else:
-                    kept += [Answer(place, question, answer) for place in self._rows[row]]
+                    kept.append(Answer(row, question, answer))
             if missing and not job.again:
                 self.pending.append(_Job((row,), tuple(missing), again=True))
         if kept and self._keep is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from retriever.core.errors import UsageError
 from retriever.encoders.answers.endpoint import estimated_tokens
-from retriever.encoders.answers.wire import Format, addresses_reader, messages
+from retriever.encoders.answers.wire import AnswersCall, Format, addresses_reader
 
 CALL_TOKENS = 3000
 """Tokens of a call's messages at most, by their estimate; servers with a small context cut longer ones silently."""
@@ -24,12 +24,10 @@ class Packed:
     Attributes:
         texts: each cut to the room of a call.
         calls: positions of texts, as they go into a call together.
-        cut: how many texts were cut.
     """
 
     texts: list[str]
     calls: list[tuple[int, ...]]
-    cut: int
 
 
 def packed(texts: Sequence[str], questions: Sequence[str], most: int) -> Packed:
@@ -38,7 +36,7 @@ def packed(texts: Sequence[str], questions: Sequence[str], most: int) -> Packed:
     Raises:
         UsageError: the questions leave too little room.
     """
-    around = sum(estimated_tokens(part["content"]) for part in messages([], questions, Format.SCHEMA))
+    around = sum(estimated_tokens(part["content"]) for part in AnswersCall([], questions).messages(Format.SCHEMA))
     room = CALL_TOKENS - around
     if room < LEAST_ROOM:
         raise UsageError("The questions are too long for one call.", hint="Ask fewer at a time, or shorter ones.")
@@ -58,7 +56,7 @@ def packed(texts: Sequence[str], questions: Sequence[str], most: int) -> Packed:
         used += tokens
     if together:
         calls.append(tuple(together))
-    return Packed(sent, calls, sum(before != after for before, after in zip(texts, sent, strict=True)))
+    return Packed(sent, calls)
 
 
 def beginning(text: str, tokens: int) -> str:

@@ -37,12 +37,10 @@ class Place:
     keyed: bool
 
 
-def find_place(name: str, *, allow_http: bool = False) -> Place:
+def find_place(name: str) -> Place:
     """Take the name of a chat model apart: ``chat:MODEL``, at ``OPENAI_BASE_URL``, or ``chat:URL#MODEL``.
 
-    Args:
-        name: MODEL may hold colons and slashes.
-        allow_http: accept an unencrypted connection to another machine.
+    MODEL may hold colons and slashes.
 
     Raises:
         EncoderError: it names no model or no usable endpoint, or would send texts unencrypted.
@@ -62,10 +60,10 @@ def find_place(name: str, *, allow_http: bool = False) -> Place:
     own = own or _OPENAI
     url = _checked(given or own)
     loopback = is_loopback(url.hostname or "")
-    if url.scheme == "http" and not loopback and not allow_http:
+    if url.scheme == "http" and not loopback:
         raise EncoderError(
             f"{url.netloc} would get texts over an unencrypted connection.",
-            hint="Name its https address, or allow http where the network between is trusted.",
+            hint="Name its https address.",
         )
     return Place(name, model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _origin(urlsplit(own)))
 

@@ -191,7 +191,7 @@ class _Nobody:
         """Description of who would answer."""
         from retriever.encoders.answers.answerer import AnswererSpec
 
-        return AnswererSpec(self._by.name, self._by.name, host="", prompt="", loopback=True)
+        return AnswererSpec(self._by.name)
 
     @property
     def fingerprint(self) -> str:
