@@ -13,7 +13,7 @@ from replay_server import Model, serving
 
 from retriever.encoders.answers import loading
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, AnswererSpec, OnAnswers
-from retriever.encoders.answers.endpoint import estimated_tokens
+from retriever.encoders.answers.wire import estimated_tokens
 
 MODEL = "replay"
 NAME = f"chat:{MODEL}"

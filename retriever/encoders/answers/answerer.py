@@ -95,10 +95,6 @@ class Answered:
     answers: list[list[str | None]]
     failures: Mapping[Unread, int] = field(default_factory=dict)
 
-    def explain(self) -> str:
-        """Return a sentence for each reason of failure, as `explained` does."""
-        return explained(self.failures)
-
 
 OnAnswers = Callable[[list[Answer]], None]
 """Gets the answers of one call as soon as they are checked, on the caller's thread; what it raises ends the work."""

@@ -12,15 +12,23 @@ from dataclasses import dataclass, replace
 import openai
 from anyio.from_thread import BlockingPortal
 
-from retriever.core.errors import EncoderError
+from retriever.core.errors import EncoderError, UsageError
 from retriever.encoders.answers.answerer import NOT_SAID, Answer, Answered, OnAnswers, Unread
 from retriever.encoders.answers.endpoint import Endpoint
-from retriever.encoders.answers.packing import packed
-from retriever.encoders.answers.wire import AnswersCall, Checked
+from retriever.encoders.answers.wire import AnswersCall, Checked, Format, addresses_reader, beginning, estimated_tokens
 
 CALLS_IN_FLIGHT = 8
 SPOT_CHECK = 3
 """From so many texts on, a call that gives all of them the same answer is checked."""
+
+CALL_TOKENS = 3000
+"""Tokens of a call's messages at most, by their estimate; servers with a small context cut longer ones silently."""
+
+LEAST_ROOM = 500
+"""Tokens that questions must leave for texts."""
+
+_AROUND_TEXT = 12
+"""Tokens of id and quotation marks around a text."""
 
 _USELESS_CALLS = 2
 """A model is given up of which so many calls gave nothing, and none something."""
@@ -67,10 +75,11 @@ class Calls:
         self._questions = questions
         self._cells: Cells = [[Unread.LEFT_OUT] * len(questions) for _ in texts]
         self._useless = 0
-        pack = packed(texts, questions, endpoint.abilities.texts_per_call)
-        self._sent = pack.texts
+        room = room_for_texts(questions)
+        self._sent = [beginning(text, room - _AROUND_TEXT) for text in texts]
         everything = tuple(range(len(questions)))
-        self.pending = deque(_Job(call, everything) for call in pack.calls if questions)
+        calls = packed(self._sent, room, endpoint.abilities.texts_per_call) if questions else []
+        self.pending = deque(_Job(call, everything) for call in calls)
 
     def run(self, portal: BlockingPortal, client: openai.AsyncOpenAI) -> None:
         """Ask until nothing is pending; whatever else is raised leaves the portal, which cancels the calls in flight.
@@ -169,6 +178,40 @@ class Calls:
             raise EncoderError(
                 f"{place.model} at {place.host} gave no usable answer. {reason.sentence}", hint="Try another model."
             )
+
+
+def room_for_texts(questions: Sequence[str]) -> int:
+    """Return the tokens that a call with some questions has for texts.
+
+    Raises:
+        UsageError: they are too few.
+    """
+    messages = AnswersCall([], questions).messages(Format.SCHEMA)
+    room = CALL_TOKENS - sum(estimated_tokens(message["content"]) for message in messages)
+    if room < LEAST_ROOM:
+        raise UsageError("The questions are too long for one call.", hint="Ask fewer at a time, or shorter ones.")
+    return room
+
+
+def packed(texts: Sequence[str], room: int, most: int) -> list[tuple[int, ...]]:
+    """Return the positions of texts, in their order, that go into a call together, at most ``most`` in each.
+
+    No call has more tokens of texts than ``room``; a text that addresses its reader has a call of its own.
+    """
+    calls: list[tuple[int, ...]] = []
+    together: list[int] = []
+    used = 0
+    for row, text in enumerate(texts):
+        if addresses_reader(text):
+            calls.append((row,))
+            continue
+        tokens = estimated_tokens(text) + _AROUND_TEXT
+        if together and (len(together) == most or used + tokens > room):
+            calls.append(tuple(together))
+            together, used = [], 0
+        together.append(row)
+        used += tokens
+    return [*calls, tuple(together)] if together else calls
 
 
 def _swept(cells: Cells) -> list[int]:

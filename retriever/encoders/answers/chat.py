@@ -9,11 +9,11 @@ from retriever.core.errors import EncoderError, UsageError
 from retriever.core.fingerprint import json_hash
 from retriever.core.protocols import refuse_one_string
 from retriever.core.text import is_blank
-from retriever.encoders.answers.answerer import Answered, AnswererSpec, OnAnswers
+from retriever.encoders.answers.answerer import Answered, AnswererSpec, OnAnswers, explained
 from retriever.encoders.answers.calls import Calls
-from retriever.encoders.answers.endpoint import SECONDS, Abilities, C, Call, Endpoint, estimated_tokens
+from retriever.encoders.answers.endpoint import SECONDS, Abilities, C, Call, Endpoint
 from retriever.encoders.answers.places import find_place
-from retriever.encoders.answers.wire import PROMPT
+from retriever.encoders.answers.wire import PROMPT, estimated_tokens
 
 PROBE_QUESTION = "Which product is it about?"
 PROBES = (
@@ -47,7 +47,7 @@ class ChatAnswerer:
         self, name: str, *, abilities: Abilities | None = None, fingerprint: str = "", seconds: float = SECONDS
     ) -> None:
         place = find_place(name)
-        self.spec = AnswererSpec(place.name, place.host, place.loopback)
+        self.spec = AnswererSpec(name, place.host, place.loopback)
         self._endpoint = Endpoint(place, abilities=abilities, seconds=seconds)
         self._known = fingerprint
 
@@ -70,7 +70,7 @@ class ChatAnswerer:
         if not all(answers):
             raise EncoderError(
                 f"{place.model} at {place.host} has no answer to {answers.count('')} of {len(PROBES)} probes. "
-                f"{answered.explain()}",
+                f"{explained(answered.failures)}",
                 hint="Try another model.",
             )
         return json_hash({"model": place.model, "prompt": PROMPT, "probes": answers})

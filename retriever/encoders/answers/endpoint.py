@@ -193,11 +193,6 @@ class Endpoint:
 _OUT_OF_ROOM = (Unread.CUT, Unread.THINKING, Unread.REASONING, Unread.EMPTY)
 
 
-def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of a text at four bytes each: four letters of English, a Chinese character and a bit."""
-    return 1 + len(text.encode(errors="replace")) // 4
-
-
 async def _plain(request: httpx.Request) -> None:
     """Take off a request whatever the environment put on it for another endpoint: keys, organisations, own headers."""
     for header in set(request.headers) - _PLAIN_HEADERS:

@@ -58,22 +58,18 @@ def load_chat(name: str, fingerprint: str = "") -> "ChatAnswerer":
     return ChatAnswerer(name, fingerprint=fingerprint)
 
 
-class ChatEncoder:
-    """Answers of a chat endpoint, as `WHOLE_MODELS` names it."""
+def load_chat_encoder(name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> AnswerEncoder:
+    """Load ``chat:MODEL`` or ``chat:URL#MODEL`` as an encoder; nothing is asked of the endpoint yet.
 
-    @staticmethod
-    def load(name: str, source: str, options: EncoderOptions, *, device: str, dtype: str) -> AnswerEncoder:
-        """Load ``chat:MODEL`` or ``chat:URL#MODEL``; nothing is asked of the endpoint yet.
-
-        Raises:
-            UsageError: an option was given that it does not have.
-            EncoderError: the endpoint may not be used, or the sentence encoder is missing.
-            RetrieverError: the packages of the extra are missing.
-        """
-        options.refuse(name, "steps", "look_ahead", "template", hint=_WRITTEN)
-        if options.pooling not in (None, POOLING):
-            raise UsageError(f"{name} has no pooling {options.pooling!r}.", hint=f"Known: {POOLING}.")
-        return AnswerEncoder(load_chat(name), _base(device, dtype))
+    Raises:
+        UsageError: an option was given that it does not have.
+        EncoderError: the endpoint may not be used, or the sentence encoder is missing.
+        RetrieverError: the packages of the extra are missing.
+    """
+    options.refuse(name, "steps", "look_ahead", "template", hint=_WRITTEN)
+    if options.pooling not in (None, POOLING):
+        raise UsageError(f"{name} has no pooling {options.pooling!r}.", hint=f"Known: {POOLING}.")
+    return AnswerEncoder(load_chat(name), _base(device, dtype))
 
 
 def load_local(name: str, model: str, options: EncoderOptions, *, device: str, dtype: str) -> "Encoder":

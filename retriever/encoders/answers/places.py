@@ -19,7 +19,6 @@ class Place:
     """A model at an endpoint.
 
     Attributes:
-        name: as it was given, without a key.
         model: as the server calls it.
         url: of the endpoint, without the slash at its end.
         host: its host, with the port where one is named.
@@ -29,7 +28,6 @@ class Place:
             index, and must not be able to send the user's key elsewhere.
     """
 
-    name: str
     model: str
     url: str
     host: str
@@ -65,7 +63,7 @@ def find_place(name: str) -> Place:
             f"{url.netloc} would get texts over an unencrypted connection.",
             hint="Name its https address.",
         )
-    return Place(name, model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _origin(urlsplit(own)))
+    return Place(model, url.geturl().rstrip("/"), url.netloc, loopback, _origin(url) == _origin(urlsplit(own)))
 
 
 def is_loopback(host: str) -> bool:

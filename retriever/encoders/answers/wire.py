@@ -177,6 +177,18 @@ class AnswersCall:
         return Checked(cells, orderly=len(by_id) == texts)
 
 
+def estimated_tokens(text: str) -> int:
+    """Estimate the tokens of a text at four bytes each: four letters of English, a Chinese character and a bit."""
+    return 1 + len(text.encode(errors="replace")) // 4
+
+
+def beginning(text: str, tokens: int) -> str:
+    """Return as much of a text as is estimated at so many tokens, without half a character at its end."""
+    if estimated_tokens(text) <= tokens:
+        return text
+    return text.encode(errors="replace")[: 4 * (tokens - 1)].decode(errors="ignore")
+
+
 def _row(answers: Sequence[str] | None, questions: int) -> list[str | Unread]:
     """Return the checked answers about one text."""
     if answers is None:
