@@ -55,8 +55,12 @@ class MaskedInBedderEncoder(PromptEncoder):
 
     def behind(self) -> Tensor:
         """Return the embeddings of the mask tokens and of what ends a prompt."""
+        return self.backbone.embed_ids(self._after())
+
+    def _after(self) -> list[int]:
+        """Return the ids that stand behind every prompt."""
         tokenizer = self.backbone.tokenizer
-        return self.backbone.embed_ids([*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end])
+        return [*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end]
 
     @property
     def max_text_tokens(self) -> int:
@@ -67,14 +71,11 @@ class MaskedInBedderEncoder(PromptEncoder):
 
     def _room(self, pieces: PromptPieces) -> int:
         """Compute how many tokens of a text the model has positions for."""
-        around = len(pieces.before) + len(pieces.shared) + MASK_TOKENS + len(self.backbone.tokenizer.end)
-        return self.backbone.positions - around
+        return self.backbone.positions - len(pieces.before) - len(pieces.shared) - len(self._after())
 
     def read_batch(self, batch: TextBatch, pieces: PromptPieces, tail: Tensor | None) -> Iterator[EncodedBatch]:
         """Yield the batch, padded on the right as absolute positions ask for."""
-        tokenizer = self.backbone.tokenizer
-        after = [*[tokenizer.mask_id] * MASK_TOKENS, *tokenizer.end]
-        room = self._room(pieces)
+        after, room = self._after(), self._room(pieces)
         rows = [[*pieces.before, *ids[: max(0, room)], *pieces.shared] for ids in batch.ids]
         width = max(map(len, rows))
         ids = torch.zeros(len(rows), width + len(after), dtype=torch.long)
@@ -168,11 +169,12 @@ class InBedderEncoder(PromptEncoder):
 def generate(backbone: Backbone, prompted: EncodedBatch, length: int) -> Generated:
     """Return up to ``length`` greedily chosen tokens of every row, and their states."""
     states = [prompted.last]
+    ends = torch.tensor(sorted(backbone.tokenizer.special_ids), dtype=torch.long, device=backbone.device)
     going = torch.ones(len(prompted.texts), dtype=torch.bool, device=prompted.last.device)
     real = [going]
     for _ in range(length):
         token = backbone.logits(states[-1]).argmax(dim=-1)  # (B,)
-        going = going & ~torch.isin(token, backbone.end_ids)
+        going = going & ~torch.isin(token, ends)
         real.append(going)
         states.append(prompted.extend(backbone.embed(token)))
         if not going.any():
